@@ -24,8 +24,10 @@ from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, LABEL, SCORE, STATUS, AddedColumns
-from judgegym.datasets.rows.reader import check_columns
-from judgegym.datasets.rows.unit import KEY_BYTES, Unit
+from judgegym.datasets.rows.equal import KEY_BYTES
+from judgegym.datasets.rows.reader import check_same_columns
+from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
+from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.rows.units import Units
 from judges.core.background import BackgroundLoop
 from judges.llm.errors import DataError, UserError
@@ -36,7 +38,6 @@ from judges.scorers.scorer import Scorer, score_item
 
 logger = logging.getLogger(__name__)
 
-_UNITS_FOR_EACH_REQUEST = 2
 _BATCH = "the batch"
 
 
@@ -103,13 +104,12 @@ class BatchScorer:
         opened = await self._opened()
         units = Units(Table(_BATCH, rows), self.share, opened.scorer.check)
         if self._several not in (None, units.several):
-            kinds = ("one response", "several responses")
             raise DataError(
-                f"{_BATCH}: its rows have {kinds[units.several]}, and those of an earlier batch "
-                f"{kinds[self._several or False]}; expected the same in all rows"
+                f"{_BATCH}: its rows have {RESPONSES_OF_ROW[units.several]}, and those of an earlier batch "
+                f"{RESPONSES_OF_ROW[self._several or False]}; expected the same in all rows"
             )
         read_from = units.reader.first.columns
-        check_columns(units.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
+        check_same_columns(units.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
         self._several, self._columns = units.several, read_from
         results: list[list[ResponseScore]] = [[] for _ in range(len(units))]
         todo = iter([number for number, first in enumerate(units.first_equal) if number == first])
@@ -118,7 +118,7 @@ class BatchScorer:
             for number in todo:
                 results[number] = await self._judged(opened, units[number])
 
-        in_flight = min(len(units), self.share.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST)
+        in_flight = min(len(units), self.share.units_in_flight)
         await all_of(worker() for _ in range(in_flight))
         return units, [results[first] for first in units.first_equal]
 

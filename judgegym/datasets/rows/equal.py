@@ -1,8 +1,20 @@
-"""Which of many digests are equal, in a few bytes for each: a dictionary of a million of them takes hundreds of MB."""
+"""Digests of texts and values, and which of many are equal, in a few bytes for each.
+
+A dictionary of a million digests takes hundreds of MB.
+"""
 
 from __future__ import annotations
 
 from array import array
+from hashlib import blake2b
+
+KEY_BYTES = 16
+"""The length of the digest of a unit, a prompt or a column's value."""
+
+
+def digest_of(text: bytes, size: int = KEY_BYTES) -> bytes:
+    """A digest of `size` bytes."""
+    return blake2b(text, digest_size=size).digest()
 
 
 def first_equals(digests: bytes, size: int) -> array[int]:

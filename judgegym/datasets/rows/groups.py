@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Sequence
 
 import orjson
 
 from environments.data.rows import Row
-from judgegym.datasets.rows.equal import first_equals
+from judgegym.datasets.rows.equal import KEY_BYTES, digest_of, first_equals
 
-_BYTES = 16
+
+def digest_of_value(row: Row, column: str) -> bytes:
+    """A digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for equal values.
+
+    Raises:
+        DataError: it has none.
+    """
+    value = row.values.get(column)
+    if value is None:
+        raise row.lacks(f"a value in {column} (--group_by)")
+    return digest_of(orjson.dumps(value, default=str))
 
 
 def groups_of(rows: Sequence[Row], column: str, numbers: range) -> list[Sequence[int]]:
@@ -27,11 +36,8 @@ def groups_of(rows: Sequence[Row], column: str, numbers: range) -> list[Sequence
     """
     digests = bytearray()
     for number in numbers:
-        value = rows[number].values.get(column)
-        if value is None:
-            raise rows[number].lacks(f"a value in {column} (--group_by)")
-        digests += hashlib.blake2b(orjson.dumps(value, default=str), digest_size=_BYTES).digest()
+        digests += digest_of_value(rows[number], column)
     groups: dict[int, array[int]] = {}
-    for place, first in enumerate(first_equals(bytes(digests), _BYTES)):
+    for place, first in enumerate(first_equals(bytes(digests), KEY_BYTES)):
         groups.setdefault(first, array("q")).append(numbers[place])
     return list(groups.values())

@@ -14,7 +14,7 @@ from environments.data.arrow import ArrowRows
 from environments.data.rows import Row, Table
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
-from judgegym.datasets.rows.responses import Responses, read_responses
+from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
 from judgegym.datasets.rows.unit import ToSample, Unit
 from judges.llm.errors import DataError
 from judges.scorers.items import Item
@@ -77,12 +77,11 @@ class RowReader:
         row = self.rows[number]
         found = self._read(row)
         if found.several != self.first.several:
-            kinds = ("one response", "several responses")
             raise DataError(
-                f"{row.place}: has {kinds[found.several]}, and the first row has {kinds[self.first.several]}; expected "
-                "the same in all rows"
+                f"{row.place}: has {RESPONSES_OF_ROW[found.several]}, and the first row has "
+                f"{RESPONSES_OF_ROW[self.first.several]}; expected the same in all rows"
             )
-        check_columns(row, found.columns, self.first.columns, "the first row")
+        check_same_columns(row, found.columns, self.first.columns, "the first row")
         return row, found
 
     def _read(self, row: Row) -> Responses:
@@ -135,7 +134,7 @@ class RowReader:
         return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
-def check_columns(row: Row, found: Sequence[str], expected: Sequence[str], expected_of: str) -> None:
+def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], expected_of: str) -> None:
     """Check that a row is read from the same columns as another, or has another schema and none of those columns.
 
     Args:

@@ -31,6 +31,8 @@ RESPONSES = (
     *("response", "completion", "responses", "completions", "generations", "candidates", "outputs", "generation"),
     *("model_answer", "output", "answers", "answer", "solution"),  # often what is expected, where there are others
 )
+RESPONSES_OF_ROW = ("one response", "several responses")
+"""What a row has, in words; the second if it has a list of responses."""
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
 _EXPECTED = (

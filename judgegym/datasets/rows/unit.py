@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from environments.data.transcripts import TranscriptTurn
 from environments.runs.response_uids import uid_of_response, uid_of_row
+from judgegym.datasets.rows.equal import KEY_BYTES
 from judges.scorers.items import Item
-
-KEY_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)

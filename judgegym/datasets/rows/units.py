@@ -15,11 +15,11 @@ from typing import overload
 from environments.data.rows import Row
 from environments.runs.response_uids import uid_of_row
 from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.equal import first_equals
+from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
 from judgegym.datasets.rows.groups import groups_of
 from judgegym.datasets.rows.places import Places
 from judgegym.datasets.rows.reader import OPTIONAL, RowReader
-from judgegym.datasets.rows.unit import KEY_BYTES, Unit
+from judgegym.datasets.rows.unit import Unit
 from judges.llm.errors import DataError
 from judges.scorers.items import Item
 from judges.scorers.scorer import ItemError
@@ -143,13 +143,6 @@ def _together(units: Sequence[Unit], reader: RowReader) -> Unit:
                 raise DataError(
                     f"{row.place}: has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}"
                 )
-    item = Item(
-        first.item.prompt,
-        tuple(unit.item.response for unit in units),
-        reference=first.item.reference,
-        rubric=first.item.rubric,
-        baseline=first.item.baseline,
-        context=first.item.context,
-    )
+    item = replace(first.item, responses=tuple(unit.item.response for unit in units))
     rows = tuple(unit.rows[0] for unit in units)
     return Unit(rows, item, False, tuple(unit.category[0] for unit in units))

@@ -48,9 +48,6 @@ from judges.scorers.scorer import Scorer, score_item
 
 logger = logging.getLogger(__name__)
 
-_UNITS_FOR_EACH_REQUEST = 2
-"""So many units are in progress for each request that the judge takes, so that it never waits for a row."""
-
 
 class ScoreRun:
     """The rows of a data set, and their judge."""
@@ -133,7 +130,7 @@ class ScoreRun:
         """Judge what is missing; return how many responses were judged before."""
         numbers = missing_units(self.units, saved.missing)
         judged = JudgedUnits(self.units, numbers)
-        in_flight = self.settings.judge_max_concurrency * _UNITS_FOR_EACH_REQUEST
+        in_flight = self.settings.units_in_flight
         if self.clients.policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
         left = sum(

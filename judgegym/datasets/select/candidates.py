@@ -11,11 +11,9 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 
-from judgegym.datasets.rows.equal import first_equals
+from judgegym.datasets.rows.equal import KEY_BYTES, digest_of, first_equals
 
-KEY_BYTES = 16
 DECIMALS = 9
 """Scores are compared to so many decimals, so that 0.7 and 0.5 differ by 0.2."""
 
@@ -50,11 +48,6 @@ class Group:
 
     key: bytes
     candidates: tuple[Candidate, ...]
-
-
-def digest_of(text: bytes, size: int = KEY_BYTES) -> bytes:
-    """A digest of a few bytes."""
-    return blake2b(text, digest_size=size).digest()
 
 
 class Candidates:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, TypeAlias
 
-from judgegym.datasets.select.candidates import DECIMALS, Candidate, Group, digest_of
+from judgegym.datasets.rows.equal import digest_of
+from judgegym.datasets.select.candidates import DECIMALS, Candidate, Group
 
 EQUAL, TOO_FEW, TIE, MARGIN = "equal_text", "too_few", "tie", "margin"
 NOT_BEST, BELOW, NOT_PAIRED = "not_best", "below", "not_paired"

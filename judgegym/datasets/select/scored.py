@@ -18,9 +18,11 @@ from environments.data.transcripts import TranscriptTurn, shown
 from judgegym.datasets.files.columns import RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import ScoredRow, ScoredRows, read_scored
 from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.equal import KEY_BYTES, digest_of
+from judgegym.datasets.rows.groups import digest_of_value
 from judgegym.datasets.rows.prompts import read_turns
-from judgegym.datasets.rows.responses import read_responses
-from judgegym.datasets.select.candidates import KEY_BYTES, Candidates, digest_of
+from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, read_responses
+from judgegym.datasets.select.candidates import Candidates
 from judgegym.datasets.select.conversations import Answered, Turns, as_turns
 from judges.llm.errors import DataError
 from judges.parsing.thinking import CLOSE, OPEN
@@ -108,11 +110,14 @@ class ScoredTexts:
         for number in range(len(self.rows)):
             scored, answered = self.read(number)
             if scored.several != several:
-                raise DataError(f"{scored.row.place}: the first row has {_KINDS[several]}, and this one has not")
+                raise DataError(
+                    f"{scored.row.place}: has {RESPONSES_OF_ROW[scored.several]}, and the first row has "
+                    f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
+                )
             see(scored)
             prompt = digest_of(orjson.dumps([[turn.role, turn.content] for turn in answered.prompt]))
             prompts += prompt
-            key = prompt if column is None else _value(scored.row, column)
+            key = prompt if column is None else digest_of_value(scored.row, column)
             texts = map(shown, answered.responses)
             found.add(key, list(zip(scored.score, scored.status, texts, strict=True)))
         found.gather(by_key=column is not None or not several)
@@ -129,16 +134,6 @@ class ScoredTexts:
                     f"{self.rows[other].row.place}: has the same {column} (--group_by) as row {rows[0] + 1}, and "
                     "another prompt"
                 )
-
-
-_KINDS = ("one response", "a list of responses")
-
-
-def _value(row: Row, column: str) -> bytes:
-    value = row.values.get(column)
-    if value is None:
-        raise row.lacks(f"a value in {column} (--group_by)")
-    return digest_of(orjson.dumps(value, default=str))
 
 
 def _texts(row: Row, column: str) -> Sequence[str]:
