@@ -99,6 +99,11 @@ class Units(Sequence[Unit]):
             row = self.reader.rows[unit.rows[0]]
             raise DataError(f"{row.place}: {error}") from None
 
+    @property
+    def are_groups(self) -> bool:
+        """Whether a unit has several rows, of one response each."""
+        return self._groups is not None
+
     def __len__(self) -> int:
         """How many units there are."""
         return len(self.numbers) if self._groups is None else len(self._groups)

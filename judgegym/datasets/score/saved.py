@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, overload
 
@@ -15,6 +15,7 @@ from environments.runs.response_uids import response_of_uid, uid_of_row
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
 from judges.llm.errors import RunDirectoryError
+from judges.llm.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,17 @@ def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[Ra
         place, status = units.places.find(*_response(line, fields.get("uid"))), fields.get("status")
         if not isinstance(status, str):
             raise line.error(f"expected the status of a judged response, found {status!r}")
-        is_same = (
-            place is not None
-            and fields.get("task_digest") == units.key(units.places.unit(place)).hex()
-            and fields.get("category") == units.reader.category(units.places.row(place)[0])
-        )
-        yield line, place if is_same else None, status
+        yield line, place if place is not None and _is_of(units, place, fields) else None, status
+
+
+def _is_of(units: Units, place: int, fields: Mapping[str, JSON]) -> bool:
+    """Whether a line is of the response at a place, as it is now."""
+    if fields.get("task_digest") != units.key(units.places.unit(place)).hex():
+        return False
+    row, _ = units.places.row(place)
+    if units.are_groups and fields.get("model_answer") != units.reader.unit(row).item.response:
+        return False  # of an equal group it was another member
+    return fields.get("category") == units.reader.category(row)
 
 
 def read_ended(units: Units, run: RunDirectory) -> SavedResponses:

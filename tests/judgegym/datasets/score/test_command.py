@@ -162,6 +162,19 @@ def test_how_responses_come_together_is_said_where_one_is_alone_and_not_where_th
         assert (ended.code, said in ended.err) == (2, True), ended.said
 
 
+def test_equal_groups_that_move_up_keep_whose_score_is_whose(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    """Row 2 is `5 points` of one group at first, and then `1 points` of an equal group."""
+    rows = [{"g": n // 2, "prompt": "p", "response": f"{4 * (n % 2) + 1} points"} for n in range(6)]
+    out = tmp_path / "scored.jsonl"
+    words = (data(tmp_path, rows), "--out", out, f"--judge_base_url={judge.base_url}", "--group_by=g")
+    assert score(*words).code == 0
+    data(tmp_path, rows[1:])
+    assert score(*words, "--resume").code == 0
+    assert [(row["response"], row["judge/score"]) for row in read_rows(out)] == [
+        (row["response"], (by_points(row["response"]) - 1) / 4) for row in rows[1:]
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
