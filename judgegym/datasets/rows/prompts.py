@@ -15,6 +15,8 @@ from judges.llm.wire import JSON
 PROMPTS = ("prompt", "question", "instruction", "query", "input", "context", "problem")
 CONVERSATIONS = ("messages", "conversation", "conversations")
 
+_USUAL = (*PROMPTS, *CONVERSATIONS)
+
 Values: TypeAlias = Mapping[str, JSON]
 """The columns of a row that are not null."""
 
@@ -71,7 +73,7 @@ def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Seque
 
 def usual_prompt(values: Values, taken: Sequence[str]) -> Prompt | None:
     """The prompt in the first of the usual columns that is not taken; `None` without one."""
-    for column in (*PROMPTS, *CONVERSATIONS):
+    for column in _USUAL:
         turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
         if turns:
             return Prompt(turns, (column,))

@@ -17,6 +17,7 @@ from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import (
     CONVERSATIONS,
     PROMPTS,
+    Prompt,
     Values,
     find_prompt,
     lacks_prompt,
@@ -71,15 +72,17 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     """
     values = values_of(row)
     if settings.response_column is not None:
-        return _named(row, values, settings, names(settings.response_column))
+        columns = names(settings.response_column)
+        return _named(row, values, columns, find_prompt(row, values, settings, columns))
     if settings.prompt_column is None:
         for read in (_preferred, _two, _ranked):
             found = read(values)
             if found is not None:
                 return found
-    column = next((name for name in RESPONSES if _answers(values.get(name)) is not None), None)
-    if column is not None and (settings.prompt_column is not None or usual_prompt(values, (column,)) is not None):
-        return _named(row, values, settings, (column,))
+    column = next((name for name in RESPONSES if name in values and _answers(values[name]) is not None), None)
+    prompt = None if column is None else find_prompt(row, values, settings, (column,))
+    if column is not None and (settings.prompt_column is not None or prompt is not None):
+        return _named(row, values, (column,), prompt)
     if settings.prompt_column is None:
         for name in CONVERSATIONS:
             found = _conversation(values, name)
@@ -89,7 +92,7 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     raise row.lacks(_EXPECTED + (f" (here {', '.join(unread)})" if unread else ""))
 
 
-def _named(row: Row, values: Values, settings: ColumnSettings, columns: Sequence[str]) -> Responses:
+def _named(row: Row, values: Values, columns: Sequence[str], prompt: Prompt | None) -> Responses:
     """The responses in columns of one text each, or in one column with a list."""
     found = [_answers(values.get(column)) for column in columns]
     for column, answers in zip(columns, found, strict=True):
@@ -98,7 +101,6 @@ def _named(row: Row, values: Values, settings: ColumnSettings, columns: Sequence
             raise row.lacks(f"a response (a text or messages), or a list of them, in {column}, which holds {what}")
         if len(columns) > 1 and answers[1]:
             raise DataError(f"{row.place}: expected one response in {column}, since --response_column names several")
-    prompt = find_prompt(row, values, settings, columns)
     if prompt is None:
         raise lacks_prompt(row)
     texts = tuple(text for answers in found if answers is not None for text in answers[0])
@@ -150,7 +152,7 @@ def _preferred(values: Values) -> Responses | None:
 def _two(values: Values) -> Responses | None:
     """Two responses in columns of their own."""
     for first, second in _TWO:
-        if isinstance(values.get(first), str) and isinstance(values.get(second), str):
+        if first in values and isinstance(values[first], str) and isinstance(values.get(second), str):
             prompt = usual_prompt(values, ())
             if prompt is not None:
                 return Responses(
@@ -161,8 +163,11 @@ def _two(values: Values) -> Responses | None:
 
 def _ranked(values: Values) -> Responses | None:
     """Nectar: `answers`, a list of objects with `answer`."""
-    answers, prompt = values.get("answers"), usual_prompt(values, ())
-    if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence) or not answers:
+    answers = values.get("answers")
+    if answers is None or isinstance(answers, str) or not isinstance(answers, Sequence) or not answers:
+        return None
+    prompt = usual_prompt(values, ())
+    if prompt is None:
         return None
     texts = [answer.get("answer") if isinstance(answer, Mapping) else None for answer in answers]
     found = tuple(text for text in texts if isinstance(text, str))
