@@ -11,7 +11,7 @@ import csv
 import hashlib
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -19,7 +19,14 @@ import orjson
 
 from environments.data.hub import why_out_of_reach
 from environments.data.mapped import MappedFiles
-from environments.data.stored import MappedTable, ParquetFile, StoredTable, json_text_columns, version_of
+from environments.data.stored import (
+    MappedTable,
+    ParquetFile,
+    StoredTable,
+    WithoutColumns,
+    json_text_columns,
+    version_of,
+)
 from judges.config.extras import needs
 from judges.llm import wire
 from judges.llm.errors import DataError
@@ -75,6 +82,11 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
             self._block = first, rows
             self._mapped.read(self._mapped_each * len(rows))
         return rows[places - first]
+
+    def without(self, columns: Collection[str]) -> ArrowRows:
+        """The same rows without the columns of these names."""
+        left_out = [name for name in self._table.column_names if name in columns]
+        return ArrowRows(self._table.remove_columns(left_out), WithoutColumns(self.stored, columns))
 
     def digest(self) -> str:
         """SHA-256 of the rows as JSON lines; the order of the columns does not matter."""

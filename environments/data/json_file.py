@@ -8,6 +8,7 @@ at the first object that is no longer what it was.
 from __future__ import annotations
 
 import codecs
+import copy
 import hashlib
 import os
 import re
@@ -38,6 +39,8 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
             DataError: something in it is not an object; the message names the file and the row.
         """
         self._path = path
+        self._edit: Callable[[bytes], bytes] | None = None
+        self._whole: JsonFile | None = None
         self._file = os.open(path, os.O_RDONLY)
         weakref.finalize(self, os.close, self._file)
         self._offsets, self._lengths, self._checksums = array("Q"), array("Q"), array("I")
@@ -112,8 +115,18 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
         """The bytes of all objects."""
         return sum(self._lengths)
 
+    def edited(self, edit: Callable[[bytes], bytes]) -> JsonFile:
+        """The same objects with other texts, such as without some of their keys.
+
+        Args:
+            edit: makes the text of each object, as the file has it, the text of an object that is read instead.
+        """
+        found = copy.copy(self)
+        found._edit, found._whole = edit, self  # which keeps the file open
+        return found
+
     def text(self, index: int) -> bytes:
-        """The bytes of an object as the file has them; of a line with its newline.
+        """The bytes of an object as the file has them, unless they are edited; of a line with its newline.
 
         Raises:
             DataError: the file has changed.
@@ -124,7 +137,7 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
                 f"{self._path}: the file has changed since it was opened, and a row of it is no longer there; "
                 "run again with a file that nobody writes to"
             )
-        return text
+        return text if self._edit is None else self._edit(text)
 
 
 def _check(text: bytes, place: str) -> Mapping[str, JSON]:

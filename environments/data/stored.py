@@ -11,7 +11,7 @@ import io
 import json
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,7 +46,13 @@ def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
 
 
 class StoredTable(Protocol):
-    """The rows of a table, as Arrow holds them."""
+    """The rows of a table, as Arrow holds them.
+
+    Attributes:
+        entries_keep_names: the entries of lists are called as Parquet had them; else they have no name of their own.
+    """
+
+    entries_keep_names: bool
 
     @property
     def schema(self) -> pyarrow.Schema:
@@ -66,6 +72,8 @@ class StoredTable(Protocol):
 
 class MappedTable:
     """A table of `datasets`, which is mapped into memory."""
+
+    entries_keep_names = False
 
     def __init__(self, table: Any) -> None:
         """Read from `table`, a `datasets.Dataset`."""
@@ -93,6 +101,8 @@ class MappedTable:
 
 class ParquetFile:
     """A Parquet file, read without `datasets`, which has other types for some columns. It stays open."""
+
+    entries_keep_names = True
 
     def __init__(self, path: Path) -> None:
         """Open a file that is not to change.
@@ -148,6 +158,33 @@ class ParquetFile:
             raise DataError(
                 f"{self._path}: the file has changed since it was opened; run again with a file that nobody writes to"
             )
+
+
+class WithoutColumns:
+    """A table without some of its columns; the others are as they were."""
+
+    def __init__(self, table: StoredTable, columns: Collection[str]) -> None:
+        """Leave out the columns of these names."""
+        self._table = table
+        self._kept = [place for place, each in enumerate(table.schema) if each.name not in columns]
+        self.entries_keep_names = table.entries_keep_names
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """See `StoredTable`."""
+        import pyarrow  # late: an extra
+
+        schema = self._table.schema
+        return pyarrow.schema([schema.field(place) for place in self._kept], schema.metadata)
+
+    @property
+    def size(self) -> int:
+        """That of the whole table."""
+        return self._table.size
+
+    def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
+        """See `StoredTable`."""
+        return (batch.select(self._kept) for batch in self._table.batches(places))
 
 
 def version_of(file: int | Path) -> tuple[int, int, int]:

@@ -32,6 +32,8 @@ _OF_SCORERS = frozenset((*ScorerSettings.model_fields, "offline"))
 """The judge of a scored data set, whose settings have no section; a stand-in is another judge."""
 _KIND = "judge"
 """The setting that says in which way a data set is judged."""
+_SAMPLED = "responses_per_prompt"
+"""The setting that says how many responses a policy was asked for; who judges them again says it of the first run."""
 _JUDGES, _POLICIES = ("env.judges.",), ("env.candidates.", "openai.")  # of peer evaluation, and of all
 _OF_ROWS = frozenset(("limit",))
 _SECTION, _EXTRA_BODY_OF_SCORER = "env.", "judge_extra_body"
@@ -109,9 +111,10 @@ def protocol_of(run: SavedRun) -> dict[str, JSON]:
     A setting that names a dataset that was read is the data's, also where its environment does not say so.
     """
     if run.is_scored:
+        sampled = wire.lookup(run.general, f"answers_of.{_SAMPLED}")
         return {
             name: value
-            for name, value in _protocol(run).items()
+            for name, value in {**_protocol(run), **({} if sampled is None else {_SAMPLED: sampled})}.items()
             if name not in _OF_SCORERS and f"{_SECTION}{name}" not in _OF_POLICIES and not name.startswith(_POLICIES)
         }
     belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _prompts(run).keys()
@@ -143,7 +146,8 @@ def data_of(run: SavedRun) -> Mapping[str, str]:
 
 
 def _datasets(run: SavedRun) -> Sequence[JSON]:
-    found = run.general.get("datasets")
+    found = wire.lookup(run.general, "answers_of.datasets") if run.is_scored else None  # of a file that is judged again
+    found = run.general.get("datasets") if found is None else found
     return found if isinstance(found, Sequence) else ()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from environments.data.arrow import ArrowRows
 from environments.data.rows import Row, Table
-from judgegym.datasets.files.columns import AddedColumns
+from judgegym.datasets.files.columns import JUDGED, AddedColumns
 from judgegym.datasets.files.json_types import MOST_COLUMNS, too_many_columns
 from judgegym.datasets.files.scored import ENDINGS
 from judges.config.extras import require
@@ -71,6 +71,12 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
 
 def _check_names(row: Row, names: Sequence[str], columns: AddedColumns) -> None:
     taken = [name for name in columns.names if name in names]
+    if taken and not columns.sampled and all(name in names for name in JUDGED):
+        raise DataError(
+            f"{row.place}: there is a column {taken[0]} already, as in a file that judgegym score has written; to "
+            "replace what its judge said by what another one says, use --rescore; or score the file from which it was "
+            "made"
+        )
     if taken:
         raise DataError(
             f"{row.place}: there is a column {taken[0]} already, which scoring adds"

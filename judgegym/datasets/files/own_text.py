@@ -10,7 +10,8 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
@@ -40,6 +41,13 @@ def with_keys(text: bytes, added: dict[str, JSON]) -> bytes:
     return begin + (b"," if begin[1:].strip() else b"") + wire.dumps(added)[1:]
 
 
+def without_keys(text: bytes, keys: Collection[str]) -> bytes:
+    """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
+    text = one_line(text)
+    kept = [text[each.begin : each.end] for each in _members(text) if each.name not in keys]
+    return b"{" + b",".join(kept) + b"}"
+
+
 def read_exactly(text: bytes) -> Mapping[str, JSON]:
     """The object of a text that is known to be one; other than by `wire.loads`, with integers of any length."""
     try:
@@ -50,8 +58,30 @@ def read_exactly(text: bytes) -> Mapping[str, JSON]:
 
 def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
     """The keys of an object with the texts of their values: strict JSON, in which NaN is null."""
-    key, begin, depth = b"", 0, 0
     text = one_line(text)
+    return ((each.name, _strict(text[each.value : each.end].strip())) for each in _members(text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A key of an object with its value, by places in the object's text.
+
+    Attributes:
+        name: the key.
+        begin: after the bracket or the comma before it.
+        value: after its colon.
+        end: at the comma or the bracket after it.
+    """
+
+    name: str
+    begin: int
+    value: int
+    end: int
+
+
+def _members(text: bytes) -> Iterator[_Member]:
+    """The keys of an object with their values, in their order."""
+    key, begin, value, depth = b"", 1, 0, 0
     for token in _TOKEN.finditer(text):
         mark = token[0][:1]
         if mark in b"[{":
@@ -59,12 +89,12 @@ def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
         elif mark in b"]}":
             depth -= 1
         if depth == 1 and mark == b":":
-            begin = token.end()
-        elif depth == 1 and mark == b'"' and not begin:
+            value = token.end()
+        elif depth == 1 and mark == b'"' and not value:
             key = token[0]
-        elif begin and (not depth or (depth == 1 and mark == b",")):
-            yield str(wire.loads(key)), _strict(text[begin : token.start()].strip())
-            begin = 0
+        elif value and (not depth or (depth == 1 and mark == b",")):
+            yield _Member(str(wire.loads(key)), begin, value, token.start())
+            begin, value = token.end(), 0
 
 
 def _strict(text: bytes) -> str:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from environments.data.json_file import JsonFile
-from environments.data.stored import ParquetFile, StoredTable, with_json_text
+from environments.data.stored import StoredTable, with_json_text
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.json_types import Shape
 from judgegym.datasets.files.own_text import value_texts
@@ -46,7 +46,7 @@ class StoredColumns:
     def __init__(self, table: StoredTable) -> None:
         """Read from this table."""
         self._table = table
-        self.entries_keep_names = isinstance(table, ParquetFile)
+        self.entries_keep_names = table.entries_keep_names
         """Whether the entries of lists are called as they were; else they are `element`, as Parquet asks."""
         self.schema = _without_fingerprint(table.schema)
 

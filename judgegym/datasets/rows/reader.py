@@ -6,7 +6,8 @@ expected answer, a context) does not take its place. Rows of JSON may have anoth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import orjson
 
@@ -15,10 +16,12 @@ from environments.data.rows import Row, Table
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
-from judgegym.datasets.rows.unit import ToSample, Unit
+from judgegym.datasets.rows.unit import EarlierResponse, ToSample, Unit
 from judges.llm.errors import DataError
 from judges.scorers.items import Item
 
+ReadEarlier: TypeAlias = Callable[[Row], tuple[EarlierResponse, ...]]
+"""Reads the responses of a row that an earlier run has sampled."""
 OPTIONAL = ("reference", "rubric", "baseline", "context")
 """The texts of an item that a row may have beside prompt and responses."""
 _USUAL = {"reference": "reference", "rubric": "rubric", "baseline": "baseline"}
@@ -28,13 +31,20 @@ _USUAL = {"reference": "reference", "rubric": "rubric", "baseline": "baseline"}
 class RowReader:
     """Reads a row as a unit of its own."""
 
-    def __init__(self, rows: Sequence[Row], settings: ColumnSettings, sampled: int | None = None) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        settings: ColumnSettings,
+        sampled: int | None = None,
+        earlier: ReadEarlier | None = None,
+    ) -> None:
         """Read from `rows`.
 
         Args:
             rows: the whole data set.
             settings: its columns.
             sampled: so many responses are asked for, and those of the data are not read.
+            earlier: reads the responses, where they are those that an earlier run has sampled.
 
         Raises:
             DataError: a column that was named is in no row, or that of groups is not in the first row.
@@ -42,6 +52,7 @@ class RowReader:
         self.rows = rows
         self.settings = settings
         self.sampled = sampled
+        self._earlier = earlier
         first = rows[0]
         named = {name: getattr(settings, f"{name}_column") for name in (*OPTIONAL, "category")}
         self._named = {name: column for name, column in named.items() if column is not None}
@@ -60,7 +71,8 @@ class RowReader:
     def columns(self) -> Mapping[str, str]:
         """What is read from which column, for a message; of those that no setting names, what the first row has."""
         first = self.rows[0].values
-        what = "prompt and responses" if self.sampled is None else "prompt"
+        is_prompt_alone = self.sampled is not None or self._earlier is not None
+        what = "prompt" if is_prompt_alone else "prompt and responses"
         found = {what: ", ".join(self.first.columns)}
         return found | {
             name: column
@@ -85,11 +97,12 @@ class RowReader:
         return row, found
 
     def _read(self, row: Row) -> Responses:
-        if self.sampled is None:
+        if self.sampled is None and self._earlier is None:
             found = read_responses(row, self.settings)
         else:
-            prompt = read_turns(row, self.settings)
-            found = Responses(prompt.text, (), True, prompt.columns, turns=prompt.turns)
+            prompt, earlier = read_turns(row, self.settings), () if self._earlier is None else self._earlier(row)
+            texts = tuple(response.judged for response in earlier)
+            found = Responses(prompt.text, texts, True, prompt.columns, turns=prompt.turns, earlier=earlier)
         if not found.prompt.strip():
             raise DataError(
                 f"{row.place}: expected a prompt with some text in {', '.join(found.columns)}, and there is none; name "
@@ -114,7 +127,7 @@ class RowReader:
             context=texts.get("context"),
         )
         to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
-        return Unit((number,), item, found.several, (self._category(row),), found.chosen, to_sample)
+        return Unit((number,), item, found.several, (self._category(row),), found.chosen, to_sample, found.earlier)
 
     def _text(self, row: Row, name: str, column: str) -> str | None:
         value = row.values.get(column)

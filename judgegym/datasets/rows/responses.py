@@ -25,6 +25,7 @@ from judgegym.datasets.rows.prompts import (
     usual_prompt,
     values_of,
 )
+from judgegym.datasets.rows.unit import EarlierResponse
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
@@ -54,6 +55,7 @@ class Responses:
         columns: the columns that were read, for a message.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
         turns: the prompt as a conversation, where a policy is asked for the responses.
+        earlier: the responses, where they are those of an earlier run.
     """
 
     prompt: str
@@ -62,6 +64,7 @@ class Responses:
     columns: tuple[str, ...]
     chosen: int = 0
     turns: tuple[TranscriptTurn, ...] = ()
+    earlier: tuple[EarlierResponse, ...] = ()
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:

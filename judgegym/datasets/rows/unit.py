@@ -25,6 +25,30 @@ class ToSample:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierResponse:
+    """A response that a policy gave in an earlier run, as its file has it.
+
+    Attributes:
+        text: the response; `None` if the policy never gave it.
+        thinking: the thinking before it; empty without any.
+        finish_reason: why it ended; `None` if that is not known.
+        status: why no judge may be asked about it, a status of the earlier run; `None` for one that is judged.
+        reason: the same in words; empty for one that is judged.
+    """
+
+    text: str | None
+    thinking: str = ""
+    finish_reason: str | None = None
+    status: str | None = None
+    reason: str = ""
+
+    @property
+    def judged(self) -> str:
+        """What the judge is asked about: the response, or nothing."""
+        return "" if self.status is not None or self.text is None else self.text
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """What is judged together.
 
@@ -35,6 +59,8 @@ class Unit:
         category: the category of each row.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
         to_sample: what a policy is asked first; the item has no responses then.
+        earlier: the responses of an earlier run, if it is those that are judged; of the item, the ones that may not be
+            judged are empty.
     """
 
     rows: tuple[int, ...]
@@ -43,6 +69,7 @@ class Unit:
     category: tuple[str | None, ...]
     chosen: int = 0
     to_sample: ToSample | None = None
+    earlier: tuple[EarlierResponse, ...] = ()
 
     @property
     def count(self) -> int:
@@ -63,6 +90,9 @@ class Unit:
 
     @property
     def key(self) -> bytes:
-        """A digest, the same for units that are equal for their judge, or for policy and judge."""
-        asked = "" if self.to_sample is None else repr(self.to_sample)
+        """A digest, the same for units that are equal for their judge, or for policy and judge.
+
+        Units of earlier responses are equal if these are, with all that is known of them.
+        """
+        asked = repr(self.to_sample or self.earlier) if self.to_sample or self.earlier else ""
         return bytes.fromhex(self.item.key(asked))[:KEY_BYTES]

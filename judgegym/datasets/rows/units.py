@@ -18,7 +18,7 @@ from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
 from judgegym.datasets.rows.groups import groups_of
 from judgegym.datasets.rows.places import Places
-from judgegym.datasets.rows.reader import OPTIONAL, RowReader
+from judgegym.datasets.rows.reader import OPTIONAL, ReadEarlier, RowReader
 from judgegym.datasets.rows.unit import Unit
 from judges.llm.errors import DataError
 from judges.scorers.items import Item
@@ -49,6 +49,7 @@ class Units(Sequence[Unit]):
         numbers: range | None = None,
         *,
         sampled: int | None = None,
+        earlier: ReadEarlier | None = None,
     ) -> None:
         """Read all rows.
 
@@ -58,11 +59,12 @@ class Units(Sequence[Unit]):
             check: raises `ItemError` for an item that its judge cannot judge.
             numbers: the rows to take, from 0; by default all.
             sampled: so many responses to each prompt are asked for, and those of the data are not read.
+            earlier: reads the responses of a row, where they are those that an earlier run has sampled.
 
         Raises:
             DataError: a row cannot be judged; the message names it.
         """
-        self.reader = RowReader(rows, settings, sampled)
+        self.reader = RowReader(rows, settings, sampled, earlier)
         self.several = self.reader.first.several
         self.numbers = range(len(rows)) if numbers is None else numbers
         if settings.group_by is not None and self.several:

@@ -193,6 +193,11 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
         raise SettingsError("--merge joins all shards, and --shard judges one: expected one of them")
     if settings.limit is not None and (settings.merge is not None or settings.shard is not None):
         raise SettingsError("--limit: shards are parts of all rows; expected --limit, or --shard and --merge")
+    if settings.rescore and settings.responses_per_prompt is not None:
+        raise SettingsError(
+            "--rescore judges the responses of a scored file, and --responses_per_prompt asks for new ones: expected "
+            "one of them"
+        )
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
     check_out(out, data=settings.data)

@@ -17,8 +17,6 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from environments.data.provenance import recording
-from environments.data.rows import load_rows
 from environments.report.run_page.after import write_report_after
 from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, RunDirectory, run_directory_of
 from environments.runs.disk import Disk
@@ -28,6 +26,7 @@ from judgegym.datasets.files.merge import merge_shards
 from judgegym.datasets.files.shards import group_starts, shards_of
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.settings import compared_settings
+from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.results.ending import Scored, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import read_ended
@@ -66,10 +65,10 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             )
     of_shards = _common_settings(there, settings, data, out) if there else settings
     started = time.monotonic()
-    with recording() as read:
-        rows = load_rows(data, split=of_shards.split)
+    found = read_input(of_shards, data)
+    rows = found.rows
     starts = None if of_shards.group_by is None else group_starts(rows, of_shards.group_by)
-    await asyncio.to_thread(merge_shards, rows, out, count, starts)
+    await asyncio.to_thread(merge_shards, found.own, out, count, starts)
     if not there:
         logger.warning("the shards have no runs beside them, so %s has none: there is nothing to report", out)
         return Scored(out)
@@ -86,12 +85,21 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             run.drop_results()
             await run.rewrite(lambda: _lines(runs, SAMPLES), lambda: _lines(runs, FAILURES))
             await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
-            units = Units(
-                rows, of_shards, lambda item: None, sampled=of_shards.responses_per_prompt
-            )  # they were checked before they were judged
+            # They were checked before they were judged.
+            sampled, earlier = of_shards.responses_per_prompt, found.earlier
+            units = Units(rows, of_shards, lambda item: None, sampled=sampled, earlier=earlier)
             with closing(read_ended(units, run)) as saved:
                 part = Part(time.monotonic() - started, 0, is_resumed=False)
-                result = await concluded(of_shards, units, saved, run, datasets=tuple(read), notices=(), part=part)
+                result = await concluded(
+                    of_shards,
+                    units,
+                    saved,
+                    run,
+                    datasets=found.datasets,
+                    answers_of=found.answers_of,
+                    notices=(),
+                    part=part,
+                )
             if of_shards.write_report:
                 await write_report_after(run.path, run.disk)
             return Scored(out, run.path, result)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from environments.data.provenance import DatasetRead, recording
-from environments.data.rows import Row, load_rows
 from environments.records import Sample
 from environments.report.run_page.after import write_report_after
 from environments.runs.atomic import remove_unfinished
@@ -30,10 +28,12 @@ from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
+from judgegym.datasets.sample.earlier import JudgingEarlier
 from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, Judging
 from judgegym.datasets.sample.sampling import Sampling
 from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.clients import Clients
+from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
@@ -70,15 +70,13 @@ class ScoreRun:
         """
         self.settings, self.out, self.clients, self.budget = settings, out, clients, budget
         self.scorer: Scorer = scorer_of(settings, clients.judge)
-        with recording() as read:
-            self.rows: Sequence[Row] = load_rows(data, split=settings.split)
-        self.datasets: Sequence[DatasetRead] = tuple(read)
-        sampled = settings.responses_per_prompt
-        self.units = Units(self.rows, settings, self.scorer.check, self._numbers(), sampled=sampled)
+        self.input = found = read_input(settings, data)
+        sampled, numbers = settings.responses_per_prompt, self._numbers()
+        self.units = Units(found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier)
         self.columns = AddedColumns(self.units.several, sampled=sampled is not None)
-        check_columns(self.rows, self.columns, out)
+        check_columns(found.own, self.columns, out)
         said = ", ".join(f"{what} from {column}" for what, column in self.units.reader.columns.items())
-        of = "" if self.settings.limit is None else f" of {len(self.rows)}"
+        of = "" if self.settings.limit is None else f" of {len(found.rows)}"
         logger.info("%d%s rows; %s", len(self.units.numbers), of, said)
         self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None
@@ -165,6 +163,8 @@ class ScoreRun:
     def _finish_unit(self) -> FinishUnit:
         """What judges a unit; a policy is asked for its responses first, if there is one."""
         judging, policy = Judging(self._elsewhere or partial(score_item, self.scorer)), self.clients.policy
+        if self.input.earlier is not None:
+            return JudgingEarlier(judging)
         return judging if policy is None else Sampling(policy, judging)
 
     def _costs(self) -> Mapping[str, float | None]:
@@ -182,7 +182,8 @@ class ScoreRun:
                 self.units,
                 saved,
                 run,
-                datasets=self.datasets,
+                datasets=self.input.datasets,
+                answers_of=self.input.answers_of,
                 notices=[*filter(None, [self.clients.judge.formats.words])],
                 part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
             )
@@ -196,15 +197,15 @@ class ScoreRun:
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
         added = AddedOfRows(self.units, saved, self.columns)
-        content = scored_content(self.rows, self.units.numbers, self.out, added, self.columns)
+        content = scored_content(self.input.own, self.units.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
 
     def _numbers(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""
-        total, limit, shard, by = len(self.rows), self.settings.limit, self.settings.shard, self.settings.group_by
+        total, limit, shard, by = len(self.input.rows), self.settings.limit, self.settings.shard, self.settings.group_by
         if shard is None and (limit is None or limit >= total):
             return range(total)
-        starts = None if by is None else group_starts(self.rows, by)
+        starts = None if by is None else group_starts(self.input.rows, by)
         if shard is not None:
             return Shard.parse(shard).rows(total, starts)
         return first_rows(min(limit or total, total), total, starts)

@@ -50,6 +50,13 @@ class RunSettings(SourcedSettings):
         common=True,
         ge=1,
     )
+    rescore: CliImplicitFlag[bool] = setting(
+        False,
+        "Judge a file again that this command has written: the judge/… columns of the earlier judge are replaced; of "
+        "responses that a policy was asked for, those in policy/response are judged.",
+        group="data",
+        common=True,
+    )
     shard: ShardSetting | None = operational(
         None,
         "Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). "

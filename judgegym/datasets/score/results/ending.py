@@ -19,6 +19,7 @@ from environments.evaluate.saved import Outcomes
 from environments.metrics import Metrics
 from environments.runs.directory import RunDirectory
 from judgegym.datasets.rows.units import Units
+from judgegym.datasets.score.input import AnswersOf
 from judgegym.datasets.score.results.file import Named, metrics_file
 from judgegym.datasets.score.results.numbers import HEADLINE, MOST_CATEGORIES, ScoreNumbers, score_numbers
 from judgegym.datasets.score.results.summary import Part, failed, summary_of, too_many_failures
@@ -70,6 +71,7 @@ async def concluded(
     run: RunDirectory,
     *,
     datasets: Sequence[DatasetRead],
+    answers_of: AnswersOf | None,
     notices: Sequence[str],
     part: Part,
 ) -> Result:
@@ -81,6 +83,7 @@ async def concluded(
         saved: its responses, each with a line.
         run: the run directory.
         datasets: what was read.
+        answers_of: the run that judged the same responses before, if there is one.
         notices: of the judge's client.
         part: what this command has done.
 
@@ -91,10 +94,10 @@ async def concluded(
     numbers = await asyncio.to_thread(score_numbers, units, saved, outcomes, settings.thinking_mode, seed=settings.seed)
     said = [*notices, *_notices(settings, numbers)]
     rows = EvaluatedRows(outcomes.rows, numbers.digest, datasets, part.seconds)
-    await run.write_metrics(metrics_file(settings, rows, numbers, said))
+    await run.write_metrics(metrics_file(settings, rows, numbers, said, answers_of))
     problem = too_many_failures(outcomes, settings.max_judge_error_rate)
     _log(run, numbers.metrics, outcomes, problem)
-    summary = summary_of(Named.of(settings).title, numbers, outcomes, part, run.path, said)
+    summary = summary_of(Named.of(settings, answers_of).title, numbers, outcomes, part, run.path, said)
     return Result(outcomes.statuses, numbers.metrics, summary, problem)
 
 

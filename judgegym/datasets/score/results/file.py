@@ -9,6 +9,7 @@ from pathlib import PurePath
 from environments.data.rows import FILE_KINDS
 from environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, shortened
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.datasets.score.input import AnswersOf
 from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.fields import group_of
@@ -34,12 +35,17 @@ class Named:
     judge: str
 
     @classmethod
-    def of(cls, settings: ScoreSettings) -> Named:
-        """The name of the data set without folder and ending, after that of its policy; and that of the judge."""
+    def of(cls, settings: ScoreSettings, answers_of: AnswersOf | None) -> Named:
+        """The name of the data set without folder and ending, after that of its policy; and that of the judge.
+
+        What was judged before is called as then.
+        """
         data = PurePath(settings.data or "")
         subject = data.stem if data.suffix in FILE_KINDS else str(data)
         if settings.responses_per_prompt is not None:
             subject = f"{STAND_IN_POLICY if settings.offline else settings.openai.model_name} on {subject}"
+        if answers_of is not None:
+            subject = answers_of.subject
         return cls(subject, STAND_IN_JUDGE if settings.offline else settings.judge_model_name)
 
     @property
@@ -49,7 +55,11 @@ class Named:
 
 
 def metrics_file(
-    settings: ScoreSettings, rows: EvaluatedRows, numbers: ScoreNumbers, notices: Sequence[str]
+    settings: ScoreSettings,
+    rows: EvaluatedRows,
+    numbers: ScoreNumbers,
+    notices: Sequence[str],
+    answers_of: AnswersOf | None,
 ) -> Mapping[str, JSON]:
     """The content of `metrics.json`.
 
@@ -58,8 +68,9 @@ def metrics_file(
         rows: what was judged; a row of a run is a response.
         numbers: the results.
         notices: what a reader of the numbers must know.
+        answers_of: the run that judged the same responses before, if there is one.
     """
-    named = Named.of(settings)
+    named = Named.of(settings, answers_of)
     sampling: dict[str, JSON] = {}  # only of the models that this run asks
     if settings.responses_per_prompt is not None:
         sampling |= {"temperature": settings.eval_temperature, "max_tokens": settings.eval_max_tokens}
@@ -76,7 +87,9 @@ def metrics_file(
         words=HEADLINE_WORDS,
         notes=_NOTES,
     )
-    more: Mapping[str, JSON] = {"items": RESPONSES}
+    more: dict[str, JSON] = {"items": RESPONSES}
+    if answers_of is not None:
+        more["answers_of"] = answers_of.to_json()
     return file_of(measured, rows, numbers.metrics, notices=notices, tables=numbers.tables, more=more)
 
 
