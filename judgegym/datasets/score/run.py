@@ -24,7 +24,7 @@ from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
 from environments.terminal import ProgressDisplay, ProgressState
 from judgegym.datasets.files.check import check_columns
-from judgegym.datasets.files.columns import AddedColumns
+from judgegym.datasets.files.columns import RESPONSE, AddedColumns
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
@@ -75,7 +75,8 @@ class ScoreRun:
         self.units = Units(found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier)
         self.columns = AddedColumns(self.units.several, sampled=sampled is not None)
         check_columns(found.own, self.columns, out)
-        said = ", ".join(f"{what} from {column}" for what, column in self.units.reader.columns.items())
+        read_from = {**self.units.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
+        said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
         of = "" if self.settings.limit is None else f" of {len(found.rows)}"
         logger.info("%d%s rows; %s", len(self.units.numbers), of, said)
         self._live = _Live()
