@@ -116,6 +116,11 @@ def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> Respon
     return ResponseScore(None, status, explanation=explanation)
 
 
+def failed_by(error: Exception, count: int) -> list[ResponseScore]:
+    """The results of so many responses whose judge has raised an error."""
+    return [failure(f"{type(error).__name__}: {error}")] * count
+
+
 def shared_score(result: ResponseScore) -> ResponseScore:
     """The result of a response that is equal to the one of `result`, whose calls count there."""
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)

@@ -24,7 +24,7 @@ from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 from judges.llm.transport import open_session
-from judges.scorers.items import Item, ResponseScore, failure, shared_score
+from judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
 from judges.scorers.of_settings import scorer_of
 from judges.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
 from judges.server.cohorts.contract import Connect
@@ -272,7 +272,7 @@ class Core:
             results = await self._scorers[mount].score(item)
         except Exception as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
-            results = [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
+            results = failed_by(error, len(item.responses))
         self._record.judged(mount, item.prompt, item.responses, results, time.monotonic() - started)
         return results
 

@@ -7,21 +7,19 @@ environment variable in the actor's own process.
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from judgegym._session import open_client
 from judgegym.datasets.cluster.calls import CollectedCall, CollectedRow, Held
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
-from judges.llm.errors import UserError
 from judges.llm.ledger import component, recorded_in
-from judges.scorers.items import Item, ResponseScore, failure
+from judges.scorers.boundary import results_of
+from judges.scorers.items import Item, ResponseScore
 from judges.scorers.of_settings import scorer_of
 from judges.scorers.scorer import Scorer, score_item
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +65,8 @@ class JudgeActor:
             UserError: what no further call can mend.
         """
         scorer, row = await self._opened(), CollectedRow(held)
-        try:
-            with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
-                return Judged(await score_item(scorer, item), row.calls)
-        except UserError:
-            raise
-        except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
-            logger.exception("the judge failed")
-            return Judged([failure(f"{type(error).__name__}: {error}")] * len(item.responses), row.calls)
+        with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
+            return Judged(await results_of(partial(score_item, scorer), item, "a unit"), row.calls)
 
     async def _opened(self) -> Scorer:
         async with self._opening:

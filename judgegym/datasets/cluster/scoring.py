@@ -9,10 +9,10 @@ equal settings.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 
@@ -23,20 +23,19 @@ from judgegym.datasets.cluster.actor import was_restarted
 from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
-from judgegym.datasets.files.columns import DETAIL, EXPLANATION, LABEL, SCORE, STATUS, AddedColumns
+from judgegym.datasets.files.columns import AddedColumns, judged_values
 from judgegym.datasets.rows.equal import KEY_BYTES
 from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.rows.units import Units
 from judges.core.background import BackgroundLoop
-from judges.llm.errors import DataError, UserError
+from judges.llm.errors import DataError
 from judges.llm.wire import JSON
-from judges.scorers.items import ResponseScore, failure
+from judges.scorers.boundary import results_of
+from judges.scorers.items import ResponseScore
 from judges.scorers.of_settings import scorer_of
 from judges.scorers.scorer import Scorer, score_item
-
-logger = logging.getLogger(__name__)
 
 _BATCH = "the batch"
 
@@ -94,13 +93,13 @@ class BatchScorer:
         columns = AddedColumns(self._several or False)
         added: list[Mapping[str, JSON]] = []
         if rows:
-            units_and_results = self._loop.run(self._scored(rows))
+            results = self._loop.run(self._scored(rows))
             columns = AddedColumns(self._several or False)
-            added = [columns.in_order(each) for each in _added(*units_and_results)]
+            added = [columns.in_order(columns.of_row([_judged(each) for each in of_row])) for of_row in results]
         return with_columns(batch, {name: [each[name] for each in added] for name in columns.names}, columns)
 
-    async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> tuple[Units, list[list[ResponseScore]]]:
-        """The units of some rows, and the results of each."""
+    async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseScore]]:
+        """The results of the responses of each row, in their order."""
         opened = await self._opened()
         units = Units(Table(_BATCH, rows), self.share, opened.scorer.check)
         if self._several not in (None, units.several):
@@ -120,20 +119,14 @@ class BatchScorer:
 
         in_flight = min(len(units), self.share.units_in_flight)
         await all_of(worker() for _ in range(in_flight))
-        return units, [results[first] for first in units.first_equal]
+        return [results[first] for first in units.first_equal]
 
     async def _judged(self, opened: _Open, unit: Unit) -> list[ResponseScore]:
         key = bytes.fromhex(unit.item.key(opened.digest))[:KEY_BYTES]
         found = None if opened.ledger is None else opened.ledger.find(key)
         if found is not None:
             return found
-        try:
-            results = await score_item(opened.scorer, unit.item)
-        except UserError:
-            raise  # it is none of this unit: no other would end better
-        except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
-            logger.exception("%s: the judge failed", unit.uid)
-            return [failure(f"{type(error).__name__}: {error}")] * len(unit.item.responses)
+        results = await results_of(partial(score_item, opened.scorer), unit.item, unit.uid)
         if opened.ledger is not None:
             opened.ledger.append(key, results)
         return results
@@ -183,22 +176,5 @@ class BatchScorer:
         BatchScorer.__init__(self, given, parts=parts, parts_setting=parts_setting)
 
 
-def _added(units: Units, results: Sequence[Sequence[ResponseScore]]) -> list[dict[str, JSON]]:
-    """What is added to each row, in the order of the rows."""
-    added: list[dict[str, JSON]] = []
-    for of_row in results:
-        found = [added_to_response(result) for result in of_row]
-        added.append({name: [each[name] for each in found] for name in found[0]} if units.several else found[0])
-    return added
-
-
-def added_to_response(result: ResponseScore) -> dict[str, JSON]:
-    """The values of the added columns for one response, as `judgegym score` writes them."""
-    components = None if result.score is None else orjson.dumps(dict(result.components), option=orjson.OPT_SORT_KEYS)
-    return {
-        SCORE: result.score,
-        STATUS: result.status,
-        LABEL: result.label,
-        EXPLANATION: result.explanation,
-        DETAIL: None if components is None else components.decode(),
-    }
+def _judged(result: ResponseScore) -> Mapping[str, JSON]:
+    return judged_values(result.score, result.status, result.label, result.explanation, result.components)

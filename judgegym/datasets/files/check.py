@@ -12,8 +12,8 @@ from pathlib import Path
 from environments.data.arrow import ArrowRows
 from environments.data.rows import Row, Table
 from judgegym.datasets.files.columns import JUDGED, AddedColumns
+from judgegym.datasets.files.endings import has_known_ending, is_parquet
 from judgegym.datasets.files.json_types import MOST_COLUMNS, too_many_columns
-from judgegym.datasets.files.scored import ENDINGS
 from judges.config.extras import require
 from judges.llm.errors import DataError, SettingsError
 
@@ -30,9 +30,9 @@ def check_out(out: Path, *, data: str | None = None) -> None:
             or written to.
         MissingExtraError: it is to be Parquet, which needs the extra `data`.
     """
-    if out.suffix.lower() not in ENDINGS:
+    if not has_known_ending(out):
         raise SettingsError(f"--out: expected a file with the ending .parquet or .jsonl; found {out}")
-    if out.suffix.lower() == ".parquet":
+    if is_parquet(out):
         require("data")
     if out.is_dir():
         raise SettingsError(f"--out: {out} is a folder; expected a file")
@@ -63,7 +63,7 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
         if not names.issuperset(row.values):
             _check_names(row, list(row.values), columns)
             names.update(row.values)
-            if out.suffix.lower() == ".parquet" and len(names) > MOST_COLUMNS:
+            if is_parquet(out) and len(names) > MOST_COLUMNS:
                 raise too_many_columns(rows.source if isinstance(rows, Table) else row.source)
             if len(names) > MOST_COLUMNS:
                 names.clear()  # of JSON lines the names are of no use, and memory is not for them

@@ -6,9 +6,11 @@ values; a row with several has a list in each column, in the order of the row's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from judges.config.extras import needs
 from judges.llm import wire
@@ -51,6 +53,18 @@ class AddedColumns:
         plain = {name: pyarrow.float64() if name == SCORE else pyarrow.string() for name in self.names}
         return {name: pyarrow.list_(kind) if self.several or name in SAMPLED else kind for name, kind in plain.items()}
 
+    def of_row(self, responses: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
+        """The values of a row's added columns, of those of each of its responses, which may have others beside.
+
+        Raises:
+            KeyError: a response lacks one of the columns.
+            ValueError: there are several responses, or none, of a row that has one.
+        """
+        if self.several:
+            return {name: [each[name] for each in responses] for name in self.names}
+        (only,) = responses
+        return {name: only[name] for name in self.names}
+
     def in_order(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
         """The values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.
 
@@ -60,3 +74,19 @@ class AddedColumns:
         if len(added) != len(self.names) or not all(name in added for name in self.names):
             raise ValueError(f"expected the columns {', '.join(self.names)}; found {', '.join(added)}")
         return {name: wire.scrub_all(added[name]) for name in self.names}
+
+
+def judged_values(
+    score: float | None, status: str, label: str | None, explanation: str, components: Mapping[str, JSON]
+) -> dict[str, JSON]:
+    """What a judge said of a response, by column.
+
+    Args:
+        score: from 0 to 1; `None` if judging failed.
+        status: how it ended.
+        label: the verdict in the judge's own words.
+        explanation: the judge's reasons, or the error.
+        components: of the score.
+    """
+    detail = None if score is None else orjson.dumps(dict(components), option=orjson.OPT_SORT_KEYS).decode()
+    return {SCORE: score, STATUS: status, LABEL: label, EXPLANATION: explanation, DETAIL: detail}

@@ -17,6 +17,7 @@ from environments.data.stored import StoredTable, with_json_text
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.json_types import Shape
 from judgegym.datasets.files.own_text import value_texts
+from judgegym.datasets.files.parts import Parts
 from judges.llm import wire
 from judges.llm.wire import JSON
 
@@ -138,7 +139,7 @@ def parquet_parts(
     schema = pyarrow.schema(
         [*own.schema, *(pyarrow.field(name, kind) for name, kind in types.items())], own.schema.metadata
     )
-    parts, waiting = _Parts(), iter(added)
+    parts, waiting = Parts(), iter(added)
     with pyarrow.parquet.ParquetWriter(
         parts, schema, compression="zstd", use_compliant_nested_type=not own.entries_keep_names
     ) as writer:
@@ -153,31 +154,6 @@ def parquet_parts(
         if next(waiting, None) is not None:
             raise ValueError("added columns without a row")
     yield parts.take()
-
-
-class _Parts:
-    """A file for pyarrow, whose bytes are taken as they come."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._waiting: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        self._waiting.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def close(self) -> None:
-        """What waits can still be taken."""
-
-    def take(self) -> bytes:
-        """What was written since the last call."""
-        data = b"".join(self._waiting)
-        self._waiting.clear()
-        return data
 
 
 def _without_fingerprint(schema: pyarrow.Schema) -> pyarrow.Schema:

@@ -13,12 +13,11 @@ from typing import cast, overload
 
 from environments.data.rows import Row, load_rows
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, JUDGED, LABEL, SCORE, STATUS
+from judgegym.datasets.files.endings import has_known_ending
+from judges.core.judgment import Status
 from judges.llm import wire
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
-
-ENDINGS = (".jsonl", ".parquet")
-"""The kinds of file that scoring writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def read_scored(path: Path) -> ScoredRows:
     Raises:
         DataError: it cannot be loaded, or has not the columns that scoring adds.
     """
-    if path.suffix.lower() not in ENDINGS:
+    if not has_known_ending(path):
         raise DataError(f"{path}: expected a file that judgegym score has written, with the ending .parquet or .jsonl")
     rows = load_rows(str(path), split="train")
     missing = [name for name in JUDGED if name not in rows[0].values]
@@ -120,7 +119,7 @@ def scored_row(row: Row) -> ScoredRow:
     if {len(score), *map(len, texts)} != {len(status)}:
         raise DataError(f"{row.place}: the columns {', '.join(JUDGED)} have lists of different lengths")
     for each, one in zip(status, score, strict=True):
-        if (each == "ok") != (one is not None) or isinstance(one, bool):
+        if (each == Status.OK.value) != (one is not None) or isinstance(one, bool):
             raise DataError(f"{row.place}: the status is {each!r} and the score {one!r}; only `ok` has a score")
     return ScoredRow(
         row,

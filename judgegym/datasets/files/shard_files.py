@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from environments.data.stored import ParquetFile
 from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumns
+from judgegym.datasets.files.endings import is_parquet
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns
 from judges.llm import wire
@@ -149,7 +150,7 @@ class ParquetShard:
 
 def shard_file(path: Path) -> JsonLinesShard | ParquetShard:
     """The file of a shard, by its ending."""
-    return JsonLinesShard(path) if path.suffix.lower() == ".jsonl" else ParquetShard(path)
+    return ParquetShard(path) if is_parquet(path) else JsonLinesShard(path)
 
 
 def _columns(path: Path, names: Sequence[str], own: Collection[str], several: bool) -> AddedColumns:

@@ -16,6 +16,7 @@ from environments.data.json_file import JsonFile
 from environments.data.rows import Row, Table
 from environments.runs.atomic import write_atomic
 from judgegym.datasets.files.columns import AddedColumns
+from judgegym.datasets.files.endings import is_parquet
 from judgegym.datasets.files.json_types import shapes_of
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns, parquet_parts, rows_of_group
@@ -56,7 +57,7 @@ def scored_content(
     Args: those of `write_scored`. `added` is gone through anew at each call.
     """
     source, values = stored_rows(rows)
-    if out.suffix.lower() == ".jsonl":
+    if not is_parquet(out):
         return lambda: _lines(values, numbers, added, columns)
     own: StoredColumns | JsonColumns | None = None
 

@@ -1,11 +1,7 @@
-"""A response and what became of it, whether the data has it or a policy was asked for it.
-
-Guarantee: an error of a judge is a failed judgment of the responses that it was asked about, and of no others.
-"""
+"""A response and what became of it, whether the data has it or a policy was asked for it."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -13,16 +9,11 @@ from typing import Protocol, TypeAlias
 from environments.completions import Completion
 from judgegym.datasets.rows.unit import Unit
 from judges.core.judgment import CallRun
-from judges.llm.errors import UserError
-from judges.scorers.items import Item, ResponseScore, failure
-
-logger = logging.getLogger(__name__)
+from judges.scorers.boundary import ScoreItem, results_of
+from judges.scorers.items import Item, ResponseScore
 
 POLICY_FAILED = "policy_failed"
 """The status of a response that the policy never gave."""
-
-ScoreItem: TypeAlias = Callable[[Item], Awaitable[list[ResponseScore]]]
-"""Scores the responses of an item, as `score_item` does."""
 
 
 class JudgeElsewhere(Protocol):
@@ -76,10 +67,4 @@ class Judging:
         Raises:
             UserError: what no further call can mend, such as a disk that stays full.
         """
-        try:
-            return await self._score(item)
-        except UserError:
-            raise  # it is none of this unit: no other would end better
-        except Exception as error:  # boundary of a unit: an error of a judge fails this unit alone
-            logger.exception("%s: the judge failed", uid)
-            return [failure(f"{type(error).__name__}: {error}")] * len(item.responses)
+        return await results_of(self._score, item, uid)

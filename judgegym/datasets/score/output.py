@@ -7,17 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from judgegym.datasets.files.columns import (
-    DETAIL,
-    EXPLANATION,
-    FINISH_REASON,
-    LABEL,
-    RESPONSE,
-    SCORE,
-    STATUS,
-    THINKING,
-    AddedColumns,
-)
+from judgegym.datasets.files.columns import SAMPLED, AddedColumns, judged_values
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.saved import SavedResponses
 from judges.llm.wire import JSON
@@ -39,23 +29,14 @@ class AddedOfRows:
         """Read the lines of one row after the other."""
         for row in self.units.numbers:
             found = [_columns(self.saved.line(place)) for place in self.units.places.of_row(row)]
-            if self.units.several:
-                yield {name: [each[name] for each in found] for name in self.columns.names}
-            else:
-                yield {name: found[0][name] for name in self.columns.names}
+            yield self.columns.of_row(found)
 
 
 def _columns(line: bytes) -> Mapping[str, JSON]:
     sample = orjson.loads(line)
     detail = sample.get("detail") or {"explanation": sample.get("error")}  # the policy failed: no judge said anything
-    components = None if sample["score"] is None else orjson.dumps(detail["components"], option=orjson.OPT_SORT_KEYS)
-    return {
-        RESPONSE: sample.get("model_answer"),
-        THINKING: sample.get("thinking") or None,
-        FINISH_REASON: sample.get("finish_reason"),
-        SCORE: sample["score"],
-        STATUS: sample["status"],
-        LABEL: sample.get("label"),
-        EXPLANATION: detail["explanation"],
-        DETAIL: None if components is None else components.decode(),
-    }
+    judged = judged_values(
+        sample["score"], sample["status"], sample.get("label"), detail["explanation"], detail.get("components", {})
+    )
+    sampled = (sample.get("model_answer"), sample.get("thinking") or None, sample.get("finish_reason"))
+    return {**dict(zip(SAMPLED, sampled, strict=True)), **judged}

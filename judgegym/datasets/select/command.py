@@ -70,12 +70,13 @@ def _check_places(options: Options) -> None:
     Raises:
         SettingsError: an extra is missing, or a file that is there is not to be overwritten.
     """
+    from judgegym.datasets.files.endings import is_parquet
     from judgegym.datasets.select.card import CARD, check_card, check_out
     from judges.config.extras import require
     from judges.llm.errors import SettingsError
 
     require("environments")
-    if ".parquet" in (options.out.suffix.lower(), options.scored.suffix.lower()):
+    if is_parquet(options.out) or is_parquet(options.scored):
         require("data")
     if options.out.exists() and options.scored.exists() and options.out.samefile(options.scored):
         raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from environments.data.transcripts import TranscriptTurn
+from judgegym.datasets.files.endings import ENDINGS, PARQUET
 from judgegym.datasets.select.conversations import Turns
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
@@ -74,7 +75,7 @@ class Layout:
     takes: Selected
     columns: Mapping[str, Part]
     read_with: str = ""
-    endings: Sequence[str] = (".jsonl", ".parquet")
+    endings: Sequence[str] = ENDINGS
 
     @property
     def texts(self) -> bool:
@@ -104,7 +105,7 @@ LAYOUTS: Mapping[str, Layout] = {
         "--data.input_key input --data.output_key output",
     ),
     "openrlhf-dpo": Layout("OpenRLHF's train_dpo and train_rm", "pairs", _PAIR, "--data.prompt_key prompt"),
-    "verl-sft": Layout("verl's SFT trainer", "responses", {"messages": "conversation"}, endings=(".parquet",)),
+    "verl-sft": Layout("verl's SFT trainer", "responses", {"messages": "conversation"}, endings=(PARQUET,)),
     "verl-rl": Layout("verl's RL trainers", "prompts", _VERL_RL),
 }
 

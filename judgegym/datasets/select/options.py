@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from judgegym.datasets.files.endings import has_known_ending
 from judgegym.datasets.select.layouts import LAYOUTS
 from judgegym.datasets.select.rules import AtLeast, Best, Labelled, Pairs, Rule
 from judges.config.one_line_parser import OneLineParser, whole_number
@@ -18,7 +19,6 @@ them. Responses without a score are never taken; they, ties and prompts with few
 by reason. A card (README.md) beside FILE says how it was made."""
 COLUMNS = ("prompt_column", "response_column", "group_by")
 """The columns that matter when responses are selected."""
-_ENDINGS = (".jsonl", ".parquet")
 _OF_PAIRS = ("margin", "pairs_per_prompt", "max_pairs", "length_balanced")
 NO_CARD = "none"
 
@@ -124,7 +124,7 @@ def options_of(flags: argparse.Namespace) -> Options:
         SettingsError: they do not go together.
     """
     for name, path in (("SCORED", flags.scored), ("--out", flags.out)):
-        if path.suffix.lower() not in _ENDINGS:
+        if not has_known_ending(path):
             raise SettingsError(f"{name}: expected a file with the ending .parquet or .jsonl, found {path}")
     if flags.private and flags.push_to_hub is None:
         raise SettingsError("--private: it makes a repository of the hub private; it needs --push_to_hub")

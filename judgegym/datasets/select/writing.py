@@ -6,12 +6,13 @@ written piece by piece, so that memory does not grow with them.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from environments.runs.atomic import write_atomic
+from judgegym.datasets.files.endings import is_parquet
+from judgegym.datasets.files.parts import Parts
 from judgegym.datasets.select.candidates import Candidates
 from judgegym.datasets.select.layouts import Picked, Rows
 from judgegym.datasets.select.rules import Labelled, Rule, is_below
@@ -61,7 +62,7 @@ def write_rows(path: Path, rows: Rows, content: Iterator[Picked]) -> int:
             written += 1
             yield each
 
-    parts = _parquet if path.suffix.lower() == ".parquet" else _lines
+    parts = _parquet if is_parquet(path) else _lines
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, lambda: parts(rows, counted()))
@@ -78,33 +79,9 @@ def _parquet(rows: Rows, content: Iterator[Picked]) -> Iterator[bytes]:
     import pyarrow  # late, as below: an extra
     import pyarrow.parquet
 
-    schema, sink = rows.schema(), _Sink()
+    schema, sink = rows.schema(), Parts()
     with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         while several := [rows.row(each) for each in islice(content, _AT_ONCE)]:
             writer.write_table(pyarrow.Table.from_pylist(several, schema=schema))
             yield sink.take()
     yield sink.take()
-
-
-class _Sink(io.RawIOBase):
-    """Takes what a writer writes, until it is taken away."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._size
-
-    def write(self, data: object) -> int:
-        part = bytes(data)  # type: ignore[call-overload]  # any buffer: pyarrow's own, which it uses again
-        self._parts.append(part)
-        self._size += len(part)
-        return len(part)
-
-    def take(self) -> bytes:
-        parts, self._parts = self._parts, []
-        return b"".join(parts)

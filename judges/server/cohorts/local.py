@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-from judges.scorers.items import Item, ResponseScore, failure, shared_score
+from judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
 from judges.scorers.scorer import result_without_judge
 from judges.server.cohorts.gathering import Gatherer, Gathering, Work
 from judges.server.cohorts.key import cohort_key
@@ -216,7 +216,7 @@ class LocalCohorts:
                 results = await work.scores.close()
             except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
-                results = [failure(f"{type(error).__name__}: {error}")] * len(work.responses)
+                results = failed_by(error, len(work.responses))
             seconds = loop.time() - closed_at
             self._record.judged(gathering.mount, work.item.prompt, work.responses, results, seconds)
         gathering.results.set_result(results)
