@@ -23,9 +23,10 @@ from environments.settings.policy import PolicySettings
 from judgegym._command.commands import COMMANDS
 from judgegym._command.environments import load_environment
 from judgegym.datasets.sample.settings import is_used
+from judgegym.datasets.score.command import MOST_USED
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.fields import group_of, is_common, is_operational, verbs_of
-from judges.config.help import default_in_words, describe
+from judges.config.fields import group_of, is_operational, verbs_of
+from judges.config.help import default_in_words, describe, in_order_of_use
 from judges.config.sources import SourcedSettings
 from judges.config.structure import DeclaredSetting, declared_settings
 from judges.server.settings.server import RewardServerSettings
@@ -111,18 +112,19 @@ def _own(environment: str) -> Iterator[Row]:
         if setting.field in everywhere and describe(setting) != everywhere[setting.field]
     ]
     yield from _rows(own, anchor=f"{environment}.")
-    for row, setting in zip(_rows(changed, anchor=f"{environment}."), _ordered(changed), strict=True):
+    for row, setting in zip(_rows(changed, anchor=f"{environment}."), in_order_of_use(changed), strict=True):
         elsewhere = everywhere[setting.field].default or "unset"
         yield Row(row.anchor, row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts)
 
 
-def _flat(settings: type[SourcedSettings], command: str) -> Callable[..., Iterator[Row]]:
+def _flat(settings: type[SourcedSettings], command: str, most_used: Sequence[str] = ()) -> Callable[..., Iterator[Row]]:
     """The rows of a command whose settings have no `env`."""
 
     def rows(*groups: str) -> Iterator[Row]:
         return _rows(
             (each for each in declared_settings(settings) if _group(each) in groups and is_used(each)),
             anchor=f"{command}.",
+            most_used=most_used,
         )
 
     return rows
@@ -157,18 +159,13 @@ def _kind_of(action: argparse.Action) -> str:
     return {int: "INT", float: "NUMBER"}.get(action.type, "TEXT") if isinstance(action.type, type) else "TEXT"
 
 
-def _rows(settings: Iterable[DeclaredSetting], *, anchor: str = "") -> Iterator[Row]:
-    for setting in _ordered(settings):
+def _rows(settings: Iterable[DeclaredSetting], *, anchor: str = "", most_used: Sequence[str] = ()) -> Iterator[Row]:
+    for setting in in_order_of_use(settings, most_used):
         described = describe(setting)
         about = described.about
         if described.name.startswith("env.") and setting.field in _OF_PROCESS:
             about += f" (process: {default_in_words(_OF_PROCESS[setting.field])}.)"
         yield Row(anchor + described.name, described.name, described.kind, described.default, about, _facts(setting))
-
-
-def _ordered(settings: Iterable[DeclaredSetting]) -> Sequence[DeclaredSetting]:
-    """The most used ones first, as in `--help_all`."""
-    return sorted(settings, key=lambda setting: not is_common(setting.model, setting.field))
 
 
 def _facts(setting: DeclaredSetting) -> str:
@@ -188,6 +185,6 @@ _KINDS: dict[str, Callable[..., Iterator[Row]]] = {
     "groups": _groups,
     "own": _own,
     "judge-server": _flat(RewardServerSettings, "judge-server"),
-    "score": _flat(ScoreSettings, "score"),
+    "score": _flat(ScoreSettings, "score", MOST_USED),
     "flags": _flags,
 }

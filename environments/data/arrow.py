@@ -169,6 +169,8 @@ def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence
         return rows, rows.digest()
     except Exception as error:  # the hub, the network and the dataset's own files each raise their own kinds
         why = _first_line(error)
+        if Path(name).is_dir():
+            raise DataError(f"{name}: the folder cannot be loaded as a data set (split {split!r}): {why}") from error
         if unreachable is not None:
             why += f" (the hub cannot be reached: {unreachable}; what is not in the cache is not there)"
         raise DataError(

@@ -164,6 +164,8 @@ def load_rows(source: str, *, split: str) -> Table:
     path = Path(source).expanduser()
     kind = path.suffix.lower()
     values: Sequence[Mapping[str, JSON]]
+    if kind not in FILE_KINDS and path.is_file():
+        raise DataError(f"{source}: expected a file with one of the endings {', '.join(FILE_KINDS)}")
     if kind not in FILE_KINDS:
         values, digest = read_hub(source, split, FILE_KINDS)
     elif not path.is_file():

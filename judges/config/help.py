@@ -65,6 +65,7 @@ def help_page(
     groups: Mapping[str, str],
     detail: HelpDetail = "common",
     uses: Callable[[DeclaredSetting], bool] = lambda setting: True,
+    most_used: Sequence[str] = (),
 ) -> str:
     """The help of a command, as wide as the terminal.
 
@@ -75,9 +76,11 @@ def help_page(
         groups: the titles of groups by name, in order; other groups follow.
         detail: only the most used settings, or all, with the most used ones first in each group.
         uses: which settings the command uses; others are left out.
+        most_used: the names of its most used settings, in the order in which each group lists them; by default those
+            that are declared as such.
     """
-    settings = sorted(filter(uses, declared_settings(settings_type)), key=lambda setting: not _is_common(setting))
-    listed = [setting for setting in settings if detail == "all" or _is_common(setting)]
+    settings = in_order_of_use(filter(uses, declared_settings(settings_type)), most_used)
+    listed = [setting for setting in settings if detail == "all" or _is_listed(setting, most_used)]
     more = len(settings) - len(listed)
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     parser = argparse.ArgumentParser(
@@ -95,8 +98,17 @@ def help_page(
     return parser.format_help()
 
 
-def _is_common(setting: DeclaredSetting) -> bool:
-    return is_common(setting.model, setting.field)
+def in_order_of_use(settings: Iterable[DeclaredSetting], most_used: Sequence[str] = ()) -> list[DeclaredSetting]:
+    """The settings, the most used ones first: in the order of `most_used`, or those that are declared as such."""
+    places = {name: place for place, name in enumerate(most_used)}
+    return sorted(
+        settings, key=lambda setting: places.get(setting.name, len(places) + (not _is_listed(setting, most_used)))
+    )
+
+
+def _is_listed(setting: DeclaredSetting, most_used: Sequence[str]) -> bool:
+    """Whether `--help` lists a setting."""
+    return setting.name in most_used if most_used else is_common(setting.model, setting.field)
 
 
 def _in_order(groups: set[str], first: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ one row have in common comes first, and the completion under judgment last.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 from typing_extensions import Self
@@ -20,6 +20,8 @@ PromptLayout = Literal["published", "shared_first"]
 
 class PromptLayoutSettings(JudgeSettings):
     """The settings of a judge whose prompt can be laid out in both ways."""
+
+    help_group: ClassVar[str] = "judge"
 
     judge_prompt_layout: PromptLayout = setting(
         "published",

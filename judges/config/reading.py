@@ -48,7 +48,7 @@ class SettingsSource:
 
 
 _WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {"--show_config": lambda: "all", "--profile": default_name}
-"""What flags mean that may stand without a value."""
+"""What flags mean that may stand without a value. A word after one that is no flag is its value."""
 
 
 def read_sources(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> list[SettingsSource]:
@@ -81,14 +81,17 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
     switches = {
         name for name, field in settings_type.model_fields.items() if field.annotation is bool and field.metadata
     }
-    words = []
+    words: list[str] = []
     for word in argv:
+        if words and words[-1] in _WITHOUT_VALUE and not word.startswith("-"):
+            words[-1] += f"={word}"
+            continue
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--")
         if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
             word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
-        words.append(f"{word}={_WITHOUT_VALUE[word]()}" if word in _WITHOUT_VALUE else word)
-    return words
+        words.append(word)
+    return [f"{word}={_WITHOUT_VALUE[word]()}" if word in _WITHOUT_VALUE else word for word in words]
 
 
 def _read_environment(settings_type: type[BaseSettings]) -> Values:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from judges.config.fields import setting
 from judges.config.judge import JudgeSettings
 
 
 class ReaskSettings(JudgeSettings):
     """The settings of a judge that is asked again in the same conversation."""
+
+    help_group: ClassVar[str] = "judge"
 
     judge_reask: int = setting(
         1,

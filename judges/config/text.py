@@ -8,14 +8,20 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+_LONGEST_NAME = 1024
+
 
 def text_or_file(value: object) -> object:
     """The text of a file for `@path`; any other value as it is.
 
     Raises:
-        ValueError: the file cannot be read, or is not UTF-8.
+        ValueError: the file cannot be read, or is not UTF-8; or the text is the name of a file, without the `@`.
     """
-    if not isinstance(value, str) or not value.startswith("@"):
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("@"):
+        if _is_file(value):
+            raise ValueError(f"there is a file of this name; to read it write @{value}")
         return value
     try:
         return Path(value[1:]).expanduser().read_bytes().decode("utf-8")  # byte for byte, newlines included
@@ -23,6 +29,16 @@ def text_or_file(value: object) -> object:
         raise ValueError(f"{value[1:]} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{value[1:]} is not UTF-8 text") from error
+
+
+def _is_file(text: str) -> bool:
+    """Whether a text is the name of a file, with an ending: a rubric of one such word is a mistake."""
+    if "\n" in text or "." not in text or len(text) > _LONGEST_NAME:
+        return False
+    try:
+        return Path(text).expanduser().is_file()
+    except (OSError, ValueError, RuntimeError):  # no name of a file at all, or no home
+        return False
 
 
 TextOrFile = Annotated[str, BeforeValidator(text_or_file)]

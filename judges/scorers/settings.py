@@ -35,9 +35,9 @@ class KindSettings(BaseModel):
     judge: JudgeKind = setting(
         "rubric",
         "Judge in this way. rubric: score on a scale by a rubric. aspect: yes/no questions. peer: score from 0 to 100 "
-        "by a rubric. arena_hard: win rate against a baseline, or as tournament. These compare several responses to "
-        "one prompt. listwise: a score for each, in one call. tournament: games between pairs, many calls "
-        "(--schedule). choice: 1 for the best, 0 for the others.",
+        "by a rubric. arena_hard: win rate against a baseline; without one as tournament. Three compare several "
+        "responses to one prompt: listwise: a score for each, in one call; tournament: games between pairs, many calls "
+        "(--schedule); choice: 1 for the best, 0 for the others.",
         common=True,
     )
     rubric: TextOrFile | None = setting(

@@ -67,7 +67,7 @@ def about(run: ComparedRun) -> str:
 def left_out(comparison: Comparison, run: ComparedRun) -> str:
     """Which rows of a run are not compared; empty if all are."""
     parts = [
-        f"{run.not_shared:,} that not every run has with a value" if run.not_shared else "",
+        f"{run.not_shared:,} without a value in another run" if run.not_shared else "",
         f"{run.failed:,} failed" if run.failed else "",
         f"{run.uncounted:,} that do not count in this metric" if run.uncounted else "",
     ]
@@ -145,8 +145,8 @@ def agreement(comparison: Comparison, found: JudgesAgreement) -> list[str]:
         )
     if found.best is not None:
         prompts = f"{counted(found.best.prompts, 'prompt')} with several responses"
-        common = f"and have one of them in common at {_share(found.best.overlapping)}"
-        said.append(f"of {prompts} they find the same best at {_share(found.best.same)}, {common}")
+        common = f"and at least one best response in common in {_share(found.best.overlapping)}"
+        said.append(f"of {prompts}, they find the same responses best in {_share(found.best.same)}, {common}")
     return said
 
 

@@ -79,7 +79,7 @@ class SavedRun:
             RunDirectoryError: there is no such directory, it holds no run, or a file is damaged.
         """
         if not path.is_dir():
-            raise RunDirectoryError(f"{path}: there is no such run directory")
+            raise RunDirectoryError(f"{path}: there is no such run directory, nor a scored file with a run beside it")
         for name in _READ:
             if (path / name).exists() and not (path / name).is_file():  # a pipe would never end
                 raise RunDirectoryError(f"{path / name} is no file")

@@ -16,7 +16,7 @@ class ColumnSettings(BaseModel):
 
     help_group: ClassVar[str] = "data"
 
-    split: str = setting("train", "Take this split of a data set of the Hugging Face hub.", common=True)
+    split: str = setting("train", "Take this split of a data set of the Hugging Face hub.")
     prompt_column: str | None = setting(
         None, f"Take the prompt from this column: a text, or messages{_JOINED}.", common=True
     )
@@ -24,7 +24,6 @@ class ColumnSettings(BaseModel):
         None,
         "Take the response from this column: a text or messages, or a list of them for several responses to one "
         "prompt. Several columns, separated by commas, are several responses.",
-        common=True,
     )
     reference_column: str | None = setting(
         None,
@@ -49,5 +48,4 @@ class ColumnSettings(BaseModel):
         None,
         "Judge rows together that have the same value in this column, each with one response, with a judge that "
         "compares responses. They may stand anywhere in the data.",
-        common=True,
     )

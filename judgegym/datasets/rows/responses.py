@@ -16,7 +16,6 @@ from environments.data.transcripts import TranscriptTurn, shown, turns_of
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import (
     CONVERSATIONS,
-    PROMPTS,
     Prompt,
     Values,
     find_prompt,
@@ -37,10 +36,13 @@ RESPONSES_OF_ROW = ("one response", "several responses")
 """What a row has, in words; the second if it has a list of responses."""
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
-_EXPECTED = (
-    f"a prompt ({', '.join(PROMPTS)}) with a response or a list of responses ({', '.join(RESPONSES)}), or chosen and "
-    f"rejected, or a conversation ({', '.join(CONVERSATIONS)}) that ends with the response; or name the columns with "
-    "--prompt_column and --response_column, or let a policy be asked with --responses_per_prompt"
+_NO_PROMPT = (
+    "a prompt in prompt, question, instruction or another usual column, or a conversation in messages; or name its "
+    "column: --prompt_column"
+)
+_NO_RESPONSE = (
+    "a response to it in response, completion, answer or another usual column, a list in responses, or chosen and "
+    "rejected; or name its column: --response_column; or ask a policy: --responses_per_prompt"
 )
 
 
@@ -92,7 +94,13 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
             if found is not None:
                 return found
     unread = [f"{name} holds {_kind(values[name])}" for name in RESPONSES if name in values and column is None]
-    raise row.lacks(_EXPECTED + (f" (here {', '.join(unread)})" if unread else ""))
+    raise row.lacks(_what_is_missing(row, values, settings) + (f" (here {', '.join(unread)})" if unread else ""))
+
+
+def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
+    """What a row should have that has no prompt, or a prompt alone."""
+    prompt = find_prompt(row, values, settings, ())
+    return _NO_PROMPT if prompt is None else f"beside the prompt in {', '.join(prompt.columns)} {_NO_RESPONSE}"
 
 
 def _named(row: Row, values: Values, columns: Sequence[str], prompt: Prompt | None) -> Responses:

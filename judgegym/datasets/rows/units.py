@@ -7,6 +7,8 @@ read again when it is asked for.
 
 from __future__ import annotations
 
+import logging
+import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +26,9 @@ from judges.llm.errors import DataError
 from judges.scorers.items import Item
 from judges.scorers.scorer import ItemError
 
+logger = logging.getLogger(__name__)
+
+_SAID_EVERY_S = 10.0
 _SOME = "a response that will be sampled"
 
 
@@ -75,7 +80,7 @@ class Units(Sequence[Unit]):
         self.empty = 0
         self.chosen = array("I")
         keys, counts = bytearray(), array("q")
-        for unit in self:
+        for unit in _told(self):
             self._check(unit, check)
             keys += unit.key
             self.empty += sum(not response.strip() for response in unit.item.responses)
@@ -134,6 +139,16 @@ class Units(Sequence[Unit]):
     def key(self, index: int) -> bytes:
         """The digest of a unit, without reading it."""
         return self._keys[index * KEY_BYTES : (index + 1) * KEY_BYTES]
+
+
+def _told(units: Sequence[Unit]) -> Iterator[Unit]:
+    """All units, one after the other; the log says now and then how many have been read."""
+    said_at = time.monotonic()
+    for number, unit in enumerate(units):
+        if time.monotonic() - said_at > _SAID_EVERY_S:
+            said_at = time.monotonic()
+            logger.info("reading, and checking before the first call: %s of %s", f"{number:,}", f"{len(units):,}")
+        yield unit
 
 
 def _together(units: Sequence[Unit], reader: RowReader) -> Unit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -26,11 +27,12 @@ _THAT_MATTER = ("model_name", "extra_body")
 class SampleSettings(CompletionSettings):
     """Whether a policy is asked for responses, and how."""
 
+    help_group: ClassVar[str] = "policy"
+
     responses_per_prompt: int | None = setting(
         None,
         "Ask the policy (--openai.…) for this many responses to each prompt first, and judge them; responses that the "
         "data has are left as they are. If unset, the data's own responses are judged.",
-        common=True,
         ge=1,
     )
     openai: PolicySettings = Field(default_factory=PolicySettings)

@@ -50,7 +50,16 @@ _GROUPS = {
     "policy": "policy (the model that is asked for responses, with --responses_per_prompt)",
     "run": "run",
 }
-
+MOST_USED = (
+    *("data", "out", "limit", "prompt_column", "response_column", "category_column", "group_by", "split", "rescore"),
+    *("judge", "rubric", "aspects", "judge_base_url", "judge_model_name", "judge_api_key_env"),
+    *("judge_max_concurrency", "judge_temperature"),
+    *("responses_per_prompt", "openai.base_url", "openai.model_name", "openai.api_key_env"),
+    *("eval_temperature", "thinking_mode"),
+    *("offline", "plan", "resume", "budget_usd", "budget_calls", "max_judge_error_rate", "shard", "merge"),
+    *("config", "show_config"),
+)
+"""What `--help` lists, the most used first."""
 _PLANNED = "scored.jsonl"
 """In place of FILE, where a plan names none."""
 
@@ -85,7 +94,16 @@ def _run(words: list[str], prog: str) -> int:
     detail = help_requested(words)
     if detail is not None:
         usage = f"{prog} DATA --out FILE"
-        terminal.say(help_page(ScoreSettings, usage=usage, about=_ABOUT, groups=_GROUPS, detail=detail, uses=is_used))
+        page = help_page(
+            ScoreSettings,
+            usage=usage,
+            about=_ABOUT,
+            groups=_GROUPS,
+            detail=detail,
+            uses=is_used,
+            most_used=MOST_USED,
+        )
+        terminal.say(page.rstrip("\n"))
         return 0
     loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas)
     check_sampling_flags(loaded, loaded.settings)
@@ -164,10 +182,12 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 def _shown(scored: Scored, settings: ScoreSettings, command: Sequence[str]) -> int:
     """Print the result; return the exit code."""
     from judgegym.datasets.score.results.summary import what_is_where  # late, as above
+    from judgegym.datasets.score.results.within_rows import BEST
 
     if scored.result is not None:
         terminal.show_summary(scored.result.summary)
-    for line in what_is_where(scored.out, scored.run, is_part=settings.shard is not None):
+    is_several = scored.result is not None and f"eval/{BEST}" in scored.result.metrics.values
+    for line in what_is_where(scored.out, scored.run, is_part=settings.shard is not None, is_several=is_several):
         terminal.say(line)
     if scored.problem is None:
         return 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from environments.metrics import HeadlineShare
 from environments.records import Sample
 from environments.report.run_page.after import write_report_after
 from environments.runs.atomic import remove_unfinished
@@ -39,7 +40,14 @@ from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
 from judgegym.datasets.score.results.ending import Scored, concluded
 from judgegym.datasets.score.results.summary import Part
-from judgegym.datasets.score.saved import JudgedUnits, SavedResponses, missing_units, open_saved, read_earlier
+from judgegym.datasets.score.saved import (
+    JudgedUnits,
+    SavedResponses,
+    added,
+    missing_units,
+    open_saved,
+    read_earlier,
+)
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.llm.limits.budget import Budget
 from judges.llm.usage import Usage
@@ -77,8 +85,8 @@ class ScoreRun:
         check_columns(found.own, self.columns, out)
         read_from = {**self.units.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
         said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
-        of = "" if self.settings.limit is None else f" of {len(found.rows)}"
-        logger.info("%d%s rows; %s", len(self.units.numbers), of, said)
+        of = "" if self.settings.limit is None else f" of {len(found.rows):,}"
+        logger.info("%s%s rows; %s", f"{len(self.units.numbers):,}", of, said)
         self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None
 
@@ -110,10 +118,12 @@ class ScoreRun:
             with run.log.ending():
                 saved = open_saved(self.units, run)
                 with closing(saved):
-                    changed = read_earlier(before, self.units, saved, limit=settings.limit)
-                    if changed:
+                    found = read_earlier(before, self.units, saved, limit=settings.limit)
+                    self._live.share = found.share
+                    if found.changed:
                         logger.warning(
-                            "responses whose rows have changed since, and are judged again, or are gone: %d", changed
+                            "responses whose rows have changed since, and are judged again, or are gone: %d",
+                            found.changed,
                         )
                     run.drop_results()
                     remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
@@ -157,7 +167,7 @@ class ScoreRun:
         elsewhere = self._elsewhere.waiting if self._elsewhere is not None else None
         waiting = "; ".join(filter(None, (disk.waiting, self.clients.waiting, elsewhere))) or None
         live = self._live
-        mean = live.total / live.scored if live.scored else None
+        mean = live.share.total / live.share.weight if live.share.weight else None
         return ProgressState(live.done, "mean score", mean, live.failed, self._costs(), waiting)
 
     @cached_property
@@ -217,20 +227,16 @@ class _Live:
     """What the progress display shows: numbers that are added up when a line is written."""
 
     done: int = 0
-    scored: int = 0
+    share: HeadlineShare = HeadlineShare(0.0, 0.0)
     failed: int = 0
-    total: float = 0.0
     usage: Usage = Usage()
     policy_usage: Usage = Usage()
 
     def add(self, sample: Sample[ScoreDetail]) -> None:
         """Count a sample."""
         self.done += 1
-        if sample.score is None:
-            self.failed += not sample.finished
-        else:
-            self.scored += 1
-            self.total += sample.score
+        self.failed += not sample.finished
+        self.share = added(self.share, sample.headline)
         for call in sample.run.policy_calls:
             self.policy_usage += call.usage
         for call in (sample.run.judge_calls or {}).values():

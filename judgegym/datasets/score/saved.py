@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, overload
 
 from environments.evaluate.saved import SavedRows
+from environments.metrics import HeadlineShare
 from environments.records import FINISHED, SampleReader
 from environments.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
 from environments.runs.lines import RawLine, whole_lines
@@ -60,8 +61,28 @@ def open_saved(units: Units, run: RunDirectory) -> SavedResponses:
     return SavedRows(ResponseTasks(units), run, SampleReader(ScoreDetail))
 
 
-def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses, *, limit: int | None = None) -> int:
-    """Note which responses an earlier run has judged; return how many lines are of rows that have changed, or are gone.
+@dataclass(frozen=True, slots=True)
+class EarlierResponses:
+    """What an earlier run has judged.
+
+    Attributes:
+        changed: how many of its lines are of rows that have changed, or are gone.
+        share: what the others add to the mean score.
+    """
+
+    changed: int
+    share: HeadlineShare
+
+
+def added(share: HeadlineShare, other: HeadlineShare | None) -> HeadlineShare:
+    """Two shares of the mean score together; the second adds nothing if there is none."""
+    return share if other is None else HeadlineShare(share.total + other.total, share.weight + other.weight)
+
+
+def read_earlier(
+    before: EarlierLines, units: Units, saved: SavedResponses, *, limit: int | None = None
+) -> EarlierResponses:
+    """Note which responses an earlier run has judged.
 
     A response counts only if all that its judge sees of its unit is as it was, and its category. Those that failed are
     judged again.
@@ -75,13 +96,14 @@ def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses, *, l
     Raises:
         RunDirectoryError: a line cannot be read, or is of a row that is left out on purpose.
     """
-    changed = 0
+    changed, share = 0, HeadlineShare(0.0, 0.0)
     for line in before.failures:
         saved.begin_after(FAILURES, line.offset + len(line.data))
     for line, place, status in judged_places(before.samples, units):
         saved.begin_after(SAMPLES, line.offset + len(line.data))
         if place is not None:
             saved.note(place, line.offset, len(line.data), status, is_complete=True)
+            share = added(share, _share(line))
             continue
         row, _ = _response(line, line.fields().get("uid"))
         if limit is not None and row in range(len(units.numbers), len(units.reader.rows)):
@@ -90,7 +112,13 @@ def read_earlier(before: EarlierLines, units: Units, saved: SavedResponses, *, l
                 "expected no --limit, or as many rows as before"
             )
         changed += 1
-    return changed
+    return EarlierResponses(changed, share)
+
+
+def _share(line: RawLine) -> HeadlineShare | None:
+    found = line.fields().get("headline")
+    total, weight = (found.get("total"), found.get("weight")) if isinstance(found, Mapping) else (None, None)
+    return HeadlineShare(total, weight) if isinstance(total, float) and isinstance(weight, float) else None
 
 
 def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[RawLine, int | None, str]]:

@@ -35,19 +35,18 @@ class RunSettings(SourcedSettings):
         "Judge the rows of this JSONL, JSON, CSV or Parquet file, or data set of the Hugging Face hub; usually the "
         "first word of the command.",
         group="data",
-        common=True,
     )
     out: Path | None = operational(
         None,
-        "Write the judged rows to this file, .parquet or .jsonl. The run that makes it is kept beside it, in a folder "
-        "with the ending .run.",
-        common=True,
+        "Write the judged rows to this file, .parquet or .jsonl. Calls, metrics and a page are kept beside it, in a "
+        "folder with the ending .run.",
+        group="data",
     )
     limit: int | None = operational(
         None,
         "Judge at most this many rows, the first ones, to try; FILE has these alone. --resume with more, or without, "
         "goes on with the others.",
-        common=True,
+        group="data",
         ge=1,
     )
     rescore: CliImplicitFlag[bool] = setting(
@@ -55,7 +54,6 @@ class RunSettings(SourcedSettings):
         "Judge a file again that this command has written: the judge/… columns of the earlier judge are replaced; of "
         "responses that a policy was asked for, those in policy/response are judged.",
         group="data",
-        common=True,
     )
     shard: ShardSetting | None = operational(
         None,
@@ -67,7 +65,7 @@ class RunSettings(SourcedSettings):
         "Join the N shards of FILE into it, and their runs into one, whose settings count. No judge is asked.",
         ge=1,
     )
-    config: Path | None = operational(None, "Read settings from this YAML file.", common=True)
+    config: Path | None = operational(None, "Read settings from this YAML file.")
     show_config: ShowConfig = operational(
         None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
     )
@@ -75,7 +73,6 @@ class RunSettings(SourcedSettings):
     resume: CliImplicitFlag[bool] = operational(
         False,
         "Continue the run of this FILE: ask only for what was not answered. Rows that failed are judged again.",
-        common=True,
     )
     keep_calls: CliImplicitFlag[bool] = operational(
         True,
@@ -88,21 +85,18 @@ class RunSettings(SourcedSettings):
     plan: CliImplicitFlag[bool] = operational(
         False,
         "Print how many calls, tokens and dollars the run would take, and exit. Nobody is asked; no key is needed.",
-        common=True,
     )
     budget_calls: int | None = operational(
         None,
         "Send at most this many requests in the whole run, retries and what was sent before --resume included; the run "
         "then ends with exit code 1, and FILE is not written. No limit if unset.",
         ge=1,
-        common=True,
     )
     budget_usd: float | None = operational(
         None,
         "Send no further request once the run's answers have cost this many US dollars, those before --resume "
         "included. It needs --judge_price_input and --judge_price_output, and the policy's prices. No limit if unset.",
         gt=0,
-        common=True,
     )
     ray: str | None = operational(
         None,
@@ -122,7 +116,6 @@ class RunSettings(SourcedSettings):
     offline: CliImplicitFlag[bool] = setting(
         False,
         "Use local stand-ins for judge and policy; they need no key or network, and their scores mean nothing.",
-        common=True,
     )
     latency_ms: float = operational(0.0, "With --offline: delay each answer by this many milliseconds.", ge=0)
     faults: dict[str, float] = operational(

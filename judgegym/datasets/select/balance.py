@@ -39,6 +39,12 @@ class Lengths:
         """By how many characters the chosen one is longer in the mean."""
         return self.total / self.pairs if self.pairs else 0.0
 
+    @property
+    def words(self) -> str:
+        """Both in words."""
+        share = "none" if self.share is None else f"{self.share * 100:.1f} %"
+        return f"longer in {share} of those that differ, mean {self.mean:+,.1f} characters"
+
 
 def lengths_of(differences: Sequence[int]) -> Lengths:
     """Count pairs by the length of the chosen response less that of the rejected one."""

@@ -163,7 +163,7 @@ def _body(facts: CardFacts) -> Iterator[str]:
     what = "messages" if options.conversational else "texts"
     reads = read_with(options.layout, conversational=options.conversational)
     yield (
-        f"{facts.written} rows for {layout.about} (layout {code(options.layout)}, {what}), selected with JudgeGym "
+        f"{facts.written:,} rows for {layout.about} (layout {code(options.layout)}, {what}), selected with JudgeGym "
         f"{code(package_version())} by a judge's scores."
         + (f" Read it with {code(reads)}." if reads else "")
         + " Licence and languages are those of the data that was judged; this card does not know them."
@@ -178,7 +178,7 @@ def _body(facts: CardFacts) -> Iterator[str]:
     if isinstance(options.rule, Pairs):
         yield from _lengths(facts.selection)
     yield "## The scores of all responses"
-    yield table(("status", "responses"), ((code(name), str(count)) for name, count in sorted(facts.statuses.items())))
+    yield table(("status", "responses"), ((code(name), f"{count:,}") for name, count in sorted(facts.statuses.items())))
     yield table(("score", "responses", ""), _distribution(facts.deciles))
     yield "## Make it again"
     yield block(_commands(facts))
@@ -194,7 +194,7 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
         yield "policy, which wrote the responses", code(judged.policy)
     if judged.data is not None:
         digest = "" if judged.data_digest is None else f", {code(judged.data_digest)}"
-        yield "data", f"{code(judged.data)}, {facts.rows} rows{digest}"
+        yield "data", f"{code(judged.data)}, {facts.rows:,} rows{digest}"
     for name, found in judged.prompt_digests().items():
         yield f"digest of the prompt ({code(name)})", code(found)
     for name, value in judged.protocol().items():
@@ -204,32 +204,29 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
     for who in ("judge", "policy"):
         tokens, cost = judged.tokens(who), judged.cost(who)
         if tokens is not None:
-            yield f"tokens of the {who}", f"{tokens[0]} sent, {tokens[1]} received"
+            yield f"tokens of the {who}", f"{tokens[0]:,} sent, {tokens[1]:,} received"
         if cost is not None:
             yield f"cost of the {who}", f"{cost:.2f} US dollars"
 
 
 def _counts(counts: Counter[str]) -> Iterator[tuple[str, str]]:
-    yield "all", str(counts.total())
-    yield "selected", str(counts[SELECTED])
+    yield "all", f"{counts.total():,}"
+    yield "selected", f"{counts[SELECTED]:,}"
     for reason, count in sorted(counts.items()):
         if reason != SELECTED:
-            yield f"left out: {REASONS.get(reason) or code(reason)}", str(count)
+            yield f"left out: {REASONS.get(reason) or code(reason)}", f"{count:,}"
 
 
 def _lengths(selection: Selection) -> Iterator[str]:
     for when, lengths in zip(("all pairs", "selected"), selection.lengths, strict=True):
         if lengths.share is not None:
-            yield (
-                f"Lengths ({when}): of the pairs of different length, the chosen response is the longer one in "
-                f"{lengths.share:.1%}; by {lengths.mean:+.1f} characters in the mean of all."
-            )
+            yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.words}."
 
 
 def _distribution(deciles: Sequence[int]) -> Iterator[tuple[str, str, str]]:
     highest = max(deciles) or 1
     for number, count in enumerate(deciles):
-        yield f"{number / 10:.1f} to {(number + 1) / 10:.1f}", str(count), "█" * round(_WIDEST_BAR * count / highest)
+        yield f"{number / 10:.1f} to {(number + 1) / 10:.1f}", f"{count:,}", "█" * round(_WIDEST_BAR * count / highest)
 
 
 def _commands(facts: CardFacts) -> Iterator[str]:

@@ -164,28 +164,35 @@ def _say(facts: CardFacts) -> None:
     from judgegym.datasets.select.selection import SELECTED
 
     selection, options = facts.selection, facts.options
+    responses, prompts = selection.responses, selection.prompts
     say(
-        f"wrote {facts.written} rows ({options.layout}) to {options.out}: {selection.responses[SELECTED]} of "
-        f"{selection.responses.total()} responses, to {selection.prompts[SELECTED]} of {selection.prompts.total()} "
-        "prompts"
+        f"{facts.written:,} rows (layout {options.layout}) are in {options.out}\n"
+        f"selected: {responses[SELECTED]:,} of {responses.total():,} responses, "
+        f"to {prompts[SELECTED]:,} of {prompts.total():,} prompts"
     )
-    for what, counts in (("responses", selection.responses), ("prompts", selection.prompts)):
-        if counts.total() > counts[SELECTED]:
-            say(f"left out {what}: {_left(counts)}")
+    for what, counts in (("responses", responses), ("prompts", prompts)):
+        left = [(f"{count:,}", name, words) for count, name, words in _reasons(counts)]
+        if left:
+            say(f"{what} left out")
+            number, reason = (max(len(row[place]) for row in left) for place in (0, 1))
+            for count, name, words in left:
+                say(f"  {count:>{number}}  {name:<{reason}}  {words}".rstrip())
     before, after = selection.lengths
     if before.share is not None:
-        shares = " → ".join("none" if each.share is None else f"{each.share:.1%}" for each in (before, after))
-        means = " → ".join(f"{each.mean:+.1f}" for each in (before, after))
-        say(f"pairs whose chosen response is the longer one: {shares}; longer by {means} characters in the mean")
+        say("length of the chosen response, beside the rejected one")
+        for when, lengths in (("all pairs", before), ("selected", after)):
+            say(f"  {when:<9}  {lengths.words}")
     if facts.judged.stand_ins:
         warn(offline_notice(facts.judged.stand_ins))
 
 
-def _left(counts: Counter[str]) -> str:
+def _reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
+    """How many are left out, the reason, and what it means; the most frequent first."""
     from judgegym.datasets.select.rules import REASONS
     from judgegym.datasets.select.selection import SELECTED
 
-    left = [(name, count) for name, count in sorted(counts.items()) if name != SELECTED]
-    return "; ".join(
-        f"{count} {name} ({REASONS[name]})" if name in REASONS else f"{count} {name}" for name, count in left
-    )
+    return [(count, name, REASONS.get(name, "")) for name, count in counts.most_common() if count and name != SELECTED]
+
+
+def _left(counts: Counter[str]) -> str:
+    return "; ".join(f"{count:,} {name}" + (f" ({words})" if words else "") for count, name, words in _reasons(counts))

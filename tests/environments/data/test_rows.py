@@ -220,3 +220,9 @@ def test_rows_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> 
     path.write_text(lines(ROWS[::-1]))
     with pytest.raises(DataError, match=r"rows\.jsonl: the file has changed since it was opened"):
         rows[0]
+
+
+def test_a_file_of_another_kind_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("{}", "utf-8")
+    with pytest.raises(DataError, match=r"data\.txt: expected a file with one of the endings \.jsonl"):
+        load_rows(str(tmp_path / "data.txt"), split="train")

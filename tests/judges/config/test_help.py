@@ -105,3 +105,15 @@ def test_a_default_of_several_lines_is_not_listed() -> None:
     text = help_page(WithText, usage="demo", about="Show.", groups={})
     assert "Default: one line." in text
     assert "of two lines" not in text
+
+
+def test_a_command_may_choose_its_most_used_settings_and_their_order() -> None:
+    most_used = ["main.often", "main.rare", "path"]
+    text = page(most_used=most_used)
+    assert flags(text) == ["--main.often NUMBER", "--main.rare INT", "--path PATH"]
+    assert "--help_all lists 6 more settings." in text
+    assert flags(page(most_used=["main.rare"], detail="all"))[:3] == [
+        "--main.kind a|b",
+        "--main.rare INT",
+        "--main.often NUMBER",
+    ]

@@ -93,7 +93,7 @@ def score_numbers(
     for name, found in categories.largest(MOST_CATEGORIES)[0].items():
         metrics.ratio(f"{HEADLINE}_category_{slug(name)}", found.value * found.rows, found.rows)
     shared.record(metrics, outcomes)
-    tables = (_table(scores),) if scores else ()
+    tables = (score_table(scores),) if scores else ()
     return ScoreNumbers(metrics.result(), digest.hexdigest()[:16], categories, tables)
 
 
@@ -112,11 +112,12 @@ def _record_distribution(metrics: MetricAggregator, scores: array[float]) -> Non
         metrics.number(name, float(value))
 
 
-def _table(scores: array[float]) -> Table:
+def score_table(scores: array[float]) -> Table:
     """How many scores there are in each tenth of the scale, of which the last one holds 1, too."""
     import numpy as np
 
-    counts, edges = np.histogram(scores, bins=_BINS, range=(0.0, 1.0))
+    edges = [place / _BINS for place in range(_BINS + 1)]
+    counts = np.bincount([min(_BINS - 1, int(round(score, 9) * _BINS)) for score in scores], minlength=_BINS)
     header = ("score", *(f"{low:.1f} to {high:.1f}" for low, high in pairwise(edges)))
     shares = (f"{count / len(scores):.1%}" for count in counts)
     return Table("Scores", header, (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)))

@@ -31,6 +31,8 @@ _FILES = {
     FAILURES: "responses without a score, and why",
     METRICS: "all metrics, and how they were measured",
 }
+_OF_SEVERAL = (("best", "--best"), ("pairs", "--pairs"))
+_OF_ONE = (("good", "--threshold", "0.5"),)
 _WITHIN_ROWS = (
     Outcome.of("best of a prompt", BEST, unit="number"),
     Outcome.of("chosen − rejected", MARGIN, unit="number"),
@@ -92,7 +94,7 @@ def _distribution(metrics: Metrics) -> Iterator[Line]:
     median, lower, upper, least, most = found
     if median is not None:
         yield Line(
-            "median", f"{median:.4f}", f"half from {lower:.4f} to {upper:.4f}, all from {least:.4f} to {most:.4f}"
+            "median", f"{median:.4f}", f"the middle half {lower:.4f} to {upper:.4f}, all {least:.4f} to {most:.4f}"
         )
     equal = metrics.values["eval/equal_responses"]
     if equal:
@@ -132,13 +134,20 @@ def too_many_failures(outcomes: Outcomes, highest: float) -> str | None:
     )
 
 
-def what_is_where(out: Path, run: Path | None, *, is_part: bool) -> list[str]:
+def _selecting(out: Path, folder: str, *rule: str) -> str:
+    """A command that selects from a file, into a folder of its own, where its card is not in the way of another's."""
+    target = out.parent / folder / f"train{out.suffix}"
+    return shlex.join(["judgegym", "select", str(out), "--out", str(target), *rule])
+
+
+def what_is_where(out: Path, run: Path | None, *, is_part: bool, is_several: bool) -> list[str]:
     """Where the file and the run are, what in it is for people, and what to type next, in lines.
 
     Args:
         out: the file of the scored rows.
         run: the run directory, if there is one.
         is_part: the file is a shard, which is merged before anything is selected.
+        is_several: there are several responses to a prompt, which were judged together or stand in one row.
     """
     said = [f"The scored rows are in {out}"]
     if run is not None:
@@ -146,6 +155,5 @@ def what_is_where(out: Path, run: Path | None, *, is_part: bool) -> list[str]:
         said += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
     commands = [] if run is None or (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
     if not is_part:
-        best = str(out.with_name(f"best{out.suffix}"))
-        commands.append(shlex.join(["judgegym", "select", str(out), "--out", best, "--best"]))
+        commands += [_selecting(out, *words) for words in (_OF_SEVERAL if is_several else _OF_ONE)]
     return [*said, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)]

@@ -57,7 +57,7 @@ def test_a_table_says_which_rows_are_left_out(tmp_path: Path, capsys: pytest.Cap
     second = run(tmp_path / "b", [row("a", 1.0), row("b", 0.0), sample("c", "unparsable")])
     assert main([str(first), str(second)]) == 0
     out = capsys.readouterr().out
-    assert "left out of its 3 rows: 1 that not every run has with a value" in out
+    assert "left out of its 3 rows: 1 without a value in another run" in out
     assert "left out of its 3 rows: 1 failed" in out
 
 
@@ -126,7 +126,10 @@ def test_runs_with_equal_outcomes_say_so_in_words(
     [
         (["{runs}/a"], "give two runs or more: the first is the one that the others are compared with\n"),
         (["{runs}/a", "{runs}/a"], "{runs}/a is given twice\n"),
-        (["{runs}/a", "{runs}/none"], "{runs}/none: there is no such run directory\n"),
+        (
+            ["{runs}/a", "{runs}/none"],
+            "{runs}/none: there is no such run directory, nor a scored file with a run beside it\n",
+        ),
         (
             ["{runs}/a", "{runs}/b/metrics.json"],
             "{runs}/b/metrics.json is a file; give the run directory that it is in: {runs}/b\n",

@@ -69,7 +69,8 @@ def test_named_columns_go_first() -> None:
 @pytest.mark.parametrize(
     ("values", "settings", "words"),
     [
-        ({"text": "no more"}, {}, "expected a prompt (prompt, question"),
+        ({"text": "no more"}, {}, "expected a prompt in prompt, question"),
+        ({"question": "q"}, {}, "expected beside the prompt in question a response to it in response, "),
         ({"prompt": "p", "response": 3}, {}, "columns found: prompt, response"),
         ({"prompt": "p", "x": 3}, {"response_column": "x"}, "in x, which holds a value of type int"),
         ({"prompt": "p"}, {"response_column": "x"}, "in x, which holds nothing"),
@@ -78,7 +79,7 @@ def test_named_columns_go_first() -> None:
         ({"prompt": "p", "responses": ["a", 3]}, {}, "responses holds a list whose entry 2 is a value of type int"),
         ({"prompt": 5, "response": "r"}, {"prompt_column": "prompt"}, "a prompt (a text or messages) in prompt"),
         ({"prompt": "p", "a": ["1", "2"], "b": "3"}, {"response_column": "a,b"}, "expected one response in a"),
-        ({"messages": [USER]}, {}, "or a conversation (messages"),
+        ({"messages": [USER]}, {}, "expected beside the prompt in messages a response to it"),
     ],
 )
 def test_a_row_without_them_is_named(values: Mapping[str, JSON], settings: dict[str, str], words: str) -> None:

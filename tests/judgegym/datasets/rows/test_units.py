@@ -63,7 +63,7 @@ def test_several_responses_have_places_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("rows", "settings", "words"),
     [
-        ([row("p", "a"), {"prompt": "p"}], {}, "row 2: expected a prompt"),
+        ([row("p", "a"), {"prompt": "p"}], {}, "row 2: expected beside the prompt in prompt a response"),
         ([row("p", "a"), {"prompt": "p", "responses": ["a"]}], {}, "row 2: has several responses"),
         ([row("p", "a")], {"reference_column": "gold"}, "row 1: expected a column gold (--reference_column)"),
         ([row("p", "a", gold=1)], {"reference_column": "gold"}, "row 1: expected a text in gold"),

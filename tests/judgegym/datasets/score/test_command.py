@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from environments.runs.directory import run_directory_of
+from judgegym.datasets.score.command import MOST_USED
 from judges.llm.wire import JSON
 from tests.command import serving, write_lines
 from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
@@ -237,3 +238,42 @@ def test_a_limit_does_not_divide_a_group(tmp_path: Path, judge: ScriptedEndpoint
     words = (data(tmp_path, rows), f"--judge_base_url={judge.base_url}", "--out", out, "--group_by=g", "--limit=4")
     assert score(*words).code == 0
     assert [row["g"] for row in read_rows(out)] == [0, 0, 0, 1, 1, 1]
+
+
+def test_what_to_type_next_fits_the_data_and_has_a_folder_of_its_own(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    ended = score(data(tmp_path), "--out", tmp_path / "one.jsonl", f"--judge_base_url={judge.base_url}")
+    assert f"--out {tmp_path / 'good' / 'train.jsonl'} --threshold 0.5" in ended.out
+    pairs = [{"prompt": f"Question {n}", "responses": ["1 point", "4 points"]} for n in range(3)]
+    ended = score(data(tmp_path, pairs), "--out", tmp_path / "two.jsonl", f"--judge_base_url={judge.base_url}")
+    assert f"--out {tmp_path / 'best' / 'train.jsonl'} --best" in ended.out
+    assert f"--out {tmp_path / 'pairs' / 'train.jsonl'} --pairs" in ended.out
+
+
+def test_help_lists_the_most_used_settings_in_their_order() -> None:
+    ended = score("--help")
+    flags = [line.split()[0].removeprefix("--") for line in ended.out.splitlines() if line.startswith("  --")]
+    assert flags == list(MOST_USED)
+    assert "other:" not in score("--help_all").out
+
+
+def test_the_mean_of_the_progress_is_that_of_the_result(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    rows = [*ROWS, {"id": 20, "prompt": "Say nothing.", "response": "", "source": "a"}]  # 0 in the mean
+    words = (data(tmp_path, rows), "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
+    assert score(*words, "--budget_calls=12", "--judge_max_concurrency=1").code == 1
+    ended = score(*words, "--resume")
+    assert "21 of 21 responses" in ended.err and "mean score 0.476" in ended.err
+    assert "0.4762" in ended.out.splitlines()[1]
+
+
+def test_a_flag_that_may_stand_alone_takes_the_word_after_it(tmp_path: Path) -> None:
+    words = (data(tmp_path), "--out", tmp_path / "scored.jsonl", "--show_config")
+    changed, everything = score(*words, "changed", "--offline"), score(*words, "--offline")
+    assert changed.code == everything.code == 0
+    assert [line.split()[0] for line in changed.out.splitlines()] == [
+        "data",
+        "out",
+        "show_config",
+        "write_report",
+        "offline",
+    ]
+    assert len(everything.out.splitlines()) > 50

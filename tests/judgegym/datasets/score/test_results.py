@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from environments.report.results.run import SavedRun
 from environments.runs.directory import run_directory_of
+from judgegym.datasets.score.results.numbers import score_table
 from judges.llm.wire import JSON
 from tests.command import Ended, serving, write_lines
 from tests.judgegym.datasets.scoring import rated, samples_of, score
@@ -150,3 +152,9 @@ def test_of_a_column_with_many_values_the_most_frequent_have_metrics(tmp_path: P
     assert len(names) == 100 and "eval/mean_score_category_source_101" in names
     assert "source has 102 values; the 100 most frequent have metrics" in ended.out.replace("\n", " ")
     assert "90 more" in ended.out, "on the terminal are the largest, and the others together"
+
+
+def test_a_score_at_a_border_is_in_the_upper_tenth_as_in_the_card_of_select() -> None:
+    scores = array("d", [n / 10 for n in range(11)])
+    (counts, _) = score_table(scores).rows
+    assert counts == ("responses", *["1"] * 9, "2")
