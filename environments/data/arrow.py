@@ -198,13 +198,17 @@ def _all_text(path: Path) -> Any:
     """Features that load every column of a CSV file as text.
 
     Raises:
-        ValueError: a row has more fields than the header, which the loader would read one column off.
+        ValueError: a row has more fields than the header, which the loader would read one column off; or the header has
+            a name twice, of which the loader would read one.
     """
     import datasets  # late: the import takes a second and a half
 
     with path.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.reader(lines)
         columns = next(reader)
+        twice = next((column for column in columns if column.strip() and columns.count(column) > 1), None)
+        if twice is not None:
+            raise ValueError(f"the header names {twice} twice; rename one of the columns")
         for number, fields in enumerate(reader, start=1):
             if len(fields) > len(columns):
                 raise ValueError(f"row {number} has {len(fields)} fields, and the header names {len(columns)} columns")

@@ -72,9 +72,14 @@ def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Seque
 
 
 def usual_prompt(values: Values, taken: Sequence[str]) -> Prompt | None:
-    """The prompt in the first of the usual columns that is not taken; `None` without one."""
+    """The prompt in the first of the usual columns that is not taken; `None` without one.
+
+    Of a conversation it is what precedes an answer at its end, which may be the very response, or the expected one.
+    """
     for column in _USUAL:
         turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
+        if turns and column in CONVERSATIONS:
+            turns = _without_answer(turns)
         if turns:
             return Prompt(turns, (column,))
     return None

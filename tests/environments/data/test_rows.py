@@ -134,6 +134,7 @@ def test_reading_what_is_in_order_says_nothing(
         ("rows.csv", "uid,prompt\n", "no rows"),
         ("rows.csv", "uid,prompt\na,Q?\nb,Q?,more\n", "row 2 has 3 fields, and the header names 2 columns"),
         ("rows.csv", "uid,prompt\na,Q?,\nb,Q?,\n", "row 1 has 3 fields, and the header names 2 columns"),
+        ("rows.csv", "uid,prompt,prompt\na,Q?,R?\n", "the header names prompt twice"),
         ("rows.csv", b"uid,prompt\na,caf\xe9\n", "cannot be loaded: .*utf-8"),
         ("rows.parquet", "nope", "cannot be loaded: .*[Pp]arquet"),
     ],

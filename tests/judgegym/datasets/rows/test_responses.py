@@ -25,6 +25,7 @@ RANKED = [{"answer": "Nine.", "rank": 2}, {"answer": "Seven.", "rank": 1}]
         ({"question": "Name a prime.", "answer": "Seven.", "context": "x"}, ("Seven.",), False),
         ({"problem": "Name a prime.", "answer": "7", "generations": ["Seven.", "Nine."]}, ("Seven.", "Nine."), True),
         ({"messages": [USER, SEVEN]}, ("Seven.",), False),
+        ({"messages": [USER, SEVEN], "response": "Nine."}, ("Nine.",), False),
         ({"prompt": "Name a prime.", "responses": ["Seven.", ""]}, ("Seven.", ""), True),
         ({"prompt": "Name a prime.", "responses": ["Seven."]}, ("Seven.",), True),
         ({"prompt": "Name a prime.", "completions": [[SEVEN], [NINE]]}, ("Seven.", "Nine."), True),
