@@ -134,4 +134,4 @@ def read_groups(path: Path) -> Iterator[SavedGroup]:
         try:
             yield SavedGroup.model_validate_json(line.data)
         except ValidationError as error:
-            raise line.error(f"not a group of rollouts: {explained(error)}") from error
+            raise line.error(f"neither a row of a scored file nor a group of rollouts: {explained(error)}") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import shlex
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from itertools import zip_longest
@@ -181,13 +182,14 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 
 def _shown(scored: Scored, settings: ScoreSettings, command: Sequence[str]) -> int:
     """Print the result; return the exit code."""
-    from judgegym.datasets.score.results.summary import what_is_where  # late, as above
+    from judgegym.datasets.score.results.summary import selecting, what_is_where  # late, as above
     from judgegym.datasets.score.results.within_rows import BEST
 
     if scored.result is not None:
         terminal.show_summary(scored.result.summary)
     is_several = scored.result is not None and f"eval/{BEST}" in scored.result.metrics.values
-    for line in what_is_where(scored.out, scored.run, is_part=settings.shard is not None, is_several=is_several):
+    then = selecting(scored.out, is_several=is_several) if settings.shard is None else [_merging(settings)]
+    for line in what_is_where(scored.out, scored.run, then):
         terminal.say(line)
     if scored.problem is None:
         return 0
@@ -195,6 +197,13 @@ def _shown(scored: Scored, settings: ScoreSettings, command: Sequence[str]) -> i
     again = resume_command(settings, command) if settings.merge is None else of_shards
     terminal.warn(f"{scored.problem}\nTo judge them again:\n  {again}")
     return FAILED
+
+
+def _merging(settings: ScoreSettings) -> str:
+    """The command that joins the shards, once all of them are there."""
+    count = Shard.parse(settings.shard or "1/1").count
+    words = ["judgegym", "score", str(settings.data), "--out", str(settings.out), "--merge", str(count)]
+    return f"{shlex.join(words)}  # when all {count} shards are there"
 
 
 def _places(settings: ScoreSettings) -> tuple[str, Path]:

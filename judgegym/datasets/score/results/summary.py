@@ -134,26 +134,30 @@ def too_many_failures(outcomes: Outcomes, highest: float) -> str | None:
     )
 
 
-def _selecting(out: Path, folder: str, *rule: str) -> str:
-    """A command that selects from a file, into a folder of its own, where its card is not in the way of another's."""
-    target = out.parent / folder / f"train{out.suffix}"
-    return shlex.join(["judgegym", "select", str(out), "--out", str(target), *rule])
+def selecting(out: Path, *, is_several: bool) -> list[str]:
+    """Commands that select from a file, each into a folder of its own, where its card is not in the way of another's.
+
+    Args:
+        out: the file of the scored rows.
+        is_several: there are several responses to a prompt, which were judged together or stand in one row.
+    """
+    rules = _OF_SEVERAL if is_several else _OF_ONE
+    targets = [(str(out.parent / folder / f"train{out.suffix}"), rule) for folder, *rule in rules]
+    return [shlex.join(["judgegym", "select", str(out), "--out", target, *rule]) for target, rule in targets]
 
 
-def what_is_where(out: Path, run: Path | None, *, is_part: bool, is_several: bool) -> list[str]:
+def what_is_where(out: Path, run: Path | None, then: Sequence[str]) -> list[str]:
     """Where the file and the run are, what in it is for people, and what to type next, in lines.
 
     Args:
         out: the file of the scored rows.
         run: the run directory, if there is one.
-        is_part: the file is a shard, which is merged before anything is selected.
-        is_several: there are several responses to a prompt, which were judged together or stand in one row.
+        then: commands that go on from here.
     """
     said = [f"The scored rows are in {out}"]
     if run is not None:
         there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
         said += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
     commands = [] if run is None or (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
-    if not is_part:
-        commands += [_selecting(out, *words) for words in (_OF_SEVERAL if is_several else _OF_ONE)]
+    commands += then
     return [*said, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)]

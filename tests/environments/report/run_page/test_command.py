@@ -54,7 +54,9 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
     cases = {
         (tmp_path / "missing",): "missing: there is no such run directory, scored file or file of groups",
         (tmp_path / "empty",): "is no run directory",
-        (tmp_path / "words.jsonl",): "words.jsonl, line 1: not a group of rollouts: scores: Field required",
+        (
+            tmp_path / "words.jsonl",
+        ): "words.jsonl, line 1: neither a row of a scored file nor a group of rollouts: scores: Field required",
         (damaged,): "samples.jsonl, line 1: not",
         (run, "--output", tmp_path / "missing" / "page.html"): "missing/page.html cannot be written: No such file",
     }

@@ -93,7 +93,9 @@ def test_worst_groups_come_first_and_no_groups_are_a_page(tmp_path: Path) -> Non
 @pytest.mark.parametrize("line", ["[]", '{"scores": "high"}', '{"scores": [1.0], "messages": [[{"role": 1}]]}'])
 def test_a_line_that_is_no_group_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "groups.jsonl").write_text('{"scores": [1.0]}\n' + line + "\n")
-    with pytest.raises(RunDirectoryError, match=r"groups\.jsonl, line 2: not a group of rollouts"):
+    with pytest.raises(
+        RunDirectoryError, match=r"groups\.jsonl, line 2: neither a row of a scored file nor a group of rollouts"
+    ):
         write_report(tmp_path / "groups.jsonl")
     assert not (tmp_path / "groups.html").exists()
 

@@ -46,7 +46,9 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     whole, out = tmp_path / f"whole.{ending}", tmp_path / f"scored.{ending}"
     assert score(data, "--out", whole, *flags).code == 0
     for shard in shards_of(COUNT):
-        assert score(data, "--out", out, f"--shard={shard}", *flags).code == 0
+        part = score(data, "--out", out, f"--shard={shard}", *flags)
+        assert part.code == 0
+        assert f"judgegym score {data} --out {out} --merge {COUNT}  # when all {COUNT} shards are there" in part.out
     asked = len(judge.requests)
 
     ended = score(data, "--out", out, f"--merge={COUNT}")
