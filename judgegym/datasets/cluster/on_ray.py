@@ -92,9 +92,10 @@ def judge_alone(settings: DatasetJudgeSettings, asked: ChatSettings) -> DatasetJ
     names = DatasetJudgeSettings.model_fields.keys()
     values = {name: getattr(settings, name) for name in names}
     given = settings.model_fields_set & names
-    if asked.identity:  # a stand-in's URL is not that of the settings
+    if asked.identity:  # a stand-in's URL and name are not those of the settings
         values["judge_base_url"] = ",".join(endpoint.base_url for endpoint in asked.endpoints)
-        given |= {"judge_base_url"}
+        values["judge_model_name"] = asked.endpoints[0].model
+        given |= {"judge_base_url", "judge_model_name"}
     if settings.judge_cache is not None:
         values["judge_cache"] = settings.judge_cache.expanduser().absolute()
     return DatasetJudgeSettings.model_construct(_fields_set=set(given), **values)

@@ -18,6 +18,7 @@ import orjson
 
 from environments.data.rows import Table
 from environments.runs.workers import all_of
+from environments.settings.values import STAND_IN_JUDGE
 from judgegym._session import open_client, stand_in_settings
 from judgegym.datasets.cluster.actor import was_restarted
 from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
@@ -150,6 +151,7 @@ class BatchScorer:
             stack.callback(ledger.close)
         if offline:
             settings = await stand_in_settings(stack, settings)
+            settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as `judgegym score` calls it
         client = await open_client(stack, settings, identity="--offline" if offline else "")
         if was_restarted():
             await client.use_up_rates()

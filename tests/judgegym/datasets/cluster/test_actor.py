@@ -16,6 +16,7 @@ from environments.runs.ledger import LedgerOfRow
 from judgegym.datasets.cluster.actor import JudgeActor
 from judgegym.datasets.cluster.calls import record_calls
 from judgegym.datasets.cluster.on_ray import OnRay, judge_alone
+from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.run import ScoreRun
@@ -23,6 +24,8 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judges.config.sources import load
 from judges.llm.errors import EndpointError, FailureKind, SettingsError
 from judges.llm.ledger import current_component, current_row
+from judges.llm.replicas import Endpoint
+from judges.llm.types import ChatSettings
 from judges.llm.usage import Usage
 from judges.scorers.items import Item, ResponseScore
 from tests.command import write_lines
@@ -137,3 +140,9 @@ def test_a_stand_in_is_not_at_another_address(monkeypatch: pytest.MonkeyPatch) -
         OnRay("auto", 2).check(ScoreSettings(), is_offline=True, has_budget=False)
     with pytest.raises(SettingsError, match="leave out --ray"):
         OnRay("auto", 2).check(ScoreSettings(), is_offline=False, has_budget=True)
+
+
+def test_actors_ask_a_stand_in_by_its_own_name() -> None:
+    asked = ChatSettings((Endpoint("http://127.0.0.1:9/v1", "offline-judge", None),), identity="--offline")
+    alone = judge_alone(DatasetJudgeSettings(), asked)
+    assert (alone.judge_base_url, alone.judge_model_name) == ("http://127.0.0.1:9/v1", "offline-judge")
