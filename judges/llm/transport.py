@@ -1,16 +1,15 @@
-"""One request to a model with its retries: replicas, concurrency limit, rate budgets and the retry loop.
+"""One request to a model with its retries: replicas, attempts and the retry loop.
 
 Raises `EndpointError`, `BudgetSpent` where no request may be sent any more, and nothing else but what a ledger raises
 that cannot record the answer (the disk stays full).
-`judges.llm.outcome` says what an answer is worth, `judges.llm.retry` whether and when a failed attempt is made again.
+`judges.llm.limits.admission` says when an attempt may be made, `judges.llm.outcome` what an answer is worth,
+`judges.llm.retry` whether and when a failed attempt is made again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import aiohttp
@@ -18,6 +17,7 @@ import aiohttp
 from judges.llm import wire
 from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
 from judges.llm.ledger import RequestRecord
+from judges.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
 from judges.llm.limits.budget import Budget
 from judges.llm.limits.in_flight import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
@@ -28,12 +28,11 @@ from judges.llm.retry.policy import RetryPolicy
 from judges.llm.tokens import count_tokens
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.urls import with_version
-from judges.llm.usage import Meter, Usage
+from judges.llm.usage import Meter
 from judges.llm.wire import JSON, Message
 
 _CONNECT_S = 30.0
 _LONGEST_BODY = 128 * 1024 * 1024
-_NOTHING = Usage()
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -50,41 +49,6 @@ class Reply(NamedTuple):
 
     answer: ChatAnswer
     received: int
-
-
-@dataclass(slots=True)
-class _Call:
-    """One request, over all its attempts.
-
-    Attributes:
-        body: what is sent, but for the model's name at the replica; without one, the request is a GET.
-        record: of the request in a ledger.
-        path: beside the API; `None` for chat completions.
-        budget: what its attempts are counted in.
-        tokens: what it takes of the tokens a minute.
-        attempts: requests sent.
-        broken: those that count against `max_retries`.
-        paid: the usage of all answers, unusable ones too.
-        started: when its first attempt was admitted (monotonic clock).
-        away: seconds that it waited since for a model that was away, or until its answer could be recorded.
-        failure: of the attempt before; `None` before the first one.
-    """
-
-    body: dict[str, JSON] | None
-    record: RequestRecord
-    path: str | None = None
-    budget: Budget | None = None
-    tokens: int = 0
-    attempts: int = 0
-    broken: int = 0
-    paid: Usage = _NOTHING
-    started: float = 0.0
-    away: float = 0.0
-    failure: EndpointError | None = None
-
-    def elapsed(self) -> float:
-        """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
-        return time.monotonic() - self.started - self.away
 
 
 class Transport:
@@ -111,6 +75,9 @@ class Transport:
         )
         self._budget = budget
         self._rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
+        self._admission = Admission(
+            self.limit, self._rates, self.presence, self.formats, deadline_s=settings.deadline_s
+        )
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
@@ -137,7 +104,9 @@ class Transport:
             EndpointError: no attempt succeeded.
             BudgetSpent: no attempt may be made any more.
         """
-        call = _Call({"model": "", "messages": wire.messages_json(messages), **parameters}, record, budget=self._budget)
+        call = PendingRequest(
+            {"model": "", "messages": wire.messages_json(messages), **parameters}, record, budget=self._budget
+        )
         if self._rates is not None and self._rates.tokens is not None:
             call.tokens = self._expected_tokens(messages, parameters)
         try:
@@ -163,11 +132,11 @@ class Transport:
             EndpointError: no attempt succeeded.
         """
         sent = None if body is None else {"model": "", **body}
-        outcome = await self._outcome(_Call(sent, RequestRecord(), path))
+        outcome = await self._outcome(PendingRequest(sent, RequestRecord(), path))
         assert isinstance(outcome, Received)  # of a request with a path
         return outcome.body
 
-    async def _outcome(self, call: _Call) -> Answered | Received:
+    async def _outcome(self, call: PendingRequest) -> Answered | Received:
         """Make attempts until one is answered.
 
         Raises:
@@ -176,7 +145,7 @@ class Transport:
         """
         try:
             while True:
-                admitted = await self._admitted(call)
+                admitted = await self._admission.admitted(call)
                 replica = self._replicas.pick()
                 attempt = self._attempt if call.budget is None else self._counted_attempt
                 outcome = as_refused(await attempt(replica, call, admitted), call.body)
@@ -188,7 +157,7 @@ class Transport:
             error.attempts, error.usage = call.attempts, call.paid
             raise
 
-    async def _pause(self, replica: Replica, call: _Call, outcome: Failed) -> None:
+    async def _pause(self, replica: Replica, call: PendingRequest, outcome: Failed) -> None:
         """Pause between a failed attempt and the next one.
 
         Raises:
@@ -209,52 +178,7 @@ class Transport:
             await call.budget.ready()  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
-    async def _admitted(self, call: _Call) -> float:
-        """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
-
-        Returns:
-            The time of admission (monotonic clock).
-
-        Raises:
-            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
-                model has been away for too long, or refuses what the request has.
-            BudgetSpent: no request may be sent any more.
-        """
-        while True:
-            admitted = await self._in_slot(call)
-            if call.budget is None or call.budget.take():
-                return admitted
-            self.limit.release()  # the budget was spent in the meantime
-
-    async def _in_slot(self, call: _Call) -> float:
-        """Wait for all of that but the budget, which is only waited for while it is spent; see `_admitted`."""
-        is_retry = call.failure is not None
-        while True:
-            if call.budget is not None:
-                call.away += await call.budget.ready()
-            if not self.presence.is_any_there:
-                call.away += await self.presence.wait()
-            if self._rates is not None:
-                await self._rates.spend(call.tokens, urgent=is_retry)
-            admitted = await self.limit.acquire(urgent=is_retry)
-            if self.presence.is_any_there:
-                break
-            self.limit.release()  # it has gone away in the meantime
-        try:
-            self.formats.check(call.body)  # another call may have been refused while this one waited
-            waited = 0.0 if call.record.call is None else await call.record.call.ready()
-        except BaseException:  # re-raised; nothing is sent
-            self.limit.release()
-            raise
-        if call.failure is None:
-            call.started, call.away = admitted, 0.0
-        call.away += waited
-        if call.failure is not None and call.elapsed() >= self.settings.deadline_s:
-            self.limit.release()
-            raise call.failure
-        return admitted
-
-    async def _counted_attempt(self, replica: Replica, call: _Call, admitted: float) -> Outcome:
+    async def _counted_attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
         """Make one attempt that the budget has admitted. It is finished when it fails, or its answer is recorded."""
         assert call.budget is not None
         try:
@@ -270,7 +194,7 @@ class Transport:
             call.budget.finish()
         return outcome
 
-    async def _attempt(self, replica: Replica, call: _Call, admitted: float) -> Outcome:
+    async def _attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to the limit and the replica."""
         call.attempts += 1
         replica.in_flight += 1
@@ -307,7 +231,7 @@ class Transport:
         if outcome.tokens is not None:
             tokens = outcome.tokens
             usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
-            call.paid = usage if call.paid is _NOTHING else call.paid + usage
+            call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
             if call.budget is not None and (usage.cost is not None or not isinstance(outcome, Failed)):
                 call.budget.pay(usage.cost)  # an error that counts no tokens has no price
         if not isinstance(outcome, Failed):
@@ -321,7 +245,7 @@ class Transport:
                 replica.failed(outcome.retry_after, admitted)
         return outcome
 
-    def _rest_of_time(self, call: _Call) -> aiohttp.ClientTimeout:
+    def _rest_of_time(self, call: PendingRequest) -> aiohttp.ClientTimeout:
         """The time-out of a retry: what is left of the call's deadline, at most that of an attempt."""
         left = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
         return _timeout(max(0.001, left))  # aiohttp reads 0 as no time-out

@@ -1,1 +1,1 @@
-"""How much is asked of an endpoint: requests in flight, requests and tokens a minute, and what a run may cost."""
+"""How much is asked of an endpoint (requests in flight, a minute, what a run may cost), and who is admitted to it."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from judges.llm import limits, transport
 from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.limits import admission, in_flight
 from judges.llm.transport import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
 
@@ -24,8 +24,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         clock = SimpleNamespace(monotonic=lambda: self.now)
-        monkeypatch.setattr(transport, "time", clock)
-        monkeypatch.setattr(limits, "time", clock)
+        monkeypatch.setattr(admission, "time", clock)
+        monkeypatch.setattr(in_flight, "time", clock)
 
 
 Connect = Callable[..., Any]
