@@ -92,7 +92,7 @@ def test_hostile_rows_and_answers_are_rows_as_any_other(tmp_path: Path, ending: 
         ("data.jsonl", b'{"prompt":"p","response":"\xff"}\n', "row 1: not JSON: 'utf-8'"),
         ("data.jsonl", b'{"n":' + b"[" * 5000 + b"]" * 5000 + b"}\n", "row 1: not JSON: nested too deeply"),
         ("data.jsonl", b'{"prompt":"p","response":"r"}\n{"prompt":"p","response":"","judge/score":1}', "row 2: there"),
-        ("data.jsonl", b'{"prompt":"p","response":5}\n', "row 1: expected a prompt"),
+        ("data.jsonl", b'{"prompt":"p","response":5}\n', "(here response holds a value of type int)"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_judged_is_one_message_before_the_first_call(
