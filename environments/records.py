@@ -23,6 +23,8 @@ from judges.parsing.thinking import ThinkingFault
 
 DetailT = TypeVar("DetailT")
 
+POLICY_FAILED: Literal["policy_failed"] = "policy_failed"
+"""The status of a row, or of a response, that the policy never answered."""
 FINISHED = frozenset({Status.OK.value, Status.INVALID_COMPLETION.value})
 """The statuses of rows that count; the other rows are failures, which `--resume` runs again."""
 
@@ -73,7 +75,7 @@ class Sample(Generic[DetailT]):
     @property
     def status(self) -> str:
         """Return the judgment's status, or `policy_failed`."""
-        return "policy_failed" if self.judgment is None else self.judgment.status.value
+        return POLICY_FAILED if self.judgment is None else self.judgment.status.value
 
     @property
     def finished(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from typing_extensions import Self
 
-from judges.config.judge import JudgeSettings
+from judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
 from judges.core.prompt_format import PromptFormat
@@ -107,9 +107,8 @@ class JudgeSession(Generic[JudgeT]):
     async def _client(self, stack: AsyncExitStack) -> ChatClient:
         if not self._offline:
             return await open_client(stack, self._settings)
-        # The port of a stand-in differs each time, but its answers do not: they stay in the cache under one identity.
         settings = await stand_in_settings(stack, self._settings, self._offline_prompts)
-        return await open_client(stack, settings, identity="--offline")
+        return await open_client(stack, settings, identity=STAND_IN_IDENTITY)
 
     async def close(self) -> None:
         """Close the client; the next case opens another. To be run on the background loop."""

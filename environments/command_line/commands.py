@@ -13,7 +13,7 @@ from environments import terminal
 from environments.base import JudgedEnv
 from environments.clients import Clients
 from environments.command_line import offline
-from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
+from environments.command_line.offline_settings import STAND_IN_URL
 from environments.command_line.program import CommandLine
 from environments.command_line.resume import resume_command, without_retry_failed
 from environments.command_line.signals import interruptible
@@ -31,6 +31,7 @@ from environments.training.rollout_api import RolloutApi
 from environments.training.serve import ServeRun
 from environments.training.serve_files import settle
 from judges.config.extras import require
+from judges.config.judge import STAND_IN_IDENTITY
 from judges.config.sources import LoadedSettings
 from judges.core import event_loop
 from judges.llm.errors import SettingsError
@@ -155,8 +156,7 @@ async def _opened(
     env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]], verb: Verb
 ) -> AsyncIterator[JudgedEnv[Any, Any, Any]]:
     """The environment, with its stand-ins and the HTTP session of the process."""
-    # The port of a stand-in differs between runs, but its answers do not: they stay in the cache under one identity.
-    identity = SOURCE if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
+    identity = STAND_IN_IDENTITY if loaded.settings.env.judge_base_url == STAND_IN_URL else ""
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield env_type.kind_for(settings)(settings, clients, verb=verb)

@@ -27,7 +27,7 @@ from environments.evaluate.row import RowRunner
 from environments.evaluate.saved import Outcomes, SavedRows
 from environments.evaluate.summary import EvaluatedNumbers, summary_of
 from environments.metrics import Metrics
-from environments.records import FINISHED, Sample, SampleReader
+from environments.records import FINISHED, POLICY_FAILED, Sample, SampleReader
 from environments.report.run_page.after import write_report_after
 from environments.runs.directory import EarlierLines, RunDirectory
 from environments.runs.disk import Disk
@@ -193,7 +193,7 @@ class Evaluation(Generic[TaskT, DetailT]):
     def _problem(self, metrics: Metrics, outcomes: Outcomes) -> str | None:
         """Return why the command must fail: too many rows without a judgment."""
         problem = evaluation_metrics.too_many_failures(metrics, outcomes, self.env.config.max_judge_error_rate)
-        asks_no_policy = self.runner.answers_of is not None and outcomes.statuses[evaluation_metrics.POLICY_FAILED]
+        asks_no_policy = self.runner.answers_of is not None and outcomes.statuses[POLICY_FAILED]
         if problem is None or not asks_no_policy:
             return problem
         return (

@@ -9,13 +9,12 @@ from typing import Any
 
 from environments.evaluate.saved import Outcomes
 from environments.metrics import MetricAggregator, Metrics
-from environments.records import FINISHED, Sample
+from environments.records import FINISHED, POLICY_FAILED, Sample
 from environments.settings import EnvConfig
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.usage import Usage
 from judges.llm.wire import CUT_OFF, REFUSALS
 
-POLICY_FAILED = "policy_failed"
 MISSING_CELLS = "missing_cell_rate"
 """Of environments with several judges and candidates: scores that are not there, over those that should be."""
 GAME_ERRORS, ANSWER_ERRORS = "game_error_rate", "answer_error_rate"

@@ -8,9 +8,10 @@ from typing import Any
 
 from environments.base import JudgedEnv
 from environments.evaluate.categories import Categories
-from environments.evaluate.metrics import POLICY_FAILED, counts
+from environments.evaluate.metrics import counts
 from environments.evaluate.saved import Outcomes
 from environments.metrics import Metrics
+from environments.records import POLICY_FAILED
 from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
 from environments.terminal.outcomes import COMPLETION_FAULTS
 from environments.terminal.quantities import duration
@@ -18,11 +19,12 @@ from environments.terminal.summary import Line, Section, Summary
 from judges.core.judgment import Status
 
 _MOST_CATEGORIES = 12
-_FAILURES = {
+FAILURE_WORDS = {
     Status.JUDGE_FAILED.value: "the judge failed",
     Status.UNPARSABLE.value: "no verdict",
     POLICY_FAILED: "the policy failed",
 }
+"""What has failed, by the status of a row that does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def _fault_lines(env: JudgedEnv[Any, Any, Any], numbers: EvaluatedNumbers) -> li
     """Return what went wrong, each only above 0."""
     metrics, statuses = numbers.metrics, numbers.outcomes.statuses
     lines = []
-    for status, words in _FAILURES.items():
+    for status, words in FAILURE_WORDS.items():
         if statuses[status]:
             how = "count as wrong" if counts(status, policy_is_judge=env.policy_is_judge) else "are left out"
             lines.append(Line(words, f"{statuses[status]:,}", f"rows {how}"))

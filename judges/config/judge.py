@@ -36,6 +36,10 @@ _CONSTRAINTS = frozenset(
 """Fields by which endpoints are told another form of an answer."""
 
 
+STAND_IN_IDENTITY = "--offline"
+"""The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
+
+
 class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from environments.completions import Completion, read_completion
-from environments.records import explained
+from environments.records import POLICY_FAILED, explained
 from environments.report.results.run import SavedRun
 from environments.report.results.sample import SavedSample, read_sample
 from environments.runs.directory import CONFIG, FAILURES, SAMPLES
@@ -106,7 +106,7 @@ class AnswersReader:
         """
         if sample.completions:
             return sample.completions, None
-        if sample.status != "policy_failed":
+        if sample.status != POLICY_FAILED:
             raise ValueError(
                 "there are no completions of one policy; a run that compares several candidates gives its answers to "
                 'candidates: {"name": "…", "answers": "RUN"}'

@@ -30,6 +30,7 @@ from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.rows.units import Units
+from judges.config.judge import STAND_IN_IDENTITY
 from judges.core.background import BackgroundLoop
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
@@ -152,7 +153,7 @@ class BatchScorer:
         if offline:
             settings = await stand_in_settings(stack, settings)
             settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as `judgegym score` calls it
-        client = await open_client(stack, settings, identity="--offline" if offline else "")
+        client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
         if was_restarted():
             await client.use_up_rates()
         return _Open(stack, scorer_of(settings, client), ledger, judge_digest(settings, offline=offline))

@@ -11,10 +11,11 @@ from typing import cast, get_args
 
 from environments.completions import Completion
 from environments.data.rows import Row
+from environments.records import POLICY_FAILED
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import scored_row
 from judgegym.datasets.rows.unit import EarlierResponse, Unit
-from judgegym.datasets.sample.judged import POLICY_FAILED, JudgedResponse, Judging
+from judgegym.datasets.sample.judged import JudgedResponse, Judging
 from judges.core.judgment import Status
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON

@@ -12,9 +12,6 @@ from judges.core.judgment import CallRun
 from judges.scorers.boundary import ScoreItem, results_of
 from judges.scorers.items import Item, ResponseScore
 
-POLICY_FAILED = "policy_failed"
-"""The status of a response that the policy never gave."""
-
 
 class JudgeElsewhere(Protocol):
     """Scores items in other processes."""

@@ -13,9 +13,10 @@ from typing import cast
 
 from environments.completions import Conversation, Policy, Sampled, system_text
 from environments.data.transcripts import TranscriptTurn
+from environments.records import POLICY_FAILED
 from environments.settings.env import CompletionSettings
 from judgegym.datasets.rows.unit import Unit
-from judgegym.datasets.sample.judged import POLICY_FAILED, JudgedResponse, Judging
+from judgegym.datasets.sample.judged import JudgedResponse, Judging
 from judges.core.judgment import Status
 from judges.llm.wire import Message, Role
 from judges.scorers.items import ResponseScore, failure

@@ -15,6 +15,7 @@ from environments.completions import Policy
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym._session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
+from judges.config.judge import STAND_IN_IDENTITY
 from judges.config.sources import LoadedSettings
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
@@ -24,8 +25,6 @@ from judges.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 _ENDPOINTS = ("judge_base_url", "openai.base_url", "openai.replicas")
-_IDENTITY = "--offline"
-"""The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
         if "judge" in urls:
             of_stand_in = {"judge_base_url": urls["judge"], "judge_api_key": None, "judge_model_name": STAND_IN_JUDGE}
             judge = settings.model_copy(update=of_stand_in)
-        identity = _IDENTITY if "judge" in urls else ""
+        identity = STAND_IN_IDENTITY if "judge" in urls else ""
         client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
         yield Clients(client, await _policy(stack, settings, urls.get("policy"), budget))
 

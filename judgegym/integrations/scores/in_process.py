@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from judgegym._session import stand_in_settings
 from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
 from judgegym.integrations.scores.scoring import RefusedError, Request
+from judges.config.judge import STAND_IN_IDENTITY
 from judges.scorers.items import ResponseScore
 from judges.server.core import Core
 from judges.server.errors import OverloadError
@@ -68,7 +69,7 @@ class InProcessSource:
             return self._core
 
     async def _open(self) -> Core:
-        identity = "--offline" if self._offline else ""  # in the cache's key, since a stand-in's port differs each time
+        identity = STAND_IN_IDENTITY if self._offline else ""
         async with AsyncExitStack() as stack:
             judge = await stand_in_settings(stack, self._judge) if self._offline else self._judge
             core = Core({"": judge}, deadline_s=self._deadline_s, max_pending=_MOST_PENDING, judge_identity=identity)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
+from judges.config.judge import STAND_IN_IDENTITY
 from judges.config.sources import LoadedSettings
 from judges.llm.errors import SettingsError
 from judges.offline import StandIn
@@ -81,4 +82,4 @@ async def _judges(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator
         raise SettingsError(f"--faults or --latency_ms: {error}") from error
     async with stand_in:
         update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
-        yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, "--offline"
+        yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, STAND_IN_IDENTITY

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.evaluate.metrics import POLICY_FAILED
 from environments.evaluate.saved import Outcomes
-from environments.evaluate.summary import category_lines
+from environments.evaluate.summary import FAILURE_WORDS, category_lines
 from environments.metrics import Metrics
 from environments.runs.directory import FAILURES, METRICS, REPORT
 from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
@@ -21,11 +20,6 @@ from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, Sc
 from judgegym.datasets.score.results.within_rows import BEST, CHOSEN_HIGHER, INCOMPLETE, MARGIN
 from judges.core.judgment import Status
 
-_FAILURES = {
-    Status.JUDGE_FAILED.value: "the judge failed",
-    Status.UNPARSABLE.value: "no verdict",
-    POLICY_FAILED: "the policy failed",
-}
 _FILES = {
     REPORT: "the page to read",
     FAILURES: "responses without a score, and why",
@@ -51,7 +45,7 @@ class Part:
 
 def failed(outcomes: Outcomes) -> int:
     """How many responses have no score although there was something to judge."""
-    return sum(outcomes.statuses[status] for status in _FAILURES)
+    return sum(outcomes.statuses[status] for status in FAILURE_WORDS)
 
 
 def summary_of(
@@ -110,7 +104,7 @@ def _within_rows(metrics: Metrics) -> Iterator[Line]:
 
 def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[Line]:
     """What went wrong, each only above 0."""
-    for status, words in _FAILURES.items():
+    for status, words in FAILURE_WORDS.items():
         if outcomes.statuses[status]:
             where = f"responses have no score; they are in {run / FAILURES}"
             yield Line(words, f"{outcomes.statuses[status]:,}", where)
