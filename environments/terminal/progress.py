@@ -64,6 +64,8 @@ class ProgressState:
         return ", ".join(filter(None, parts))
 
     def _cost_words(self) -> list[str]:
+        if not any(cost != 0 for cost in self.costs.values()):
+            return []  # nothing was asked yet, or nothing costs anything
         if self.costs and set(self.costs.values()) == {None}:
             return [f"cost {UNKNOWN}"]
         return [f"{role} {'cost ' if cost is None else ''}{dollars(cost)}" for role, cost in self.costs.items()]

@@ -7,6 +7,8 @@ from collections import deque
 _WINDOW_S = 60.0
 _LEAST = 10  # of what is counted: if that took longer than the window, the rate is over these
 
+_WHOLE_FROM = 1000
+
 
 class RecentRate:
     """The rate over the last minute, or over the last ten that were done if these took longer.
@@ -41,5 +43,6 @@ def rate_words(per_second: float, unit: str) -> str:
     """A rate in the unit of time in which it is a number of at least one; empty for 0."""
     for seconds, name in ((1, "s"), (60, "min"), (3600, "h")):
         if per_second * seconds >= 1:
-            return f"{per_second * seconds:.1f} {unit}/{name}"
+            rate = per_second * seconds
+            return f"{rate:,.{0 if rate >= _WHOLE_FROM else 1}f} {unit}/{name}"
     return f"{per_second * 3600:.2f} {unit}/h" if per_second else ""

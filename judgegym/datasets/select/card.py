@@ -172,6 +172,9 @@ def _body(facts: CardFacts) -> Iterator[str]:
         yield f"**{offline_notice(judged.stand_ins)}**"
     yield "## The judge"
     yield table(("", ""), _judge(facts)) if judged.settings else "How the scores were made is not known."
+    doubt = judged.not_comparable(options.rule)
+    if doubt is not None:
+        yield f"**{doubt}**"
     yield "## What was selected"
     yield table(("responses", "number"), _counts(facts.selection.responses))
     yield table(("prompts", "number"), _counts(facts.selection.prompts))

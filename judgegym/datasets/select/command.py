@@ -182,6 +182,9 @@ def _say(facts: CardFacts) -> None:
         say("length of the chosen response, beside the rejected one")
         for when, lengths in (("all pairs", before), ("selected", after)):
             say(f"  {when:<9}  {lengths.words}")
+    doubt = facts.judged.not_comparable(options.rule)
+    if doubt is not None:
+        warn(doubt)
     if facts.judged.stand_ins:
         warn(offline_notice(facts.judged.stand_ins))
 

@@ -20,6 +20,7 @@ from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import COLUMNS
+from judgegym.datasets.select.rules import AtLeast, Labelled, Rule
 from judges.config.fields import is_operational
 from judges.config.text import prompt_digest
 from judges.config.yaml_text import load_yaml
@@ -29,6 +30,7 @@ from judges.llm.urls import without_credentials
 from judges.llm.wire import JSON
 
 _LONGEST_VALUE = 200
+_COMPARE_RESPONSES = ("listwise", "tournament", "choice")
 _SHOWN_BY_ITSELF = ("data", "out", "judge", "judge_model_name", "offline", "openai.model_name")
 _POLICY = "openai"
 _MODELS = ("judge_model_name", "openai.model_name")
@@ -89,6 +91,16 @@ class Judged:
     def judge(self) -> str | None:
         """The kind of judge."""
         return _text(self.settings.get("judge"))
+
+    def not_comparable(self, rule: Rule) -> str | None:
+        """What to say of a rule that compares scores of different prompts, if the judge gave none that can be."""
+        is_across = isinstance(rule, AtLeast | Labelled) or rule.min_score is not None
+        if not is_across or self.judge not in _COMPARE_RESPONSES:
+            return None
+        return (
+            f"The judge ({self.judge}) compares the responses to one prompt, and its scores of different prompts "
+            "cannot be compared, as --threshold and --min_score do; --best, --top and --pairs do not."
+        )
 
     @property
     def model(self) -> str | None:

@@ -45,6 +45,7 @@ def test_rate_falls_while_nothing_is_done() -> None:
 @pytest.mark.parametrize(
     ("per_second", "words"),
     [
+        (2274.5, "2,274 rows/s"),
         (12.34, "12.3 rows/s"),
         (1.0, "1.0 rows/s"),
         (0.5, "30.0 rows/min"),

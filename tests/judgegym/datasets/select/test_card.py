@@ -194,3 +194,17 @@ def test_a_cell_stays_one(text: str) -> None:
     line = table(("a", "b"), [(code(text), "1")]).splitlines()[-1]
     cells = line.replace("\\|", "").split("|")
     assert len(cells) == 4
+
+
+def test_a_threshold_on_scores_of_a_judge_that_compares_responses_is_doubted(tmp_path: Path) -> None:
+    rows = [{"prompt": "Name a prime above ten.", "responses": ["A prime above ten is eleven.", "Nine."]}]
+    data, scored = lines_file(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
+    assert score(data, "--out", scored, "--judge=listwise", "--offline").code == 0
+    said = {}
+    for rule in ("--threshold=0", "--best", "--best --min_score=0"):
+        out = tmp_path / rule / "out.jsonl"
+        ended = select(scored, "--out", out, *rule.split())
+        assert ended.code == 0, ended.err
+        words = "The judge (listwise) compares the responses to one prompt"
+        said[rule] = (words in ended.err, words in (out.parent / "README.md").read_text("utf-8"))
+    assert said == {"--threshold=0": (True, True), "--best": (False, False), "--best --min_score=0": (True, True)}
