@@ -15,7 +15,7 @@ from judges.core.judgment import Judgment, Status
 from judges.scorers.items import Item, ResponseScore, failure, response_score, shared_score
 from judges.scorers.settings import ScorerSettings
 
-_EMPTY = failure("the completion is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
+_EMPTY = failure("the response is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
 
 
 class ItemError(ValueError):

@@ -229,8 +229,12 @@ def _places(settings: ScoreSettings) -> tuple[str, Path]:
         )
     if settings.shard is not None:
         out = Shard.parse(settings.shard).path(out)
+    if settings.out is None:
+        return settings.data, out  # of a plan
     check_out(out, data=settings.data)
     run = run_directory_of(out)
+    if settings.plan:
+        return settings.data, out  # nothing is written
     if not settings.resume:
         check_unused(run, OUT)
     if out.exists() and not (run / CONFIG).exists():

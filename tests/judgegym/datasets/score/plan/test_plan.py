@@ -186,3 +186,14 @@ def test_the_command_prints_a_plan_and_asks_nobody(tmp_path: Path) -> None:
     assert score(data, "--plan").out.splitlines()[0] == "rows                 12"
     wrong = score(data, "--plan", "--judge=choice")
     assert (wrong.code, wrong.out) == (2, "")
+
+
+def test_a_plan_writes_nothing_so_what_is_there_is_not_in_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write_lines(tmp_path / "data.jsonl", [{"prompt": "p", "response": "r"}])
+    assert score(rows, "--out", "scored.jsonl", "--offline").code == 0
+    for words in ((rows,), (rows, "--out=scored.jsonl"), ("scored.jsonl", "--rescore")):
+        ended = score(*words, "--plan")
+        assert (ended.code, "judge calls          1\n" in ended.out) == (0, True), ended.said
