@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from environments.terminal.output import offline_notice
-from judgegym.datasets.select.judged import Judged
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
 from judgegym.datasets.select.markdown import block, code, table
 from judgegym.datasets.select.options import Options
+from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.rules import REASONS, Best, Pairs
 from judgegym.datasets.select.selection import SELECTED, Selection
 from judges.config.version import package_version
@@ -43,7 +43,7 @@ class CardFacts:
 
     Attributes:
         options: what was asked for.
-        judged: how the scored file was made.
+        origin: how the scored file was made.
         selection: what was selected, and the reasons of the rest.
         rows: rows of the scored file.
         written: rows of the file that was written.
@@ -55,7 +55,7 @@ class CardFacts:
     """
 
     options: Options
-    judged: Judged
+    origin: Origin
     selection: Selection
     rows: int
     written: int
@@ -81,7 +81,7 @@ def check_card(path: Path, out: Path) -> None:
         )
 
 
-def check_out(out: Path, card: Path) -> None:
+def check_is_replaceable(out: Path, card: Path) -> None:
     """Whether `out` may be written: a file that is there must be one that its card says this command has written.
 
     Raises:
@@ -151,13 +151,13 @@ def _tags(facts: CardFacts) -> list[str]:
         tags.append("best-of-n")
     if facts.sampled:
         tags.append("synthetic")
-    if facts.judged.judge is not None and not facts.judged.offline:
+    if facts.origin.judge is not None and not facts.origin.offline:
         tags.append("llm-as-a-judge")
     return tags
 
 
 def _body(facts: CardFacts) -> Iterator[str]:
-    options, judged = facts.options, facts.judged
+    options, origin = facts.options, facts.origin
     layout = LAYOUTS[options.layout]
     yield f"# {code(options.out.name)}"
     what = "messages" if options.conversational else "texts"
@@ -168,11 +168,11 @@ def _body(facts: CardFacts) -> Iterator[str]:
         + (f" Read it with {code(reads)}." if reads else "")
         + " Licence and languages are those of the data that was judged; this card does not know them."
     )
-    if judged.stand_ins:
-        yield f"**{offline_notice(judged.stand_ins)}**"
+    if origin.stand_ins:
+        yield f"**{offline_notice(origin.stand_ins)}**"
     yield "## The judge"
-    yield table(("", ""), _judge(facts)) if judged.settings else "How the scores were made is not known."
-    doubt = judged.not_comparable(options.rule)
+    yield table(("", ""), _judge(facts)) if origin.settings else "How the scores were made is not known."
+    doubt = origin.not_comparable(options.rule)
     if doubt is not None:
         yield f"**{doubt}**"
     yield "## What was selected"
@@ -188,24 +188,24 @@ def _body(facts: CardFacts) -> Iterator[str]:
 
 
 def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
-    judged = facts.judged
-    if judged.judge is not None:
-        yield "judge", code(judged.judge)
-    if judged.model is not None:
-        yield "model", code(judged.model)
-    if judged.policy is not None:
-        yield "policy, which wrote the responses", code(judged.policy)
-    if judged.data is not None:
-        digest = "" if judged.data_digest is None else f", {code(judged.data_digest)}"
-        yield "data", f"{code(judged.data)}, {facts.rows:,} rows{digest}"
-    for name, found in judged.prompt_digests().items():
+    origin = facts.origin
+    if origin.judge is not None:
+        yield "judge", code(origin.judge)
+    if origin.model is not None:
+        yield "model", code(origin.model)
+    if origin.policy is not None:
+        yield "policy, which wrote the responses", code(origin.policy)
+    if origin.data is not None:
+        digest = "" if origin.data_digest is None else f", {code(origin.data_digest)}"
+        yield "data", f"{code(origin.data)}, {facts.rows:,} rows{digest}"
+    for name, found in origin.prompt_digests().items():
         yield f"digest of the prompt ({code(name)})", code(found)
-    for name, value in judged.protocol().items():
+    for name, value in origin.protocol().items():
         yield f"setting {code(name)}", code(value if isinstance(value, str) else wire.dumps(value).decode())
     if facts.orders_agree is not None:
         yield "the same verdict in both orders of the answers", f"{facts.orders_agree:.1%} of the pairs"
     for who in ("judge", "policy"):
-        tokens, cost = judged.tokens(who), judged.cost(who)
+        tokens, cost = origin.tokens(who), origin.cost(who)
         if tokens is not None:
             yield f"tokens of the {who}", f"{tokens[0]:,} sent, {tokens[1]:,} received"
         if cost is not None:
@@ -233,7 +233,7 @@ def _distribution(deciles: Sequence[int]) -> Iterator[tuple[str, str, str]]:
 
 
 def _commands(facts: CardFacts) -> Iterator[str]:
-    score = facts.judged.command(facts.options.scored)
+    score = facts.origin.command(facts.options.scored)
     if score:
         yield shlex.join(["judgegym", "score", *score])
     yield shlex.join(["judgegym", "select", *facts.again])

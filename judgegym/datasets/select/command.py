@@ -71,7 +71,7 @@ def _check_places(options: Options) -> None:
         SettingsError: an extra is missing, or a file that is there is not to be overwritten.
     """
     from judgegym.datasets.files.endings import is_parquet
-    from judgegym.datasets.select.card import CARD, check_card, check_out
+    from judgegym.datasets.select.card import CARD, check_card, check_is_replaceable
     from judges.config.extras import require
     from judges.llm.errors import SettingsError
 
@@ -82,7 +82,7 @@ def _check_places(options: Options) -> None:
         raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
     if options.card is not None:
         check_card(options.card, options.out)
-    check_out(options.out, options.card or options.out.parent / CARD)
+    check_is_replaceable(options.out, options.card or options.out.parent / CARD)
 
 
 def _select(options: Options, words: Sequence[str]) -> CardFacts:
@@ -93,15 +93,15 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
         SettingsError: nothing can be selected.
     """
     from judgegym.datasets.select.card import CardFacts
-    from judgegym.datasets.select.judged import Judged
     from judgegym.datasets.select.layouts import LAYOUTS, Rows
+    from judgegym.datasets.select.origin import Origin
     from judgegym.datasets.select.scored import ScoredTexts
     from judgegym.datasets.select.selection import score_deciles, select
     from judgegym.datasets.select.writing import each_labelled, picked, write_rows
     from judges.llm.errors import SettingsError
 
-    judged = Judged.of(options.scored)
-    texts = ScoredTexts(options.scored, judged.columns(options.columns), keep_thinking=options.keep_thinking)
+    origin = Origin.of(options.scored)
+    texts = ScoredTexts(options.scored, origin.columns(options.columns), keep_thinking=options.keep_thinking)
     seen = _Seen()
     candidates = texts.candidates(seen.add)
     selection = select(candidates, options.rule, options.seed)
@@ -112,7 +112,7 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
     content = picked(texts, candidates, selection, options.rule)
     return CardFacts(
         options=options,
-        judged=judged,
+        origin=origin,
         selection=selection,
         rows=len(texts.rows),
         written=write_rows(options.out, rows, each_labelled(content) if options.both_labelled else content),
@@ -182,11 +182,11 @@ def _say(facts: CardFacts) -> None:
         say("length of the chosen response, beside the rejected one")
         for when, lengths in (("all pairs", before), ("selected", after)):
             say(f"  {when:<9}  {lengths.words}")
-    doubt = facts.judged.not_comparable(options.rule)
+    doubt = facts.origin.not_comparable(options.rule)
     if doubt is not None:
         warn(doubt)
-    if facts.judged.stand_ins:
-        warn(offline_notice(facts.judged.stand_ins))
+    if facts.origin.stand_ins:
+        warn(offline_notice(facts.origin.stand_ins))
 
 
 def _reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:

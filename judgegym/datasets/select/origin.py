@@ -37,7 +37,7 @@ _MODELS = ("judge_model_name", "openai.model_name")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Origin:
     """How a file was judged.
 
     Attributes:
@@ -51,7 +51,7 @@ class Judged:
     measured: Mapping[str, JSON] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scored: Path) -> Judged:
+    def of(cls, scored: Path) -> Origin:
         """Read the run beside a scored file.
 
         Raises:
