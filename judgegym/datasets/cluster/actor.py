@@ -23,7 +23,7 @@ from judges.scorers.scorer import Scorer, score_item
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ActorResult:
     """What comes back of a unit: a result for each response, and the calls that were made."""
 
     results: list[ResponseScore]
@@ -53,7 +53,7 @@ class JudgeActor:
         """
         await self._opened()
 
-    async def score(self, item: Item, held: Held, within: str) -> Judged:
+    async def score(self, item: Item, held: Held, within: str) -> ActorResult:
         """Judge the responses of a unit.
 
         Args:
@@ -66,7 +66,7 @@ class JudgeActor:
         """
         scorer, row = await self._opened(), CollectedRow(held)
         with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
-            return Judged(await results_of(partial(score_item, scorer), item, "a unit"), row.calls)
+            return ActorResult(await results_of(partial(score_item, scorer), item, "a unit"), row.calls)
 
     async def _opened(self) -> Scorer:
         async with self._opening:

@@ -21,7 +21,7 @@ Held: TypeAlias = "Mapping[str, Mapping[int, ChatAnswer]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RequestLeft:
     """A request left, left once more, or did not leave after all; `number` counts the requests of its call."""
 
     number: int
@@ -29,7 +29,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class PartAnswered:
     """A part of a call's answer; `number` is that of its request, `None` if none was sent."""
 
     part: int
@@ -52,7 +52,7 @@ class CollectedCall:
 
     asked: Asked
     held: Mapping[int, ChatAnswer]
-    events: list[Left | Answered | CallFailed] = field(default_factory=list)
+    events: list[RequestLeft | PartAnswered | CallFailed] = field(default_factory=list)
     _sent: int = 0
 
     async def ready(self) -> float:
@@ -62,20 +62,20 @@ class CollectedCall:
     def sent(self) -> int:
         """See `CallRecord`."""
         self._sent += 1
-        self.events.append(Left(self._sent, "sent"))
+        self.events.append(RequestLeft(self._sent, "sent"))
         return self._sent
 
     def sent_again(self, number: int) -> None:
         """See `CallRecord`."""
-        self.events.append(Left(number, "sent_again"))
+        self.events.append(RequestLeft(number, "sent_again"))
 
     def not_sent(self, number: int) -> None:
         """See `CallRecord`."""
-        self.events.append(Left(number, "not_sent"))
+        self.events.append(RequestLeft(number, "not_sent"))
 
     def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """See `CallRecord`."""
-        self.events.append(Answered(part, number, answer, verdict))
+        self.events.append(PartAnswered(part, number, answer, verdict))
 
     def failed(self, number: int, error: EndpointError | BudgetSpent) -> None:
         """See `CallRecord`."""
@@ -117,7 +117,7 @@ async def record_calls(row: LedgerOfRow, calls: list[CollectedCall]) -> None:
         await record.ready()
         numbers: dict[int, int] = {}
         for event in call.events:
-            if isinstance(event, Left):
+            if isinstance(event, RequestLeft):
                 if event.how == "sent":
                     numbers[event.number] = record.sent()
                 elif event.how == "sent_again":

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.runs.ledger import LedgerOfRow
-from judgegym.datasets.cluster.actor import JudgeActor, Judged
+from judgegym.datasets.cluster.actor import ActorResult, JudgeActor
 from judgegym.datasets.cluster.calls import record_calls
 from judgegym.datasets.cluster.settings import share_of
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
@@ -98,7 +98,7 @@ class ActorPool:
         while True:
             actor, life = await self._place()
             try:
-                judged: Judged = await actor.handle.score.remote(item, held, current_component())
+                judged: ActorResult = await actor.handle.score.remote(item, held, current_component())
             except RayActorError:
                 self._lost(actor, life)
                 continue

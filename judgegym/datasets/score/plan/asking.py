@@ -30,7 +30,7 @@ _RESPONSE = "\u203b"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedInAll:
     """What would be sent.
 
     Attributes:
@@ -65,7 +65,7 @@ class CountingClient(ChatClient):
         endpoint = Endpoint(_NOWHERE, settings.judge_model_name)
         super().__init__(ChatSettings((endpoint,), settings.judge_temperature, settings.judge_max_tokens))
         self._judge, self._disagrees = settings, disagrees
-        self.asked = Asked()
+        self.asked = AskedInAll()
 
     async def chat(
         self,
@@ -89,7 +89,7 @@ class CountingClient(ChatClient):
         tokens = sum(_tokens(message["content"]) for message in messages)
         of_votes = self._judge.vote_count() if self._judge.judge == "aspect" else 1
         before = self.asked
-        self.asked = Asked(
+        self.asked = AskedInAll(
             before.calls + 1,
             before.prompt_tokens + tokens,
             before.shown_answers + of_votes * is_critique,
@@ -113,9 +113,9 @@ class CountingJudge:
         self.client = CountingClient(settings, disagrees=disagrees)
         self.scorer: Scorer = scorer_of(settings, self.client)
 
-    async def asked(self, item: Item) -> Asked:
+    async def asked(self, item: Item) -> AskedInAll:
         """What would be sent for a checked item."""
-        self.client.asked = Asked()
+        self.client.asked = AskedInAll()
         await score_item(self.scorer, item)
         return replace(self.client.asked)
 

@@ -15,14 +15,14 @@ from judgegym.datasets.score.saved import judged_places, missing_units
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class UnitsLeft:
     """The units that are left to judge, and what the ledger holds."""
 
     units: array[int]
     earlier: Earlier
 
 
-def units_left(units: Units, run: Path | None) -> Left:
+def units_left(units: Units, run: Path | None) -> UnitsLeft:
     """What is left of a run; all of it without one.
 
     Args:
@@ -38,7 +38,7 @@ def units_left(units: Units, run: Path | None) -> Left:
             if place is not None:
                 done[place] = 1
     numbers = missing_units(units, (place for place, is_done in enumerate(done) if not is_done))
-    return Left(numbers, Earlier() if run is None else _answers(units, run, numbers, sum(done)))
+    return UnitsLeft(numbers, Earlier() if run is None else _answers(units, run, numbers, sum(done)))
 
 
 def _answers(units: Units, run: Path, left: array[int], judged: int) -> Earlier:

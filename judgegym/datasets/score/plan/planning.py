@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from judgegym.datasets.rows.units import Units
-from judgegym.datasets.score.plan.asking import Asked, CountingJudge, with_responses
+from judgegym.datasets.score.plan.asking import AskedInAll, CountingJudge, with_responses
 from judgegym.datasets.score.plan.costs import cost_of
 from judgegym.datasets.score.plan.earlier import units_left
 from judgegym.datasets.score.plan.numbers import Limits, Plan, Range
@@ -120,7 +120,7 @@ class _BothWays:
         """Whether the responses of an item play against each other."""
         return self.settings.judge in ("tournament", "arena_hard") and self._fewest.scorer.compares(item)
 
-    def _longest(self, asked: Asked) -> int | None:
+    def _longest(self, asked: AskedInAll) -> int | None:
         """The tokens of all prompts if all answers and responses that they show are as long as they may be."""
         answer, response = self.settings.judge_max_tokens, self.settings.eval_max_tokens
         if (asked.shown_answers and not answer) or (asked.shown_responses and not response):

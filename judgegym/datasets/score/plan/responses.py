@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.sampling import conversation_of
 from judgegym.datasets.score.plan.costs import cost_of
-from judgegym.datasets.score.plan.earlier import Left
+from judgegym.datasets.score.plan.earlier import UnitsLeft
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.llm.tokens import count_tokens
 from judges.llm.usage import Prices
 
 
-def policy_plan(settings: ScoreSettings, units: Units, left: Left, counted: Sequence[int]) -> PolicyPlan | None:
+def policy_plan(settings: ScoreSettings, units: Units, left: UnitsLeft, counted: Sequence[int]) -> PolicyPlan | None:
     """Count what the policy would be asked; `None` if none is asked.
 
     Args:
