@@ -43,6 +43,24 @@ class EarlierLines:
     failures: Iterable[RawLine]
 
 
+def read_settings(run: Path) -> Mapping[str, JSON]:
+    """The settings in `config.yaml` of a run directory; empty if it has none.
+
+    Raises:
+        RunDirectoryError: they cannot be read.
+    """
+    path = run / CONFIG
+    try:
+        found = load_yaml(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, Mapping):
+        raise RunDirectoryError(f"{path}: expected the settings of a run, by name")
+    return {str(name): value for name, value in found.items()}
+
+
 _OF_A_RUN = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
 _LONGEST_NAME = 70  # a file's name has at most 255 bytes
 

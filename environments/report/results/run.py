@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 from environments.data.rows import FILE_KINDS
 from environments.report.results.sample import SavedSample, read_sample
-from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, run_directory_of
+from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
 from environments.runs.lines import RawLine, whole_lines
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS
 from environments.settings.values import STAND_IN_JUDGE
-from judges.config.yaml_text import load_yaml
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
@@ -88,7 +86,7 @@ class SavedRun:
                 f"{path} is no run directory: it has neither {CONFIG} nor {METRICS} nor {SAMPLES}; expected what "
                 "evaluate has written"
             )
-        config = _mapping(_read_yaml(path / CONFIG), path / CONFIG) if (path / CONFIG).exists() else {}
+        config = read_settings(path)
         if not (path / METRICS).exists():
             return cls(path, config, {}, {}, _date(path, {}))
         report = _mapping(_read(path / METRICS), path / METRICS)
@@ -219,13 +217,6 @@ def _uid(line: RawLine) -> str:
 def _read(path: Path) -> JSON:
     try:
         return wire.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
-
-
-def _read_yaml(path: Path) -> JSON:
-    try:
-        return cast("JSON", load_yaml(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise RunDirectoryError(f"{path} cannot be read: {error}") from error
 

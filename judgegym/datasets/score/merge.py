@@ -10,15 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 from pydantic import ValidationError
 
 from environments.report.run_page.after import write_report_after
-from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, RunDirectory, run_directory_of
+from environments.runs.directory import (
+    CONFIG,
+    FAILURES,
+    METRICS,
+    SAMPLES,
+    RunDirectory,
+    read_settings,
+    run_directory_of,
+)
 from environments.runs.disk import Disk
 from environments.runs.lines import whole_lines
 from environments.runs.packing import join
@@ -32,9 +39,7 @@ from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import read_ended
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.config.fields import is_operational
-from judges.config.yaml_text import load_yaml
 from judges.llm.errors import RunDirectoryError
-from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +122,7 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
     Raises:
         RunDirectoryError: those that determine the results differ.
     """
-    configs = [_config(path) for path in runs]
+    configs = [read_settings(path) for path in runs]
     first, *_ = compared = [compared_settings(config) for config in configs]
     for path, config in zip(runs, compared, strict=True):
         differences = [
@@ -141,13 +146,3 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
         raise RunDirectoryError(
             f"{runs[0] / CONFIG}: {error.errors()[0]['msg']}: {error.errors()[0]['loc']}"
         ) from error
-
-
-def _config(run: Path) -> Mapping[str, JSON]:
-    try:
-        found = load_yaml((run / CONFIG).read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{run / CONFIG} cannot be read: {error}") from error
-    if not isinstance(found, Mapping):
-        raise RunDirectoryError(f"{run / CONFIG}: expected settings")
-    return cast("Mapping[str, JSON]", found)

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from environments.runs.directory import CONFIG, METRICS, run_directory_of
+from environments.runs.directory import METRICS, read_settings, run_directory_of
 from environments.settings.policy import PolicySettings
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
@@ -23,9 +23,8 @@ from judgegym.datasets.select.options import COLUMNS
 from judgegym.datasets.select.rules import AtLeast, Labelled, Rule
 from judges.config.fields import is_operational
 from judges.config.text import prompt_digest
-from judges.config.yaml_text import load_yaml
 from judges.llm import wire
-from judges.llm.errors import RunDirectoryError, SettingsError
+from judges.llm.errors import SettingsError
 from judges.llm.urls import without_credentials
 from judges.llm.wire import JSON
 
@@ -58,20 +57,13 @@ class Origin:
             RunDirectoryError: its settings are damaged.
         """
         run = run_directory_of(scored)
-        path = run / CONFIG
-        try:
-            found = load_yaml(path.read_bytes())
-        except FileNotFoundError:
+        settings = read_settings(run)
+        if not settings:
             return cls()
-        except (OSError, ValueError) as error:
-            raise RunDirectoryError(f"{path}: the settings of the run cannot be read: {error}") from None
-        if not isinstance(found, Mapping):
-            raise RunDirectoryError(f"{path}: expected the settings of a run of judgegym score")
         try:
             metrics = wire.loads((run / METRICS).read_bytes())
         except (OSError, ValueError):  # an unfinished run: nothing is known of it
             metrics = None
-        settings = {str(name): value for name, value in found.items()}
         return cls(settings, _part(metrics, "config_general"), _part(_part(metrics, "results"), "all"))
 
     def columns(self, given: Mapping[str, str]) -> ColumnSettings:

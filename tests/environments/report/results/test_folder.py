@@ -102,11 +102,11 @@ def test_a_run_that_is_removed_while_it_is_read_ends_no_list(tmp_path: Path, mon
     written(tmp_path / "two", [sample()], general=GENERAL)
 
     def removing(path: Path) -> JSON:
-        for file in path.parent.iterdir():
+        for file in path.iterdir():
             file.unlink()
         return {}
 
-    monkeypatch.setattr(run_module, "_read_yaml", removing)
+    monkeypatch.setattr(run_module, "read_settings", removing)
     found = runs_in(tmp_path)
     assert sorted(run.path.name for run in found) == ["one", "two"]
     assert all(run.date is not None for run in found)
