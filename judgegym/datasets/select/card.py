@@ -29,7 +29,6 @@ from judges.config.yaml_text import load_yaml
 from judges.llm import wire
 from judges.llm.errors import SettingsError
 
-CARD = "README.md"
 MARK = "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. -->"
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))

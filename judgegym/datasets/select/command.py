@@ -71,7 +71,8 @@ def _check_places(options: Options) -> None:
         SettingsError: an extra is missing, or a file that is there is not to be overwritten.
     """
     from judgegym.datasets.files.endings import is_parquet
-    from judgegym.datasets.select.card import CARD, check_card, check_is_replaceable
+    from judgegym.datasets.select.card import check_card, check_is_replaceable
+    from judgegym.datasets.select.options import CARD
     from judges.config.extras import require
     from judges.llm.errors import SettingsError
 

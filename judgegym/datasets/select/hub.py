@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgegym.datasets.select.card import CARD, not_ours
+from judgegym.datasets.select.card import not_ours
+from judgegym.datasets.select.options import CARD
 from judges.config.extras import needs
 from judges.llm.errors import SettingsError, UserError
 

@@ -20,6 +20,7 @@ by reason. A card (README.md) beside FILE says how it was made."""
 COLUMNS = ("prompt_column", "response_column", "group_by")
 """The columns that matter when responses are selected."""
 _OF_PAIRS = ("margin", "pairs_per_prompt", "max_pairs", "length_balanced")
+CARD = "README.md"
 NO_CARD = "none"
 
 
@@ -151,7 +152,7 @@ def _card(flags: argparse.Namespace) -> Path | None:
         if flags.push_to_hub is not None:
             raise SettingsError("--card=none: a data set is pushed to the hub with its card")
         return None
-    card = flags.out.parent / "README.md" if flags.card is None else Path(flags.card)
+    card = flags.out.parent / CARD if flags.card is None else Path(flags.card)
     if card == flags.out:
         raise SettingsError(f"--card: expected another file than --out, found {card}")
     return card

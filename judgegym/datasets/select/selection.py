@@ -12,13 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judgegym.datasets.select.balance import Lengths, balanced, drawn, lengths_of
-from judgegym.datasets.select.candidates import Candidates, Group
+from judgegym.datasets.select.candidates import DECIMALS, Candidates, Group
 from judgegym.datasets.select.rules import (
+    BELOW,
     LENGTH_BALANCE,
+    MARGIN,
     MAX_PAIRS,
     NO_SCORE,
     NOT_BEST,
     NOT_PAIRED,
+    TIE,
+    TOO_FEW,
     Pairs,
     Rule,
     Taken,
@@ -26,7 +30,7 @@ from judgegym.datasets.select.rules import (
     take,
 )
 
-_STRONGEST = ("tie", "margin", "too_few", "below")
+_STRONGEST = (TIE, MARGIN, TOO_FEW, BELOW)
 """Reasons of a prompt, if its responses have them; before those of single responses."""
 
 
@@ -160,5 +164,5 @@ def score_deciles(candidates: Candidates) -> list[int]:
     """How many scores are in each tenth of the range from 0 to 1; 1.0 is in the last."""
     counts = [0] * 10
     for score in candidates.scores:
-        counts[min(9, int(round(score, 9) * 10))] += 1
+        counts[min(9, int(round(score, DECIMALS) * 10))] += 1
     return counts
