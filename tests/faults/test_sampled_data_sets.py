@@ -14,7 +14,7 @@ import pytest
 
 from tests.command import Started, serving, write_lines
 from tests.forking import ROOT
-from tests.judgegym.datasets.scoring import PAGELESS, rated, read_rows, score
+from tests.judgegym.datasets.scoring import rated, read_rows, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 PROMPTS = [{"id": n, "prompt": f"Question {n}?"} for n in range(20)]
@@ -51,7 +51,7 @@ def test_killed_at_random_moments_it_asks_neither_twice_but_for_what_was_in_flig
         for number, stop in enumerate(stops):
             after = len(policy.requests) + len(judge.requests) + numbers.randint(1, 20)
             again = ["--resume"] if number else []
-            with Started(str(SCRIPT), "score", *words, *again, cwd=tmp_path, env=PAGELESS) as started:
+            with Started(str(SCRIPT), "score", *words, *again, cwd=tmp_path) as started:
                 arrived = lambda after=after: len(policy.requests) + len(judge.requests) >= after  # noqa: E731
                 started.until(arrived, f"request {after}")
                 started.send(stop)

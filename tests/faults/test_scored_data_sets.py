@@ -23,7 +23,7 @@ from judges.llm.wire import JSON
 from tests.command import Started, eventually, serving, write_lines
 from tests.environments.runs.full_disk import RefusingDisk
 from tests.forking import ROOT
-from tests.judgegym.datasets.scoring import PAGELESS, rated, read_rows, samples_of, score
+from tests.judgegym.datasets.scoring import rated, read_rows, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 COUNT, EQUAL, AT_ONCE = 80, 8, 4
@@ -74,7 +74,7 @@ def test_killed_at_random_moments_it_gives_the_same_bytes_and_pays_twice_for_wha
         for number, stop in enumerate(stops):
             begun = len(judge.requests)
             after = begun + numbers.randint(1, DISTINCT // 5)
-            with Started(*words, *(["--resume"] if number else []), cwd=tmp_path, env=PAGELESS) as started:
+            with Started(*words, *(["--resume"] if number else []), cwd=tmp_path) as started:
                 started.until(lambda after=after: len(judge.requests) >= after, f"request {after}")
                 started.send(stop)
                 ended = started.ended()
@@ -221,7 +221,7 @@ def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, number: signal.Signals) -> None:
     words = ["score", str(data), f"--out={tmp_path / 'scored.jsonl'}", "--offline", "--latency_ms=100"]
-    with Started(str(SCRIPT), *words, "--judge_max_concurrency=1", cwd=tmp_path, env=PAGELESS) as started:
+    with Started(str(SCRIPT), *words, "--judge_max_concurrency=1", cwd=tmp_path) as started:
         started.until((tmp_path / "scored.run" / "calls.jsonl").exists, "a call")
         stand_ins = Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children").read_text().split()
         assert len(stand_ins) == 1
@@ -234,7 +234,7 @@ def test_a_second_process_leaves_the_run_of_the_first_alone(tmp_path: Path, data
     out = tmp_path / "scored.jsonl"
     with serving(rated(slowly)) as judge:
         words = [str(data), f"--out={out}", url(judge), f"--judge_max_concurrency={AT_ONCE}"]
-        with Started(str(SCRIPT), "score", *words, cwd=tmp_path, env=PAGELESS) as started:
+        with Started(str(SCRIPT), "score", *words, cwd=tmp_path) as started:
             started.until(lambda: len(judge.requests) > 1, "a request")
             second = score(*words, "--resume")
             assert_one_message(second.code, second.said, "another process")

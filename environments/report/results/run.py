@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -28,6 +29,8 @@ _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
 SCORED = "score"
 """The name, in place of an environment's, of the runs of `judgegym score`, whose rows are responses of a data set."""
+_BEGINS = re.compile(rb'\{"uid":"([\x20\x21\x23-\x5b\x5d-\x7e]*)"')
+"""The beginning of a line whose uid is plain ASCII without an escape."""
 _READ = (CONFIG, METRICS, *_FILES, CALLS, PACKED_CALLS)
 
 
@@ -208,6 +211,9 @@ def _name_of_answers(path: Path) -> str:
 
 
 def _uid(line: RawLine) -> str:
+    begins = _BEGINS.match(line.data)
+    if begins is not None:  # as they are written: the rest is read when it is needed
+        return begins[1].decode()
     uid = line.fields().get("uid")
     if not isinstance(uid, str):
         raise line.error("not a sample: expected a uid")

@@ -155,6 +155,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     on_ray = None if settings.ray is None else OnRay(settings.ray, settings.ray_actors)
     if on_ray is not None:
         on_ray.check(settings, is_offline=settings.offline, has_budget=budget is not None)
+    event_loop.spare_the_collector()  # the rows are read below, all of them
     async with open_clients(loaded, budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, data, out, clients, budget=budget)

@@ -13,15 +13,12 @@ from judges.llm.wire import JSON
 from tests.command import Ended, called, clean_environment
 from tests.scripted import Json, Reply
 
-PAGELESS = {"JUDGEGYM_WRITE_REPORT": "false"}
 _RESPONSE = re.compile(r"### Response To Evaluate(?: [0-9a-f]{12})?\n\n(.*?)\n\n(?:###|---)", re.DOTALL)
 
 
 def score(*words: object) -> Ended:
-    """The command, without a page."""
-    return called(
-        lambda: main([str(word) for word in words], prog="judgegym score"), {**clean_environment(), **PAGELESS}
-    )
+    """The command."""
+    return called(lambda: main([str(word) for word in words], prog="judgegym score"), clean_environment())
 
 
 def rated(rating: Callable[[str], int | Reply]) -> Callable[[Json, int], Reply | str]:

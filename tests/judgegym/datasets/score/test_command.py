@@ -273,7 +273,6 @@ def test_a_flag_that_may_stand_alone_takes_the_word_after_it(tmp_path: Path) -> 
         "data",
         "out",
         "show_config",
-        "write_report",
         "offline",
     ]
     assert len(everything.out.splitlines()) > 50

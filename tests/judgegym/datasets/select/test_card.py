@@ -132,7 +132,6 @@ def test_shards_that_are_merged_and_a_policy_that_was_asked(tmp_path: Path, monk
         "--judge=rubric",
         "--offline=true",
         "--responses_per_prompt=2",
-        "--write_report=false",
     }
     assert set(shlex.split(command)) == {"judgegym", "score", "data.jsonl", "--rubric=Is it right?"} | given
     assert cell(card, "tokens of the policy").endswith(" received")
