@@ -16,8 +16,10 @@ from environments.data.provenance import DatasetRead
 from environments.data.rows import TaskT
 from environments.evaluate.row import RowRunner
 from environments.metrics import Metrics
+from environments.settings.env import CompletionSettings
 from environments.terminal import Table
 from judges.config.fields import group_of
+from judges.config.judge import JudgeSettings
 from judges.config.text import prompt_digest
 from judges.config.version import package_version
 from judges.llm.wire import JSON
@@ -92,16 +94,11 @@ def metrics_file(
         tables: further tables of the environment.
     """
     config = env.config
-    sampling: dict[str, JSON] = {}  # only of the models that this run asks
-    if runner.asks_policy:
-        sampling |= {"temperature": config.eval_temperature, "max_tokens": config.eval_max_tokens}
-    if not env.policy_is_judge:
-        sampling |= {"judge_temperature": config.judge_temperature, "judge_max_tokens": config.judge_max_tokens}
     measured = Measured(
         name=env.name,
         subject=runner.subject,
         judge=runner.judge_name,
-        sampling=sampling,
+        sampling=sampling_of(config if runner.asks_policy else None, None if env.policy_is_judge else config),
         prompts=config.prompt_digests(),
         protocol=protocol(env),
         seed=config.seed,
@@ -111,6 +108,14 @@ def metrics_file(
     )
     more: dict[str, JSON] = {} if runner.answers_of is None else {"answers_of": runner.answers_of}
     return file_of(measured, rows, metrics, notices=notices, tables=tables, more=more)
+
+
+def sampling_of(policy: CompletionSettings | None, judge: JudgeSettings | None) -> Mapping[str, JSON]:
+    """How the models were sampled that a run has asked; `None` for one that it has not."""
+    of_policy = {} if policy is None else {"temperature": policy.eval_temperature, "max_tokens": policy.eval_max_tokens}
+    if judge is None:
+        return of_policy
+    return {**of_policy, "judge_temperature": judge.judge_temperature, "judge_max_tokens": judge.judge_max_tokens}
 
 
 def file_of(

@@ -46,7 +46,7 @@ def spent_message(
     Args:
         why: what is spent.
         settings: of the run.
-        out: the file that it would have written.
+        out: the file that it would have written; an earlier run, whose failures were judged again, may have.
         spent: by the whole run.
         command: the words of the command, as the user gave them.
         judged: responses that have ended with a score or a failure.
@@ -54,9 +54,10 @@ def spent_message(
     """
     cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
     calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
+    file = f"{out} is as an earlier run has left it" if out.exists() else f"{out} is not written"
     again = resume_command(settings, [*_without_budget(command)], *_more(settings, spent))
     return (
-        f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {out} is not written, "
+        f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {file}, "
         f"and nothing that was paid for is lost. To go on:\n  {again}"
     )
 

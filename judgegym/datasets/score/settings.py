@@ -115,7 +115,7 @@ class RunSettings(SourcedSettings):
     write_report: CliImplicitFlag[bool] = operational(
         False,
         "Write the page of the run at its end, for a browser: report.html in its folder. `judgegym report FILE` writes "
-        "it at any time; of 100,000 responses it takes an eighth of the time of a run whose judge answers at once.",
+        "it at any time; for 100,000 responses that takes several seconds.",
     )
     offline: CliImplicitFlag[bool] = setting(
         False,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from environments.data.rows import FILE_KINDS
-from environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, shortened
+from environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, sampling_of, shortened
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.datasets.score.input import AnswersOf
 from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
@@ -71,15 +71,11 @@ def metrics_file(
         answers_of: the run that judged the same responses before, if there is one.
     """
     named = Named.of(settings, answers_of)
-    sampling: dict[str, JSON] = {}  # only of the models that this run asks
-    if settings.responses_per_prompt is not None:
-        sampling |= {"temperature": settings.eval_temperature, "max_tokens": settings.eval_max_tokens}
-    sampling |= {"judge_temperature": settings.judge_temperature, "judge_max_tokens": settings.judge_max_tokens}
     measured = Measured(
         name=ENVIRONMENT,
         subject=named.subject,
         judge=named.judge,
-        sampling=sampling,
+        sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
         prompts=settings.prompt_digests(),
         protocol=protocol(settings),
         seed=settings.seed,

@@ -73,6 +73,22 @@ def test_a_command_that_is_started_again_and_again_spends_its_budget_once(tmp_pa
     assert not out.exists()
 
 
+def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_path: Path) -> None:
+    def failing(request: Json, number: int) -> Reply | str:
+        return Reply(status=400) if number in (2, 3) else verdict(request)
+
+    out = tmp_path / "scored.jsonl"
+    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(4)]
+    with serving(failing) as judge:
+        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
+        assert score(*words).code == 1
+        before = out.read_bytes()
+        ended = score(*words, "--resume", "--budget_calls=5", "--judge_max_concurrency=1")
+    assert ended.code == 1
+    assert "3 of 4 responses are judged" in ended.said and f"{out} is as an earlier run has left it" in ended.said
+    assert out.read_bytes() == before
+
+
 def test_a_budget_of_dollars_ends_the_run_and_a_corrected_price_mends_it(tmp_path: Path) -> None:
     out = tmp_path / "scored.jsonl"
     rows = [{"prompt": f"{number}", "response": GOOD} for number in range(20)]
