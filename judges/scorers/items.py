@@ -86,6 +86,7 @@ class ResponseScore:
         cached: the cache answered all calls.
         injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
         shared: the judgment is that of an equal response, for which its calls count.
+        others: of a failed response whose group is known, the scores of the others; `None` for an empty one.
     """
 
     score: float | None
@@ -99,6 +100,7 @@ class ResponseScore:
     cached: bool = False
     injection_suspects: int = 0
     shared: bool = False
+    others: tuple[float | None, ...] = ()
 
     @property
     def is_invalid(self) -> bool:
@@ -124,6 +126,12 @@ def failed_by(error: Exception, count: int) -> list[ResponseScore]:
 def shared_score(result: ResponseScore) -> ResponseScore:
     """The result of a response that is equal to the one of `result`, whose calls count there."""
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
+
+
+def with_others(results: Sequence[ResponseScore], empty: int) -> list[ResponseScore]:
+    """The results of a group, of which so many further responses are empty: failed ones know the others' scores."""
+    others = (*(result.score for result in results if result.score is not None), *[None] * empty)
+    return [replace(result, others=others) if result.is_failed else result for result in results]
 
 
 def response_score(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -30,3 +31,12 @@ class FailureAnswers:
         if result.score is not None:
             return result.score
         return self.invalid_completion_score if result.is_invalid else self.fallback_score
+
+    def placeholder(self, result: ResponseScore) -> float:
+        """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
+
+        Trainers that mask a sample still count its reward in the baseline of its group: the mean does not move that.
+        """
+        if not result.others:
+            return self.fallback_score
+        return statistics.fmean(self.invalid_completion_score if each is None else each for each in result.others)

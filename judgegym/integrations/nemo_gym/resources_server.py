@@ -2,7 +2,7 @@
 
 Guarantees: all routes are those of `judgegym judge-server --for nemo_gym`, answered by the same code: `/verify`,
 `/seed_session`, `/aggregate_metrics`, `/reverify_mode`, `/compare`, `/v1/score` and the page.
-A failed judge is a row with `_ng_failure_class` and `mask_sample`, never an HTTP error and never a reward. Settings
+A failed judge is a row with `_ng_failure_class` and `mask_sample`, never an HTTP error and never a score. Settings
 that cannot work end the process at its start, with one line.
 
 Source: nemo-gym 0.4.0 (`base_resources_server.py`, `server_utils.py`).

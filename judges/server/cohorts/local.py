@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-from judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
+from judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score, with_others
 from judges.scorers.scorer import result_without_judge
 from judges.server.cohorts.gathering import Gatherer, Gathering, Work
 from judges.server.cohorts.key import cohort_key
@@ -128,6 +128,9 @@ class LocalCohorts:
             f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
             f"{self._waited(missed)} s after the first one came (--group_wait, or less for one with less time)"
         )
+        if missed.results.done() and not missed.results.cancelled():
+            judged = missed.results.result()
+            result = with_others([*judged, result], empty=len(missed.places) - len(judged))[-1]
         if sign in missed.late:
             self._record.shared(missed.mount, result)
             return shared_score(result)
@@ -219,6 +222,7 @@ class LocalCohorts:
                 results = failed_by(error, len(work.responses))
             seconds = loop.time() - closed_at
             self._record.judged(gathering.mount, work.item.prompt, work.responses, results, seconds)
+        results = with_others(results, empty=len(gathering.places) - len(results))
         gathering.results.set_result(results)
         self._finish(gathering)
         register = self._registers[gathering.mount]

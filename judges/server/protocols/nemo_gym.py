@@ -1,14 +1,20 @@
 """NeMo Gym's resources server: `/seed_session`, `/verify`, `/aggregate_metrics`, `/reverify_mode`.
 
 A failed judge is reported in the row (`on_failure=sidecar`): `_ng_failure_class`, by which the collector leaves the
-row out and tries it again, and `mask_sample`, by which trainers leave it out of the loss. Clients that know neither
-take `on_failure=http`: HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in the
-first form a row that cannot be judged is a failed row, too, and not an error.
+row out and tries it again, and `mask_sample`, by which trainers leave it out of the loss: at the top level, and in
+`instance_config`, the only place where NeMo-RL reads it. A masked row still counts in the baseline of its group;
+therefore its `reward` is the mean of the others, where the server has gathered the group. Clients that know none of
+this take `on_failure=http`: HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in
+the first form a row that cannot be judged is a failed row, too, and not an error.
+
+`reward_components` are not sent: NeMo-RL ends training if they do not sum to the reward, and those of a judge (a raw
+score, verdicts that are weighted) do not. They are in `judge_components`.
 
 A row says to which group its rollout belongs, for judges that compare (`--group_size`): `_ng_group_id`, else
 `_ng_task_index`, each with the attempt; and `_ng_rollout_index` says which of the group it is.
 
-Source: NeMo Gym 0.5, and for `_ng_group_id` the cohorts of its later GenRM server.
+Source: NeMo Gym 0.5, for `_ng_group_id` the cohorts of its later GenRM server, and for what a trainer reads
+NeMo-RL's `rollouts.py` and `environments/nemo_gym.py` (August 2026).
 """
 
 from __future__ import annotations
@@ -31,6 +37,8 @@ JUDGE_FAILED = "judge_failed"
 """The class that `gym eval reverify --judge-failed-only` takes."""
 INVALID_ROW = "invalid_row"
 """The class of a row that no judge can score: another rollout of it would fail the same way."""
+MASK = "mask_sample"
+CONFIG = "instance_config"
 MOUNT = "judge_mount"
 """The field of a row that names the judge, since a resources server's address has no path."""
 
@@ -39,10 +47,14 @@ _GROUPS = (("_ng_group_id", "_ng_group_attempt"), ("_ng_task_index", "_ng_attemp
 _MEMBERS = ("_ng_rollout_index", "_rowidx")
 """What names a rollout in its group: the collector's own number, or NeMo RL's number of the row in its batch."""
 
+COMPONENTS = "judge_components"
+_OF_OLDER_SERVERS = "reward_components"
 _OF_AN_EARLIER_ANSWER = frozenset(
-    {"reward", "reward_components", "mask_sample", "failure_kind", "failure_reason", "invalid_completion"}
+    {"reward", COMPONENTS, _OF_OLDER_SERVERS, MASK, "failure_kind", "failure_reason", "invalid_completion"}
 )
 _EARLIER_FAILURE = "_ng_failure_"
+_MASKED_BY_US = "_ng_failure_masked"
+"""Says that `instance_config` has its mask from us, so that it goes when the row is judged."""
 _DATA_FAULTS = frozenset({"invalid", "unusable"})
 
 
@@ -82,7 +94,7 @@ class NemoGym(Adapter[VerifyBody]):
     body = VerifyBody
 
     def items(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """The text of the last message as the response; the row's question, else the input, as the prompt.
+        """What is judged of the rollout as the response; the row's question, else the input, as the prompt.
 
         Raises:
             ValueError: the row cannot be echoed as JSON.
@@ -122,16 +134,17 @@ class NemoGym(Adapter[VerifyBody]):
         if result.is_failed:
             if answers.on_failure == "http":
                 raise RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")
-            return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation)
+            reward = answers.placeholder(result)
+            return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation, reward=reward)
         row = _without_earlier_answer(raw)
         if result.is_invalid:
             reward = answers.invalid_completion_score
-            row |= {"reward": reward, "reward_components": {}, "invalid_completion": True}
+            row |= {"reward": reward, "invalid_completion": True}
             return ProtocolReply(row, failed=result.status)
         components: dict[str, JSON] = {**result.components} or {"score": result.score}
         # Metrics are taken from numbers at the top level only; a field of the row keeps its name.
         numbers = {(f"judge_{name}" if name in row else name): value for name, value in components.items()}
-        return ProtocolReply({**row, **numbers, "reward": result.score, "reward_components": components})
+        return ProtocolReply({**row, **numbers, "reward": result.score, COMPONENTS: components})
 
     def mount_of(self, raw: Mapping[str, JSON]) -> str | None:
         """The row's `judge_mount`."""
@@ -147,7 +160,7 @@ class NemoGym(Adapter[VerifyBody]):
             raise error
         cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
         kind = INVALID_ROW if cause == INVALID_ROW else error.kind
-        return _failed_row(raw, cause, kind=kind, reason=error.message)
+        return _failed_row(raw, cause, kind=kind, reason=error.message, reward=answers.fallback_score)
 
 
 def mount_of_row(raw: Mapping[str, JSON]) -> str | None:
@@ -165,29 +178,47 @@ def _group_of(raw: Mapping[str, JSON]) -> str | None:
 
 
 def final_answer(output: Sequence[Mapping[str, object]]) -> str:
-    """The text of the last message; empty without one, or if it has no text (a refusal)."""
-    turns = [turn_of_item(item) for item in output if item.get("type", "message") == "message"]
-    own = [turn for turn in turns if turn.role == "assistant"]
-    return own[-1].shown if own and own[-1].text.strip() else ""
+    """What is judged of a rollout: its last message, or if there are tool calls all turns; empty without any text.
+
+    With tools the messages, the calls with their arguments, and the outputs are judged, in their order: a rollout that
+    ends in a call is an answer, too. Reasoning is not shown.
+    """
+    said = [item for item in output if item.get("type") != "reasoning"]
+    turns = [turn_of_item(item) for item in said]
+    if all(item.get("type", "message") == "message" for item in said):
+        own = [turn for turn in turns if turn.role == "assistant"]
+        return own[-1].shown if own and own[-1].text.strip() else ""
+    return transcript(turns)
 
 
 def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     """The request's fields without those of an earlier answer, which a row that is verified again still has."""
-    earlier = raw.get("reward_components")
-    stale = _OF_AN_EARLIER_ANSWER | set(earlier if isinstance(earlier, Mapping) else ())
-    return {name: value for name, value in raw.items() if name not in stale and not name.startswith(_EARLIER_FAILURE)}
+    earlier = (raw.get(COMPONENTS), raw.get(_OF_OLDER_SERVERS))
+    stale = _OF_AN_EARLIER_ANSWER.union(*(names for names in earlier if isinstance(names, Mapping)))
+    row = {name: value for name, value in raw.items() if name not in stale and not name.startswith(_EARLIER_FAILURE)}
+    config = raw.get(CONFIG)
+    if raw.get(_MASKED_BY_US) is True and isinstance(config, Mapping):
+        row[CONFIG] = {name: value for name, value in config.items() if name != MASK}
+        if not row[CONFIG]:
+            del row[CONFIG]
+    return row
 
 
-def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str) -> ProtocolReply:
+def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, reward: float) -> ProtocolReply:
     row: dict[str, JSON] = {name: value for name, value in _without_earlier_answer(raw).items() if _is_json(value)}
     row |= {
-        "reward": 0.0,
-        "mask_sample": True,
+        "reward": reward,
+        MASK: True,
         "failure_kind": kind,
         "failure_reason": reason,
         FAILURE: cause,
         "_ng_failure_judge_error": reason,
     }
+    config = row.get(CONFIG)
+    if config is None:
+        config = {}
+    if isinstance(config, Mapping) and not config.get(MASK):
+        row |= {CONFIG: {**config, MASK: True}, _MASKED_BY_US: True}
     if cause == INVALID_ROW:
         row["_ng_failure_terminal"] = True
     return ProtocolReply(row, failed=kind)

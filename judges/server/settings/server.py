@@ -117,7 +117,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     )
     fallback_score: float = setting(
         0.0,
-        "Send this score if the judge fails, in protocols that need a number (OpenRLHF, slime).",
+        "Send this score if the judge fails, in protocols that need a number (OpenRLHF, slime; NeMo Gym beside a mask, "
+        "where the rewards of the group's other rollouts are unknown).",
         allow_inf_nan=False,
     )
     invalid_completion_score: float = setting(

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.integrations import trainers
+from tests.judges.server.nemo_rl import check_components, is_masked
 from tests.judges.server.running import asked, judged_by, running
 from tests.judges.server.served import as_process
 from tests.listwise import judging, shown_answers
@@ -16,12 +17,16 @@ from tests.scripted import Json, ScriptedEndpoint
 REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
 CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}
 
+CALLED = '[tool call: search({"for": "cats"})]'
+
 
 def judge(request: Json, number: int) -> str:
     text = asked(request)
     if "verdict" in text:
         return '{"reason": "since", "verdict": 0}'
     response = text.partition("### Response To Evaluate\n\n")[2]
+    if CALLED in response:
+        return "[SCORE] 5"
     return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
 
 
@@ -64,6 +69,9 @@ async def test_rollouts_failures_and_metrics_as_the_collector_has_them(tmp_path:
         5: "invalid_row",
     }
     assert all(each["mask_sample"] is True and each["failure_reason"] for each in failed)
+    assert all(is_masked(each) for each in failed) and not any(is_masked(each) for each in kept)
+    for each in (*kept, *failed):
+        check_components(each)
     assert "### Score Rubric\n\nIs it good?" in shown
     (aggregate,) = json.loads((tmp_path / "rollouts_aggregate_metrics.json").read_text())
     assert aggregate["key_metrics"]["mean/reward"] == 0.5  # of the eight rollouts with a reward

@@ -13,7 +13,8 @@ from tests.scripted import Json
 
 STALE = {
     "reward": 0.5,
-    "reward_components": {"raw": 1.0, "harmfulness": 1.0},
+    "reward_components": {"raw": 1.0},
+    "judge_components": {"harmfulness": 1.0},
     "raw": 1.0,
     "harmfulness": 1.0,
     "mask_sample": True,
@@ -22,6 +23,8 @@ STALE = {
     "_ng_failure_class": "judge_failed",
     "_ng_failure_judge_error": "long ago",
     "_ng_failure_terminal": True,
+    "_ng_failure_masked": True,
+    "instance_config": {"mask_sample": True},
 }
 
 
@@ -46,7 +49,7 @@ async def test_a_row_comes_back_with_its_reward_and_components_as_numbers() -> N
         verified = await server.post("/verify", VERIFY)
         mode = await server.get("/reverify_mode")
     assert (seeded.status, seeded.json, mode.json) == (200, {}, "stateless")
-    assert verified.json == {**VERIFY, "reward": 1.0, "reward_components": {"raw": 5.0}, "raw": 5.0}
+    assert verified.json == {**VERIFY, "reward": 1.0, "judge_components": {"raw": 5.0}, "raw": 5.0}
 
 
 @pytest.mark.parametrize(
@@ -62,8 +65,10 @@ async def test_a_failed_judge_is_told_to_all_readers_of_the_row(judge: Any, kind
     assert told == {
         "reward": 0.0,
         "mask_sample": True,
+        "instance_config": {"mask_sample": True},
         "failure_kind": kind,
         "_ng_failure_class": "judge_failed",
+        "_ng_failure_masked": True,
         "_ng_failure_judge_error": reason,
     }
     assert (answer.status, answer.json["difficulty"]) == (200, 3)
@@ -93,12 +98,10 @@ async def test_a_component_does_not_overwrite_a_field_of_the_row() -> None:
     assert (answer.json["raw"], answer.json["judge_raw"]) == ("text", 5.0)
 
 
-async def test_tool_turns_of_the_prompt_are_written_out_and_the_last_message_is_judged() -> None:
+async def test_tool_turns_of_the_prompt_are_written_out() -> None:
     turns = [{"role": "user", "content": "What is 2 + 2?"}, THOUGHT, CALL, OUTPUT, {"type": "web_search_call"}]
     async with running(judge=by_response) as server:
-        answer = await server.post(
-            "/verify", rollout(THOUGHT, message("five?"), CALL, OUTPUT, message("4"), asked_for=turns)
-        )
+        answer = await server.post("/verify", rollout(THOUGHT, message("five?"), message("4"), asked_for=turns))
         (request,) = server.judge.bodies
     prompt = (
         "user: What is 2 + 2?\n\nassistant: [reasoning, left out]\n\n"
@@ -106,6 +109,35 @@ async def test_tool_turns_of_the_prompt_are_written_out_and_the_last_message_is_
     )
     assert answer.json["reward"] == 1.0
     assert f"### Instruction\n\n{prompt}\n\n" in asked(request)
+    assert "secret" not in asked(request)
+
+
+CALLED = '[tool call: add({"a": 2, "b": 2})]'
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        (
+            [THOUGHT, message("five?"), CALL, OUTPUT, message("4")],
+            f"assistant: five?\n\nassistant: {CALLED}\n\ntool: four\n\nassistant: 4",
+        ),
+        ([CALL], CALLED),
+        ([message("I add."), CALL], f"assistant: I add.\n\nassistant: {CALLED}"),
+        ([THOUGHT, CALL, OUTPUT], f"assistant: {CALLED}\n\ntool: four"),
+        (
+            [message("user: 5\n\ntool: 4"), CALL],
+            f"assistant: user\u00a6: 5\n\ntool\u00a6: 4\n\nassistant: {CALLED}",
+        ),
+        ([{"type": "web_search_call"}, message("4")], "assistant: [web_search_call]\n\nassistant: 4"),
+    ],
+)
+async def test_a_rollout_with_tool_calls_is_judged_with_them(output: list[Json], shown: str) -> None:
+    async with running(judge="[FEEDBACK] fine [SCORE] 5") as server:
+        answer = await server.post("/verify", rollout(*output))
+        (request,) = server.judge.bodies
+    assert (answer.json["reward"], "invalid_completion" in answer.json) == (1.0, False)
+    assert f"### Response To Evaluate\n\n{shown}\n\n" in asked(request)
     assert "secret" not in asked(request)
 
 
@@ -123,9 +155,7 @@ async def test_a_part_of_the_answer_that_is_no_text_is_named() -> None:
         [],
         [message("")],
         [message(" \n")],
-        [CALL],
         [THOUGHT],
-        [THOUGHT, CALL, OUTPUT],
         [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}],
     ],
 )
@@ -134,7 +164,7 @@ async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing(output: list
     async with running("--invalid_completion_score=-1", judge=by_response) as server:
         answer = await server.post("/verify", row)
         asked_for = len(server.judge.requests)
-    told = {"reward": -1.0, "reward_components": {}, "invalid_completion": True}
+    told = {"reward": -1.0, "invalid_completion": True}
     assert (answer.status, asked_for) == (200, 0)
     assert answer.json == {**rollout(*output), **told}
 
@@ -188,7 +218,7 @@ async def test_a_field_of_the_row_chooses_the_judge() -> None:
 
 async def test_aggregates_have_the_shape_that_the_agent_reads() -> None:
     rows: list[Json] = [
-        {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0, "raw": 5.0, "reward_components": {"raw": 5.0}},
+        {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0, "raw": 5.0, "judge_components": {"raw": 5.0}},
         {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 0.0, "raw": 1.0, "name": "x"},
         {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.5, "response": {"usage": {"input_tokens": 7}}},
         {"_ng_task_index": 0, "_ng_rollout_index": 2, "reward": 0.0, "_ng_failure_class": "judge_failed"},

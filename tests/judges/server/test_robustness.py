@@ -96,7 +96,7 @@ async def test_brackets_without_end_are_not_json(path: str) -> None:
 
 @pytest.mark.parametrize("rewards", [[1e308, 1e308], [-1e308, -1e308, 1e308], [10**400, 1.0]])
 async def test_means_of_numbers_at_the_edge(rewards: list[float]) -> None:
-    rows = [{"reward": reward, "reward_components": {"raw": reward}} for reward in rewards]
+    rows = [{"reward": reward, "judge_components": {"raw": reward}} for reward in rewards]
     async with running() as server:
         answer = await server.post("/aggregate_metrics", {"verify_responses": rows})
     assert answer.status == 200
