@@ -174,7 +174,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Record rewards, and each aspect's pass rate, score before polarity, agreement and votes."""
         metrics.mean("mean_reward", sample.score or 0.0, interval=True)
         if task.category is not None:
-            metrics.mean(f"mean_reward_{slug(task.category)}", sample.score or 0.0)
+            metrics.mean(f"mean_reward_{metrics.names(task.category)}", sample.score or 0.0)
         detail = sample.judgment.detail if sample.judgment is not None else None
         if task.aspect is not None:
             record_votes(metrics, detail.aspects if detail is not None else ())
@@ -206,7 +206,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         """Name the metrics of all aspects and of the votes."""
         none = "no answer was judged"
         for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"mean_reward_{slug(category)}")
+            metrics.expect("no row of this category has a score", f"mean_reward_{metrics.names(category)}")
         for aspect in self.config.aspects:
             metrics.expect("no verdict has a majority", f"agreement_{slug(aspect.name)}")
             if self.config.role == "policy":

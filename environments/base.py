@@ -19,6 +19,7 @@ from environments.class_check import problem_of, type_arguments
 from environments.clients import Clients
 from environments.completions import Completion, Conversation, system_messages
 from environments.data.rows import Split, TaskT
+from environments.data.task_list import names_of
 from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.returned import check_returned
@@ -28,6 +29,7 @@ from environments.settings.verbs import Verb
 from environments.terminal.outcomes import Outcome
 from judges.core.group import GroupCase
 from judges.core.judgment import Judgment
+from judges.core.naming import MetricNames
 from judges.core.prompt_format import PromptFormat
 from judges.parsing.found import Place
 
@@ -61,6 +63,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         policy_is_judge: the policy judges, and no other judge is called.
         group_judge: judges the completions of a group together; `None` if each is judged by itself.
         system_messages: the system prompt of a policy that answers; empty without one.
+        metric_names: the names of the rows' categories and clusters in metrics; aggregators have it as `names`.
     """
 
     name: ClassVar[str]
@@ -108,6 +111,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         self.policy_is_judge = self.config.policy_is_judge
         self.system_messages = system_messages(self.config)
         self._warned: set[str] = set()
+        self.metric_names = MetricNames()
         self.group_judge = open_group_judge(self.config, verb, lambda: clients.judge)
         if not self.policy_is_judge:
             self.open_judges()
@@ -125,6 +129,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         Raises:
             DataError: they cannot be loaded.
         """
+
+    def load_tasks(self, split: Split) -> Sequence[TaskT]:
+        """Return `tasks(split)`, and know their categories and clusters, so that the metrics of each have a name."""
+        tasks = self.tasks(split)
+        self.metric_names.add(names_of(tasks))
+        return tasks
 
     @abstractmethod
     def conversations(self, task: TaskT) -> list[Conversation]:

@@ -11,7 +11,7 @@ import math
 from array import array
 from dataclasses import dataclass, field
 
-from judges.core.naming import slug
+from judges.core.naming import MetricNames, slug
 from judges.llm.wire import JSON
 from judges.statistics.agreement import Agreement
 from judges.statistics.bootstrap import ratio_interval
@@ -68,12 +68,20 @@ class MetricAggregator:
 
     A ratio is the sum of its numerators over the sum of its denominators. A mean is a ratio with denominators of 1, a
     rate is a mean of yes (1) and no (0). With one observation the interval is that value; without any the metric is
-    absent.
+    absent. What is particular to a category or cluster is recorded under `names(category)`.
     """
 
-    def __init__(self, prefix: str, *, seed: int = 0, rounds: int = 1000) -> None:
-        """Begin names with `prefix`; compute intervals in `rounds` bootstrap rounds (0: none) from `seed`."""
+    def __init__(self, prefix: str, *, seed: int = 0, rounds: int = 1000, names: MetricNames | None = None) -> None:
+        """Begin without an observation.
+
+        Args:
+            prefix: what all names begin with.
+            seed: of the intervals.
+            rounds: bootstrap rounds of an interval; 0 for none.
+            names: knows the categories of all rows.
+        """
         self.prefix = prefix
+        self.names = MetricNames() if names is None else names
         self._seed = seed
         self._rounds = rounds
         self._order: list[str] = []
@@ -85,7 +93,7 @@ class MetricAggregator:
         self._expected: dict[str, str] = {}
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
-        """Add one row's numerator and denominator (> 0) to a ratio."""
+        """Add one row's numerator and denominator (≥ 0) to a ratio; it has no value if all denominators are 0."""
         if name not in self._ratios:
             self._ratios[name] = _Ratio()
             self._order.append(name)
@@ -156,6 +164,10 @@ class MetricAggregator:
         values: dict[str, float | int] = {}
         left_out = {f"{self.prefix}/{name}": reason for name, reason in self._left_out.items()}
         for name in self._order:
+            ratio = self._ratios.get(name)
+            if ratio is not None and not sum(ratio.denominators):
+                left_out[f"{self.prefix}/{name}"] = "its weights sum to 0"
+                continue
             for full, value in self._values(name):
                 if math.isfinite(value):
                     values[full] = value

@@ -25,7 +25,7 @@ from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, system_text
 from environments.data.rows import Split, load_rows
 from environments.data.rubric_rows import RubricTask, read_rubric_rows
-from environments.metrics import MetricAggregator, slug
+from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.roles.scores import (
     LISTED_LEVELS,
@@ -206,7 +206,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         if config.role == "policy":
             metrics.mean("mean_score", score, interval=True)
         if task.category is not None:
-            metrics.mean(f"mean_reward_{slug(task.category)}", reward)
+            metrics.mean(f"mean_reward_{metrics.names(task.category)}", reward)
         if detail is None:
             return
         for judgment in detail.judgments:
@@ -233,7 +233,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         """Name the metrics of scores, formats and spread."""
         config = self.config
         for category in {task.category: None for task in tasks if task.category is not None}:
-            metrics.expect("no row of this category has a score", f"mean_reward_{slug(category)}")
+            metrics.expect("no row of this category has a score", f"mean_reward_{metrics.names(category)}")
         metrics.expect("no response was judged", "strict_format_rate")
         if config.samples_per_item > 1:
             metrics.expect("no response has two scores", "spread_of_judgments")

@@ -20,7 +20,7 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 
 from environments.base import JudgedEnv
 from environments.completions import Completion
-from environments.metrics import MetricAggregator, slug
+from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.settings import EnvSettings
 from environments.terminal.outcomes import Outcome
@@ -84,9 +84,9 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         categories, clusters = dict[str, None](), dict[str, None]()
         for task in tasks:
             if task.category is not None:
-                categories[slug(task.category)] = None
+                categories[metrics.names(task.category)] = None
             if task.cluster is not None and self.config.cluster_winrates:
-                clusters[slug(task.cluster)] = None
+                clusters[metrics.names(task.cluster)] = None
         metrics.expect("no row of this category has a score", *(f"winrate_{name}" for name in categories))
         metrics.expect("no row of this cluster has a score", *(f"winrate_cluster_{name}" for name in clusters))
         no_games = "no answer was judged in both orders"
@@ -123,9 +123,9 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         if detail is not None:
             record_positions(metrics, detail)
         if task.category is not None:
-            metrics.ratio(f"winrate_{slug(task.category)}", won, of)
+            metrics.ratio(f"winrate_{metrics.names(task.category)}", won, of)
         if task.cluster is not None and self.config.cluster_winrates:
-            metrics.ratio(f"winrate_cluster_{slug(task.cluster)}", won, of)
+            metrics.ratio(f"winrate_cluster_{metrics.names(task.cluster)}", won, of)
 
 
 def entries_of(sample: Sample[ArenaDetail]) -> Sequence[float]:

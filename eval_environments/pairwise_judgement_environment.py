@@ -25,7 +25,7 @@ from environments.data.pairs import PairTask, check_choices, choice_task, is_tie
 from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
 from environments.data.task_list import TaskList
-from environments.metrics import MetricAggregator, slug
+from environments.metrics import MetricAggregator
 from environments.records import Sample
 from environments.settings import SAMPLES
 from environments.terminal.outcomes import Outcome
@@ -34,6 +34,7 @@ from eval_environments.pairwise.settings import PairwiseConfig
 from eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings
 from judges.core.delimiters import Prompt
 from judges.core.judgment import Judgment
+from judges.core.naming import did_you_mean
 from judges.llm.errors import DataError, SettingsError
 from judges.pairwise.prompt import choice_prompt, rating_prompt
 from judges.parsing.found import Place
@@ -41,6 +42,8 @@ from judges.parsing.verdicts import choice_letter, rating
 
 logger = logging.getLogger(__name__)
 
+_MOST_NAMED = 50
+"""Categories that a message lists."""
 ORDERS = ("as_shown", "reversed")
 """The orders of the answers that `swap_evaluate` asks."""
 
@@ -85,14 +88,19 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
     def _of_categories(self, rows: TaskList[Preference]) -> TaskList[Preference]:
         if self.config.eval_categories is None:
             return rows
-        wanted = {slug(name) for name in self.config.eval_categories}
-        there = {slug(row.category or "") for row in rows}
-        if not wanted <= there:
+        wanted, there = set(self.config.eval_categories), sorted(rows.named)
+        unknown = [
+            f"no row of {self.config.eval_dataset} has the category {name!r}{did_you_mean(name, there)}"
+            for name in sorted(wanted - {*there})
+        ]
+        if unknown:
+            known = ", ".join(map(repr, there[:_MOST_NAMED]))
+            more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
             raise DataError(
-                f"--env.eval_categories: {', '.join(sorted(wanted - there))} not in {self.config.eval_dataset}; "
-                f"it has {', '.join(sorted(there))}"
+                f"--env.eval_categories: {' '.join(unknown)} Its categories are {known or 'none'}{more}; "
+                "give them exactly as they are written"
             )
-        return rows.where(lambda row: slug(row.category or "") in wanted)
+        return rows.where(lambda row: row.category in wanted)
 
     def _choice(self, row: Preference) -> PairTask:
         config = self.config
@@ -174,7 +182,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
         elif detail is not None:
             record_ties(metrics, detail)
         if task.category is not None:
-            metrics.mean(f"percent_correct_{slug(task.category)}", score)
+            metrics.mean(f"percent_correct_{metrics.names(task.category)}", score)
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show formats, position bias, and RewardBench-2's own score."""

@@ -123,7 +123,7 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         score = sample.score or 0.0
         metrics.mean("mean_score", score)
         if task.category is not None:
-            metrics.mean(f"mean_score_category_{slug(task.category)}", score)
+            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         if metrics.prefix == "train":
             for cell in cells_of(sample.judgment):
                 metrics.rate("missing_cell_rate", cell.score is None)

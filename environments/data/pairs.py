@@ -120,7 +120,7 @@ def with_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
     """All tasks, and after them their reversed twins."""
     uids = [*tasks.uids, *(f"{uid}{SWAPPED}" for uid in tasks.uids)]
     count = len(tasks)
-    return TaskList(uids, lambda index: tasks[index] if index < count else tasks[index - count].swapped())
+    return TaskList(uids, lambda index: tasks[index] if index < count else tasks[index - count].swapped(), tasks.named)
 
 
 def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> None:

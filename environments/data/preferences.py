@@ -67,6 +67,7 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
             many were left out, and why).
     """
     dropped: Counter[str] = Counter()
+    categories = set[str]()
     places, own, digests = array("Q"), list[str | None](), bytearray()
     for place, row in enumerate(rows):
         draft = _draft(row, all_rows=all_rows)
@@ -74,6 +75,7 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
             places.append(place)
             own.append(_own_id(row))
             digests += _digest(draft)
+            categories |= {_category(row) or ""}
         else:
             dropped[draft] += 1
     if not places:
@@ -89,7 +91,7 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
         assert isinstance(draft, Draft)  # the same row as before, or reading it would have raised
         return Preference(uids[index], draft.prompt, draft.correct, draft.wrong, _category(row))
 
-    return Preferences(TaskList(uids, build), dict(dropped))
+    return Preferences(TaskList(uids, build, categories - {""}), dict(dropped))
 
 
 def _draft(row: Row, *, all_rows: bool) -> Draft | Reason:

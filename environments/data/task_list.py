@@ -8,7 +8,7 @@ tasks serves in the same places.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar, overload
 
@@ -28,17 +28,28 @@ ItemT = TypeVar("ItemT", bound=Identified)
 OtherT = TypeVar("OtherT", bound=Identified)
 
 
-class TaskList(Sequence[ItemT], Generic[ItemT]):
-    """Tasks in the order of their rows; each is built anew whenever it is asked for."""
+_NAMED = ("category", "cluster")
+"""The fields of a task whose texts metrics are named for."""
 
-    def __init__(self, uids: Sequence[str], build: Callable[[int], ItemT]) -> None:
+
+class TaskList(Sequence[ItemT], Generic[ItemT]):
+    """Tasks in the order of their rows; each is built anew whenever it is asked for.
+
+    Attributes:
+        uids: their uids.
+        named: the categories and clusters of all tasks of the data set, also of those that a choice leaves out.
+    """
+
+    def __init__(self, uids: Sequence[str], build: Callable[[int], ItemT], named: Collection[str] = ()) -> None:
         """Name the tasks.
 
         Args:
             uids: their uids, each once.
             build: makes the task at an index from 0; the same one whenever it is called.
+            named: their categories and clusters.
         """
         self.uids = uids
+        self.named = named
         self._build = build
 
     @classmethod
@@ -68,12 +79,14 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         uids: list[str] = []
         owners: list[str] = []
         numbers = array("I")
+        named: set[str] = set()
         for uid, row in rows.items():
             for number, task in enumerate(build(uid, row)):
                 uids.append(uid if task.uid == uid else task.uid)  # one string for both lists
                 owners.append(uid)
                 numbers.append(number)
-        return cls(uids, lambda index: build(owners[index], rows[owners[index]])[numbers[index]])
+                named.update(_names_in(task))
+        return cls(uids, lambda index: build(owners[index], rows[owners[index]])[numbers[index]], named)
 
     def __len__(self) -> int:
         """How many tasks there are."""
@@ -96,7 +109,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
     def pick(self, indexes: Iterable[int]) -> TaskList[ItemT]:
         """Make a list of the tasks at `indexes`, in their order."""
         build, chosen = self._build, array("Q", indexes)
-        return TaskList([self.uids[index] for index in chosen], lambda index: build(chosen[index]))
+        return TaskList([self.uids[index] for index in chosen], lambda index: build(chosen[index]), self.named)
 
     def where(self, is_wanted: Callable[[ItemT], bool]) -> TaskList[ItemT]:
         """Make a list of the tasks that are wanted."""
@@ -105,12 +118,22 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
     def map(self, convert: Callable[[ItemT], OtherT]) -> TaskList[OtherT]:
         """Make a list of what `convert` makes of each task, under the same uid."""
         build = self._build
-        return TaskList(self.uids, lambda index: convert(build(index)))
+        return TaskList(self.uids, lambda index: convert(build(index)), self.named)
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """The index of each uid."""
         return {uid: index for index, uid in enumerate(self.uids)}
+
+
+def _names_in(task: object) -> list[str]:
+    names = (getattr(task, field, None) for field in _NAMED)
+    return [name for name in names if isinstance(name, str)]
+
+
+def names_of(tasks: Sequence[TaskT]) -> Collection[str]:
+    """The categories and clusters of tasks; those of a `TaskList` without building a task."""
+    return tasks.named if isinstance(tasks, TaskList) else {name for task in tasks for name in _names_in(task)}
 
 
 def uids_of(tasks: Sequence[TaskT]) -> Sequence[str]:

@@ -42,7 +42,7 @@ def compute_metrics(
     runner: RowRunner[TaskT, DetailT],
 ) -> ComputedMetrics:
     """Compute all metrics of an evaluation from its samples, in the order of the rows."""
-    metrics = MetricAggregator("eval", seed=env.config.seed)
+    metrics = MetricAggregator("eval", seed=env.config.seed, names=env.metric_names)
     env.expect_metrics(metrics, saved.tasks)
     roles = [
         role for role, is_asked in (("policy", runner.asks_policy), ("judge", not env.policy_is_judge)) if is_asked

@@ -82,7 +82,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             SettingsError: an endpoint or its API key is missing.
         """
         with recording() as datasets:
-            tasks = select(env.tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
+            tasks = select(env.load_tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
             if not tasks:
                 raise DataError("there is no row to evaluate")
             runner = env.row_runner() or RowRunner(env)

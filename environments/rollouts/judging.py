@@ -64,6 +64,7 @@ def record_judged(
     together: Together | None,
 ) -> None:
     """Record the metrics of one rollout: the environment's own, or those of groups that are judged together."""
+    metrics.names = env.metric_names
     if together is not None:
         return record_compared(metrics, together, judgment, task.category)
     sample = Sample[Any](task.uid, task.category, task.question, (completion,))

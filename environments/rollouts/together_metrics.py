@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from environments.metrics import MetricAggregator, slug
+from environments.metrics import MetricAggregator
 from environments.rollouts.judged_together import Together
 from judges.core.judgment import Judgment
 
@@ -23,7 +23,7 @@ def record_compared(
         category: that of the row.
     """
     score = 0.0 if judgment.score is None else judgment.score
-    suffixes = ["", *([f"_{slug(category)}"] if category is not None else [])]
+    suffixes = ["", *([f"_{metrics.names(category)}"] if category is not None else [])]
     for suffix in suffixes:
         metrics.mean(f"mean_reward{suffix}", score)
     if not together.anchored:

@@ -16,7 +16,6 @@ from typing import cast
 
 import yaml
 
-from environments.metrics import slug
 from environments.runs.atomic import write_atomic
 from environments.runs.disk import Disk
 from environments.runs.lines import LinesOfFile, RawLine
@@ -25,6 +24,7 @@ from environments.runs.log import RunLog
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS
 from environments.runs.writer import LineWriter
 from judges.config.yaml_text import load_yaml
+from judges.core.naming import file_part
 from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
@@ -71,7 +71,7 @@ def new_path(*parts: str) -> Path:
     Args:
         parts: the names; those of a `serve` begin with its verb.
     """
-    names = "--".join(slug(name)[:_LONGEST_NAME] for name in parts)
+    names = "--".join(file_part(name)[:_LONGEST_NAME] for name in parts)
     stem = f"{names}--{datetime.now():%Y%m%d-%H%M%S}"
     path, again = Path("runs") / stem, 1
     while path.exists():

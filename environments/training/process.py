@@ -96,7 +96,7 @@ class ProcessRun:
         self._pipeline = GroupPipeline(env, source, self._metrics)
         if "max_token_length" in config.model_fields_set:  # there is no trainer that sets a limit
             self._pipeline.max_token_len = config.max_token_length
-        tasks = select(env.tasks("train"), limit=settings.limit, seed=config.seed)
+        tasks = select(env.load_tasks("train"), limit=settings.limit, seed=config.seed)
         self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
         self._begun = self._written = self._dropped = 0

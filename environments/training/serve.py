@@ -72,7 +72,7 @@ class ServeRun:
             _ = retokenizer.tokenizer  # report an error in its name before the first call
         self._source = open_source(env.settings, env.clients, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics)
-        self._sampler: EpochSampler[Any] = EpochSampler(env.tasks("train"), config.seed)
+        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), config.seed)
         headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
         self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
         self._files = ServeFiles(env.settings)

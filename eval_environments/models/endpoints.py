@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Annotated
 
@@ -172,6 +173,10 @@ def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
         raise ValueError(f"two models have the name {same[0]!r}")
     if same:
         raise ValueError(f"models with the same name, as metrics have it: {', '.join(map(repr, same))}")
+    pairs = {"_".join(pair): pair for pair in permutations(slugs, 2)}
+    if len(pairs) < len(slugs) * (len(slugs) - 1):
+        twice = next(pair for pair in permutations(slugs, 2) if pairs["_".join(pair)] != pair)
+        raise ValueError(f"two pairs of models have the name {'_'.join(twice)!r}, as metrics have it; choose others")
     return models
 
 

@@ -34,7 +34,7 @@ def expect(metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool)
             choices += 1
             letters.update(dict.fromkeys(task.letters))
     for category in categories:
-        metrics.expect("no row of this category was judged", f"percent_correct_{slug(category)}")
+        metrics.expect("no row of this category was judged", f"percent_correct_{metrics.names(category)}")
     none = "there is no row with a choice" if not choices else "no choice was answered"
     metrics.expect(none, "choice_format_compliance_rate", *(f"gold_letter_freq_{letter}" for letter in letters))
     metrics.expect(none if not choices else "no letter could be read", *(f"predicted_letter_freq_{x}" for x in letters))

@@ -42,7 +42,7 @@ class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     )
     eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
         None,
-        'Evaluate only these subsets, such as Math,Safety or ["MATH", "SAFETY"]; all if unset.',
+        'Evaluate only these subsets, such as Math,Safety or ["Math", "Safety"], written as in the rows; all if unset.',
         verbs=EVALUATIONS,
         common=True,
         min_length=1,

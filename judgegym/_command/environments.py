@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, get_origin
 
-from judgegym._command.guessing import did_you_mean
 from judges.config.extras import missing_extra
+from judges.core.naming import did_you_mean
 from judges.llm.errors import SettingsError, UserError
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from environments.command_line.program import VERBS, Program
 from judgegym._command.called import program_called
 from judgegym._command.commands import COMMANDS
-from judgegym._command.guessing import did_you_mean
 from judgegym._command.overview import overview
 from judges.config.broken_pipe import quiet_at_broken_pipe
 from judges.config.extras import missing_extra
+from judges.core.naming import did_you_mean
 from judges.llm.errors import SettingsError, UserError
 
 BAD_INPUT = 2

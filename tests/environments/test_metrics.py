@@ -1,5 +1,6 @@
 import math
 import random
+import re
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from environments.metrics import HeadlineShare, MetricAggregator, ShareRecorder, slug
+from judges.core.naming import MetricNames
 from judges.statistics.bootstrap import ratio_interval
 
 
@@ -30,19 +32,29 @@ def values(metrics: MetricAggregator) -> dict[str, float | int]:
     ("name", "expected"),
     [
         ("Precise IF", "precise_if"),
-        ("  Math ", "math"),
         ("arena-hard-v0.1", "arena-hard-v0.1"),
+        ("coding", "coding"),
+        ("Math", "math"),
         ("claude-sonnet-4:thinking", "claude-sonnet-4_thinking"),
         ("org/model", "org_model"),
-        ("a / b", "a_b"),
-        ("数学", "数学"),
-        ("", "unnamed"),
-        ("//", "unnamed"),
         ("../..", ".._.."),
+        ("数学", "数学"),
+        ("C", "c"),
+        ("C++", "c~f1deb75f"),
+        ("C#", "c~"),
+        ("Math (hard)", "math_hard~"),
+        ("  Math ", "math~"),
+        ("a / b", "a_b~"),
+        ("", "unnamed~"),
+        ("CI low", "ci_low~"),
+        ("Math CI low", "math_ci_low~"),
+        ("Cluster a", "cluster_a~"),
+        ("x" * 81, "x" * 80 + "~"),
     ],
 )
 def test_slug(name: str, expected: str) -> None:
-    assert slug(name) == expected
+    found = slug(name)
+    assert found.startswith(expected) if expected.endswith("~") else found == expected
 
 
 @given(name=st.text())
@@ -50,7 +62,42 @@ def test_a_slug_can_stand_in_a_metrics_name_and_in_a_path(name: str) -> None:
     found = slug(name)
     assert found
     assert not any(each.isspace() or each in "/\\\0" for each in found)
-    assert slug(found) == found
+
+
+NAMES = st.text() | st.text("Cc+#<>≤5 _-/:F~", max_size=4) | st.sampled_from(["CI low", "math_ci_low", "Max", "p95"])
+
+
+@given(one=NAMES, other=NAMES)
+def test_different_names_of_the_data_are_different_in_metrics(one: str, other: str) -> None:
+    names = MetricNames([one, other])
+    assert (names(one) == names(other)) == (one == other)
+    if slug(one) == slug(other):  # whatever else the data holds, only such names can meet
+        assert _alike(one) == _alike(other)
+
+
+def _alike(name: str) -> str:
+    return re.sub("[ /:]", "_", name.lower())
+
+
+@given(name=NAMES, other=NAMES)
+def test_no_name_of_the_data_makes_a_metric_of_ours(name: str, other: str) -> None:
+    metrics = MetricAggregator("eval", rounds=10, names=MetricNames([name, other]))
+    metrics.mean("score", 0.0, interval=True)
+    metrics.mean("score_max", 0.0)
+    metrics.mean("score_cluster_x", 0.0)
+    for each in {name, other}:
+        metrics.mean(f"score_{metrics.names(each)}", 1.0, interval=True)
+    found = values(metrics)
+    assert len(found) == 5 + 3 * len({name, other})
+    assert found["eval/score"] == found["eval/score_ci_low"] == found["eval/score_max"] == 0.0
+
+
+def test_names_that_differ_in_case_alone_have_digests_where_both_are_in_the_data() -> None:
+    names = MetricNames(["Math", "coding"])
+    assert (names("Math"), names("coding"), names("never seen")) == ("math", "coding", "never_seen")
+    names.add(["math"])
+    assert len({names("Math"), names("math"), "math"}) == 3
+    assert names("coding") == "coding"
 
 
 def test_names_have_the_prefix_and_stand_in_the_order_of_their_first_appearance() -> None:
@@ -61,6 +108,16 @@ def test_names_have_the_prefix_and_stand_in_the_order_of_their_first_appearance(
     metrics.count("b", True)
     assert list(metrics.result().values) == ["eval/b", "eval/a", "eval/a_ci_low", "eval/a_ci_high", "eval/c"]
     assert values(metrics)["eval/b"] == 1
+
+
+def test_a_ratio_whose_weights_sum_to_0_has_no_value() -> None:
+    metrics = MetricAggregator("eval", rounds=10)
+    metrics.ratio("won", 0.0, 0.0, interval=True)
+    metrics.ratio("won", 1.0, 0.0, interval=True)
+    metrics.mean("there", 1.0)
+    found = metrics.result()
+    assert found.values == {"eval/there": 1.0}
+    assert found.left_out == {"eval/won": "its weights sum to 0"}
 
 
 def test_a_ratio_is_the_sum_over_the_sum() -> None:

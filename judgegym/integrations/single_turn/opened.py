@@ -59,7 +59,7 @@ class OpenedEnvironment:
         self.source = source
         self.name = env.name
         self._env = env
-        self._tasks: Sequence[Any] = env.tasks(source.split)
+        self._tasks: Sequence[Any] = env.load_tasks(source.split)
         self._stack = stack
         self._is_closed = False
         self._is_proven = False

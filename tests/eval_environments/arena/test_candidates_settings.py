@@ -22,7 +22,7 @@ A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://12
     [
         ([A], (), "one candidate, 'a', has nobody to be compared with"),
         ([A, {**B, "name": "a"}], (), "two models have the name 'a'"),
-        ([A, {**B, "name": "A "}], (), "models with the same name, as metrics have it: 'a', 'A '"),
+        ([A, {**B, "name": "A"}], (), "models with the same name, as metrics have it: 'a', 'A'"),
         ([A, {**B, "name": "Baseline"}], (), "'Baseline' cannot be a candidate's name"),
         ([A, {**B, "name": "a vs b"}], (), "'a vs b' cannot be a candidate's name"),
         ([A, {"name": "b"}], (), "the model 'b' needs either a base_url or a file of answers"),

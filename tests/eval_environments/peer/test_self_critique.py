@@ -239,7 +239,11 @@ def test_the_metrics(example: Ran) -> None:
     names = dict(
         zip(
             MODELS,
-            ("tng_deepseek_r1t2_chimera_free", "stepfun_step_3.5_flash_free", "allenai_molmo2_8b_free"),
+            (
+                "tng_deepseek_r1t2_chimera_free~9efbabee",
+                "stepfun_step_3.5_flash_free~0b51fd13",
+                "allenai_molmo2_8b_free~892a8b58",
+            ),
             strict=True,
         )
     )

@@ -15,7 +15,7 @@ from itertools import pairwise
 from environments.evaluate.categories import Categories
 from environments.evaluate.metrics import SharedMetrics
 from environments.evaluate.saved import Outcomes
-from environments.metrics import MetricAggregator, Metrics, slug
+from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample
 from environments.terminal import Table
 from judgegym.datasets.rows.units import Units
@@ -71,6 +71,7 @@ def score_numbers(
         samples = [saved.sample(place) for place in units.places.of_unit(number)]
         for sample in samples:
             shared.add(sample)
+            metrics.names.add(() if sample.category is None else (sample.category,))
             categories.add(sample)
             if sample.headline is not None:
                 mean.add(number, sample.headline.total)
@@ -91,7 +92,7 @@ def score_numbers(
     within.record(metrics, MOST_CATEGORIES)
     _record_distribution(metrics, scores)
     for name, found in categories.largest(MOST_CATEGORIES)[0].items():
-        metrics.ratio(f"{HEADLINE}_category_{slug(name)}", found.value * found.rows, found.rows)
+        metrics.ratio(f"{HEADLINE}_category_{metrics.names(name)}", found.value * found.rows, found.rows)
     shared.record(metrics, outcomes)
     tables = (score_table(scores),) if scores else ()
     return ScoreNumbers(metrics.result(), digest.hexdigest()[:16], categories, tables)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from environments.metrics import MetricAggregator, slug
+from environments.metrics import MetricAggregator
 from environments.records import Sample
 from judgegym.datasets.score.results.clustered import ClusteredRatio
 
@@ -74,4 +74,4 @@ class WithinRows:
         metrics.expect(reason, MARGIN, CHOSEN_HIGHER)
         largest = sorted(self._by_category, key=lambda name: -self._by_category[name][1])[:most_categories]
         for name in largest:
-            metrics.ratio(f"{CHOSEN_HIGHER}_category_{slug(name)}", *self._by_category[name])
+            metrics.ratio(f"{CHOSEN_HIGHER}_category_{metrics.names(name)}", *self._by_category[name])
