@@ -105,4 +105,4 @@ def _sample(line: RawLine, reader: SampleReader[DetailT]) -> Sample[DetailT]:
     try:
         return reader.read(line.data)
     except ValueError as error:
-        raise line.error(f"not a sample of this environment: {error}") from error
+        raise line.damage(f"not a sample of this environment: {error}") from error

@@ -18,6 +18,7 @@ import yaml
 
 from environments.runs.atomic import write_atomic
 from environments.runs.disk import Disk
+from environments.runs.lines import CONFIG as CONFIG
 from environments.runs.lines import LinesOfFile, RawLine
 from environments.runs.lock import LOCK, DirectoryLock
 from environments.runs.log import RunLog
@@ -31,7 +32,7 @@ from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
-CONFIG, SAMPLES, FAILURES, METRICS = "config.yaml", "samples.jsonl", "failures.jsonl", "metrics.json"
+SAMPLES, FAILURES, METRICS = "samples.jsonl", "failures.jsonl", "metrics.json"
 REPORT = "report.html"
 
 

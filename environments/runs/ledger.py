@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, field
 from typing import IO, Any, TypeAlias, cast
 
 from environments.runs.directory import RunDirectory
-from environments.runs.lines import whole_lines
+from environments.runs.lines import damage, whole_lines
 from environments.runs.packing import unpack
 from environments.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
 from environments.runs.spending import Spending
 from judges.llm import wire
-from judges.llm.errors import BudgetSpent, EndpointError, RunDirectoryError
+from judges.llm.errors import BudgetSpent, EndpointError
 from judges.llm.ledger import Asked, HeldVerdict
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON
@@ -75,7 +75,7 @@ class CallLedger:
             try:
                 self._note(line.fields(), line.offset, finished)
             except (KeyError, TypeError) as error:
-                raise line.error(f"not of a ledger of calls: {error!r}") from error
+                raise line.damage(f"not of a ledger of calls: {error!r}") from error
         self.lost = len(self._in_flight)
         self._forget_in_flight()
 
@@ -174,7 +174,7 @@ class CallLedger:
             call = cast("Mapping[str, Any]", wire.loads(self._reader.readline()))["call"]
             return call["part"], read_answer(call)
         except (KeyError, TypeError, ValueError) as error:
-            raise RunDirectoryError(f"{self._path}, at byte {place}: not a recorded call: {error}") from error
+            raise damage(self._path, f", at byte {place}: not a recorded call: {error}") from error
 
     def close(self) -> None:
         """Close the file that answers are read from."""

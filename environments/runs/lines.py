@@ -1,12 +1,13 @@
 """Read back a file of JSON lines that a run has appended.
 
 A process that was killed, or a disk that was full, leaves at most a last line without its newline; it is cut off.
-Anything else that is wrong is an error that names the file and the line.
+Anything else that is wrong is an error that names the file and the line, and the command that repairs it (`repair.py`).
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,20 @@ from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
 from judges.llm.wire import JSON
 
+CONFIG = "config.yaml"
 _CHUNK = 1 << 16
+
+
+def damage(path: Path, what: object) -> RunDirectoryError:
+    """Return the error for a damaged file; of a file of a run it names the command that repairs the run."""
+    if (path.parent / CONFIG).is_file():
+        run = path.parent
+    elif (path.with_suffix(".run") / CONFIG).is_file():  # a file of groups
+        run = path
+    else:
+        return RunDirectoryError(f"{path}{what}")
+    command = shlex.join(["judgegym", "repair", str(run)])
+    return RunDirectoryError(f"{path}{what}; to drop what cannot be read, and keep the rest: {command}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,10 @@ class RawLine:
         """Return an error that names the file and the line."""
         return RunDirectoryError(f"{self.path}, line {self.number}: {reason}")
 
+    def damage(self, reason: object) -> RunDirectoryError:
+        """Return an error that names the file, the line, and for a file of a run the command that repairs it."""
+        return damage(self.path, f", line {self.number}: {reason}")
+
     def fields(self) -> Mapping[str, JSON]:
         """Return the object in the line.
 
@@ -47,9 +65,9 @@ class RawLine:
         try:
             value = wire.loads(self.data)
         except ValueError as error:
-            raise self.error(f"not JSON: {error}") from error
+            raise self.damage(f"not JSON: {error}") from error
         if not isinstance(value, Mapping):
-            raise self.error("expected an object")
+            raise self.damage("expected an object")
         return value
 
 

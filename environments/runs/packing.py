@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from environments.runs.atomic import write_atomic
+from environments.runs.lines import damage
 from environments.runs.recorded_calls import CALLS, PACKED_CALLS
-from judges.llm.errors import RunDirectoryError
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def unpack(run_path: Path) -> None:
         try:
             write_atomic(plain, lambda: _uncompressed(packed))
         except (EOFError, OSError, zlib.error) as error:
-            raise RunDirectoryError(f"{packed} cannot be unpacked: {error}") from error
+            raise damage(packed, f" cannot be unpacked: {error}") from error
     packed.unlink()
 
 
@@ -79,10 +79,10 @@ def join(run_paths: Sequence[Path], target: Path) -> None:
 
 
 def _compressed(path: Path) -> Iterator[bytes]:
-    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
+    """Compress each part by itself, with a checksum of its own: a part that is damaged spoils no other one."""
     for part in _parts(path):
-        yield packer.compress(part)
-    yield packer.flush()
+        packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
+        yield packer.compress(part) + packer.flush()
 
 
 def _uncompressed(path: Path) -> Iterator[bytes]:

@@ -21,9 +21,8 @@ from typing import Any, TypedDict, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from environments.runs.lines import RawLine, whole_lines
+from environments.runs.lines import RawLine, damage, whole_lines
 from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
 from judges.llm.ledger import Asked
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON, Message, Role
@@ -162,14 +161,14 @@ def read_calls(run_path: Path, rows: Collection[str] | None = None) -> Iterator[
         if call is None:
             continue
         if not isinstance(call, Mapping):
-            raise line.error("not a recorded call: expected an object")
+            raise line.damage("not a recorded call: expected an object")
         try:
-            recorded = _recorded(call, texts, rows)
+            recorded = recorded_call(call, texts, rows)
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise line.error(f"not a recorded call: {wrong}") from error
+            raise line.damage(f"not a recorded call: {wrong}") from error
         except (KeyError, TypeError, ValueError) as error:
-            raise line.error(f"not a recorded call: {error!r}") from error
+            raise line.damage(f"not a recorded call: {error!r}") from error
         if recorded is not None:
             yield recorded
 
@@ -180,11 +179,15 @@ def _unpacked_lines(path: Path) -> Iterator[RawLine]:
             for number, data in enumerate(file, start=1):
                 yield RawLine(path, number, 0, data)
     except (OSError, EOFError, zlib.error) as error:
-        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
+        raise damage(path, f" cannot be read: {error}") from error
 
 
-def _recorded(line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None) -> RecordedCall | None:
-    """The call of a line; `None` if it is of another row, whose texts later lines may name."""
+def recorded_call(line: Mapping[str, Any], texts: Texts, rows: Collection[str] | None) -> RecordedCall | None:
+    """The call of a line; `None` if it is of another row, whose texts later lines may name.
+
+    Raises:
+        KeyError, TypeError, ValueError: the line is no recorded call.
+    """
     lines: Sequence[Mapping[str, Any]] | None = line.get("messages")
     if not all(isinstance(message, Mapping) for message in lines or ()):
         raise TypeError("messages are objects")

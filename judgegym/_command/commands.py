@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, Command] = {
         _RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.report.compare.command"
     ),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "environments.report.view.command"),
+    "repair": Command(_RUNS, "RUN", "keep what can be read of a damaged run", "judgegym._command.repair"),
     "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judges.server.command"),
     "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judges.offline.command"),
     "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym._command.completion"),

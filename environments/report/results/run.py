@@ -216,7 +216,7 @@ def _uid(line: RawLine) -> str:
         return begins[1].decode()
     uid = line.fields().get("uid")
     if not isinstance(uid, str):
-        raise line.error("not a sample: expected a uid")
+        raise line.damage("not a sample: expected a uid")
     return uid
 
 

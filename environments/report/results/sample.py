@@ -84,7 +84,7 @@ def read_sample(line: RawLine) -> SavedSample:
         fields = _Line.model_validate_json(line.data)
         completions = fields.all_completions(line.data)
     except ValidationError as error:
-        raise line.error(f"not a sample: {explained(error)}") from error
+        raise line.damage(f"not a sample: {explained(error)}") from error
     return SavedSample(
         uid=fields.uid,
         category=fields.category,

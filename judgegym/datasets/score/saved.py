@@ -131,7 +131,7 @@ def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[Ra
         fields = line.fields()
         place, status = units.places.find(*_response(line, fields.get("uid"))), fields.get("status")
         if not isinstance(status, str):
-            raise line.error(f"expected the status of a judged response, found {status!r}")
+            raise line.damage(f"expected the status of a judged response, found {status!r}")
         yield line, place if place is not None and _is_of(units, place, fields) else None, status
 
 
@@ -169,7 +169,7 @@ def _response(line: RawLine, uid: object) -> tuple[int, int | None]:
     """The row of the response of a line, and its number if the row has several."""
     found = response_of_uid(uid)
     if found is None:
-        raise line.error(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
+        raise line.damage(f"expected a judged response of a data set, such as row-1; found the uid {uid!r}")
     return found
 
 
