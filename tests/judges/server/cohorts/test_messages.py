@@ -58,6 +58,7 @@ OF_RESULT: dict[str, st.SearchStrategy[Any]] = {
     "cached": st.booleans(),
     "injection_suspects": st.integers(0),
     "shared": st.booleans(),
+    "others": st.lists(st.none() | numbers, max_size=3).map(tuple),
 }
 
 
