@@ -18,15 +18,18 @@ from judges.offline.known import load_prompt
 from judges.offline.server import StandInServer
 from judges.offline.settings import StandInSettings
 
-_FAULTS_HELP = """rates by kind, such as {"429": 0.1, "drop": 0.02}; a request that is sent again draws again. Kinds:
-the statuses 400 to 599, and """ + ", ".join(f"{kind} ({what})" for kind, what in KINDS.items())
+_FAULTS_HELP = """rates by kind in chat completions, such as {"429": 0.1, "drop": 0.02}; a request that is sent again
+draws again. Kinds: the statuses 400 to 599, and """ + ", ".join(f"{kind} ({what})" for kind, what in KINDS.items())
 _AWAY_HELP = """from the arrival of this request on, reset all connections and refuse new ones for these seconds; may
 be given several times"""
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
-    serves = "Serve an OpenAI-compatible stand-in for policy and judge. It streams where a request asks for it."
+    serves = (
+        "Serve an OpenAI-compatible stand-in for policy and judge: chat completions, which it streams where a request "
+        "asks for it, and responses."
+    )
     parser = OneLineParser(prog, serves)
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")

@@ -18,7 +18,7 @@ from judges.offline.known import BUILT_IN
 from judges.offline.listening import Listening
 from judges.offline.misbehaviour import HUGE, Effect, effect, whole
 from judges.offline.prefix_cache import PrefixCache
-from judges.offline.protocol import wire
+from judges.offline.protocol import responses, wire
 from judges.offline.protocol.request import BadRequest, ChatRequest, parse_request
 from judges.offline.settings import StandInSettings
 
@@ -30,7 +30,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
 
 
 class StandInServer:
-    """Answers chat completions, and counts requests and faults. One instance serves one event loop.
+    """Answers chat completions and responses, and counts requests and faults. One instance serves one event loop.
 
     Attributes:
         asked: how often each request has arrived, by its digest.
@@ -65,6 +65,7 @@ class StandInServer:
         app = web.Application(client_max_size=_MAX_BODY)
         for prefix in ("/v1", ""):
             app.router.add_post(f"{prefix}/chat/completions", self._complete)
+            app.router.add_post(f"{prefix}/responses", self._complete)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/requests", self._list_requests)
@@ -80,12 +81,13 @@ class StandInServer:
         try:
             if (seconds := self._away.get(counts["requests"])) is not None:
                 self._listening.go_away(seconds)
-            request = parse_request(await http.read())
+            body, in_responses = await http.read(), http.path.endswith("/responses")
+            request = parse_request(responses.chat_body(body) if in_responses else body)
             self._by_model[request.model] += 1
             if self._settings.text_only and request.properties is not None:
                 raise BadRequest("response_format is not supported by this endpoint: leave it out")
-            fault = self._fault(request)
-            response = self._respond(request, fault)
+            fault = self._fault(request, is_spared=in_responses)
+            response = self._respond(request, fault, in_responses=in_responses)
             await asyncio.sleep(due - asyncio.get_running_loop().time())
             if self._listening.is_away:
                 return await self._send(http, Effect("hang"))
@@ -98,10 +100,10 @@ class StandInServer:
         finally:
             counts["in_flight"] -= 1
 
-    def _fault(self, request: ChatRequest) -> str | None:
-        """Draw this attempt's fault, and count both."""
+    def _fault(self, request: ChatRequest, *, is_spared: bool) -> str | None:
+        """Draw this attempt's fault, and count both; faults are those of chat completions."""
         self.asked[request.digest] += 1
-        if not self._settings.faults.rates:
+        if is_spared or not self._settings.faults.rates:
             return None
         fault = self._settings.faults.draw(request.digest, self.asked[request.digest])
         if fault == "no_finish" and not self._counts["answers"]:
@@ -110,12 +112,13 @@ class StandInServer:
             self.faults[fault] += 1
         return fault
 
-    def _respond(self, request: ChatRequest, fault: str | None) -> web.Response | Effect:
+    def _respond(self, request: ChatRequest, fault: str | None, *, in_responses: bool) -> web.Response | Effect:
         """The response to this request under this fault; an effect that is none."""
         texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
             cached = None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
-            done = whole(request, wire.completion(request, texts(), cached=cached))
+            answer = wire.completion(request, texts(), cached=cached)
+            done = whole(request, responses.response(answer) if in_responses else answer)
         else:
             done = effect(fault, request, texts, self.asked[request.digest])
         if done.end != "response":

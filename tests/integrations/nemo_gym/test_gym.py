@@ -18,6 +18,7 @@ from tests.integrations.examples import example, swap
 from tests.integrations.nemo_gym.gym import Project, project
 from tests.integrations.nemo_gym.policy import policy
 from tests.integrations.offline import OfflineJudge
+from tests.judges.offline.server import serving
 from tests.judges.server.running import running
 from tests.judges.server.served import as_process
 from tests.listwise import judging
@@ -92,7 +93,7 @@ async def external(made: Project, judge_url: str, policy_url: str) -> AsyncItera
     """The URL of a server that runs already; `gym` starts agent and model alone."""
     flags = ("--for=nemo_gym", f"--judge_base_url={judge_url}", "--judge_model_name=judge", "--judge_max_retries=0")
     with as_process(*flags, f"--mounts={json.dumps(GROUP)}") as url:
-        command = example("NeMo Gym", "bash", 3)
+        command = example("NeMo Gym", "bash", 4)
         command = swap(command, ("http://127.0.0.1:8000/v1", policy_url), ("8400", url.rpartition(":")[2]))
         async with made.started(command) as said:
             assert "All 2 / 2 servers ready" in said
@@ -152,6 +153,17 @@ async def test_gym_collects_our_rewards_leaves_failures_out_and_resumes(form: st
                 assert [each["reward"] for each in group] == await ours_of_group(group)
                 assert len({each["reward"] for each in group}) == REPEATS
             await check_other_routes(url)
+
+
+async def test_the_offline_start_of_the_page_gives_rollouts_that_differ_in_their_rewards(tmp_path: Path) -> None:
+    start, collect = example("NeMo Gym", "bash", 3).splitlines()
+    made = await project(tmp_path)
+    async with serving() as stand_in, made.started(start.replace("http://127.0.0.1:8000", stand_in)):
+        code, said = await made.run(collect)
+    assert code == 0, said
+    rollouts, rows = made.lines("rollouts.jsonl"), made.lines("resources_servers/judgegym/data/example.jsonl")
+    assert (len(rollouts), made.lines("rollouts_failures.jsonl")) == (REPEATS * len(rows), [])
+    assert len({each["reward"] for each in rollouts}) > 1
 
 
 def mean_reward(rollouts: list[Json]) -> float:

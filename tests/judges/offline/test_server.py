@@ -52,6 +52,65 @@ async def test_answers_over_http_are_those_of_the_pure_function(path: str) -> No
     assert len({choice["message"]["content"] for choice in data["choices"]}) == 3
 
 
+SAID = {"role": "assistant", "content": [{"type": "output_text", "text": "Tall.", "annotations": []}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "messages"),
+    [
+        ({"input": "Describe a lighthouse."}, [{"role": "user", "content": "Describe a lighthouse."}]),
+        (
+            {
+                "instructions": "Be brief.",
+                "input": [
+                    {"type": "reasoning", "summary": []},
+                    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "A lighthouse?"}]},
+                    {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+                    {"type": "function_call_output", "call_id": "c", "output": "white"},
+                    {**SAID, "type": "message", "id": "m", "status": "completed"},
+                ],
+            },
+            [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "A lighthouse?"},
+                {"role": "tool", "content": "white"},
+                SAID,
+            ],
+        ),
+    ],
+)
+async def test_responses_are_answered_as_the_same_chat_is(fields: dict[str, Any], messages: list[Any]) -> None:
+    both = {"model": "m", "temperature": 0.5}
+    async with serving(faults=Faults({"500": 1.0})) as root:
+        status, data = await post(root, {**both, **fields, "metadata": {"extra_body": '{"seed": 3}'}}, "/v1/responses")
+        _, short = await post(root, {**both, **fields, "max_output_tokens": 4}, "/v1/responses")
+    (text,) = answers(request_of(messages, **both, seed=3))
+    (message,) = data["output"]
+    assert (status, data["status"], message["role"], message["content"][0]["text"]) == (
+        200,
+        "completed",
+        "assistant",
+        text,
+    )
+    assert data["usage"]["total_tokens"] == data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
+    assert (short["status"], short["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ({"input": []}, "input"),
+        ({"input": [5]}, "input[0]"),
+        ({"stream": True}, "stream"),
+        ({"temperature": 7}, "temperature"),
+    ],
+)
+async def test_wrong_request_for_a_response_names_the_field(wrong: dict[str, Any], name: str) -> None:
+    async with serving() as root:
+        status, data = await post(root, {"model": "m", "input": "Why?", **wrong}, "/v1/responses")
+    assert (status, f"'{name}'" in data["error"]["message"]) == (400, True)
+
+
 @pytest.mark.parametrize("scale", [Scale(), Scale(0, 9), Scale(2, 3)])
 @pytest.mark.parametrize("output_format", list(TAGS))
 async def test_an_expected_score_can_be_read_of_an_answer(scale: Scale, output_format: RubricFormat) -> None:
