@@ -1,4 +1,4 @@
-"""CSV and Parquet files, and datasets of the hub, as tables that the library `datasets` maps into memory.
+"""CSV, TSV and Parquet files, and datasets of the hub, as tables that the library `datasets` maps into memory.
 
 Guarantees: a file is copied when it is opened, so that later changes to it do not matter; its digest is that of the
 copied bytes. Rows are read from the copy when they are asked for. What memory holds of them are pages of a file that is
@@ -98,7 +98,7 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
 
 
 def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
-    """The rows of a CSV or Parquet file, and the SHA-256 of the file.
+    """The rows of a CSV, TSV or Parquet file, and the SHA-256 of the file.
 
     Raises:
         DataError: it cannot be loaded, or changes while it is.
@@ -113,11 +113,12 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
         # A temporary cache: the library's own cache may return the rows of an earlier version of the file. The system
         # keeps the file that is mapped into memory until the process ends.
         with tempfile.TemporaryDirectory() as cache:
-            if path.suffix.lower() == ".csv":
+            if _separator(path) is not None:
                 table = datasets.Dataset.from_csv(
                     str(path),
                     features=_all_text(path),
                     keep_default_na=False,
+                    sep=_separator(path),
                     cache_dir=cache,
                     chunksize=_COPIED_AT_ONCE,
                 )
@@ -134,6 +135,11 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
     if version_of(path) != before:
         raise DataError(f"{path}: the file changed while it was read; run again with a file that nobody writes to")
     return rows, digest
+
+
+def _separator(path: Path) -> str | None:
+    """What separates the fields of a table of texts; `None` for Parquet."""
+    return {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
 
 
 def _mapped_copy(stored: ParquetFile, copy: Path) -> Any:
@@ -204,7 +210,7 @@ def _all_text(path: Path) -> Any:
     import datasets  # late: the import takes a second and a half
 
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
+        reader = csv.reader(lines, delimiter=_separator(path) or ",")
         columns = next(reader)
         twice = next((column for column in columns if column.strip() and columns.count(column) > 1), None)
         if twice is not None:
@@ -217,7 +223,7 @@ def _all_text(path: Path) -> Any:
 
 def _is_header_alone(path: Path) -> bool:
     """Whether a CSV file has only a header, for which the loader raises an error."""
-    return path.suffix.lower() == ".csv" and sum(piece.count(b"\n") for piece in _pieces(path)) < 2
+    return _separator(path) is not None and sum(piece.count(b"\n") for piece in _pieces(path)) < 2
 
 
 def _datasets() -> Any:

@@ -12,14 +12,16 @@ from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from environments.data.rows import Row
-from environments.data.transcripts import TranscriptTurn, shown, turns_of, turns_of_transcript
+from judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
 from judges.llm.wire import JSON
 
-Reason = Literal["equal scores", "no preference", "no shared prompt", "empty text", "identical texts"]
+Reason = Literal[
+    "equal scores", "no preference", "no shared prompt", "empty text", "identical texts", "a part that is no text"
+]
 """Why a row is left out."""
 
 _Values: TypeAlias = Mapping[str, JSON]
-_Turns: TypeAlias = tuple[TranscriptTurn, ...]
+_Turns: TypeAlias = tuple[Turn, ...]
 _EXPECTED = (
     "a preference: chosen and rejected (texts, lists of texts or messages) with a prompt, alone or at the beginning of "
     "both; or context, response1, response2 and overall_preference from -3 to 3; or prompt and answers with answer and "
@@ -43,8 +45,9 @@ def recognise(row: Row) -> Draft | Reason:
 
     Raises:
         DataError: the row has none of the schemas; the message names file, row and columns.
+        UnseenPart: a message has a part that no judge is shown, such as an image.
     """
-    values = {column: value for column, value in row.values.items() if value is not None}
+    values = row.filled()
     for read in (_ranked, _graded, _labelled, _pair):
         draft = read(values)
         if draft is not None:
@@ -70,9 +73,8 @@ def _ranked(values: _Values) -> Draft | Reason | None:
         return "empty text"
     best = min(rank for rank, _ in ranked)
     wrong = tuple(text for rank, text in ranked if rank > best)
-    return (
-        Draft(shown(prompt), tuple(text for rank, text in ranked if rank == best), wrong) if wrong else "equal scores"
-    )
+    correct = tuple(text for rank, text in ranked if rank == best)
+    return Draft(transcript(prompt), correct, wrong) if wrong else "equal scores"
 
 
 def _graded(values: _Values) -> Draft | Reason | None:
@@ -86,7 +88,7 @@ def _graded(values: _Values) -> Draft | Reason | None:
     if grade == 0:
         return "no preference"
     better, worse = (first, second) if grade < 0 else (second, first)
-    return Draft(shown(prompt), (better,), (worse,))
+    return Draft(transcript(prompt), (better,), (worse,))
 
 
 def _labelled(values: _Values) -> Draft | Reason | None:
@@ -98,7 +100,7 @@ def _labelled(values: _Values) -> Draft | Reason | None:
     if label.strip() not in ("A>B", "B>A"):
         return "no preference"
     better, worse = (a, b) if label.strip() == "A>B" else (b, a)
-    return Draft(shown(prompt), (better,), (worse,))
+    return Draft(transcript(prompt), (better,), (worse,))
 
 
 def _pair(values: _Values) -> Draft | Reason | None:
@@ -120,7 +122,7 @@ def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Rea
         return "empty text"
     if prompt is None or correct is None or wrong is None:
         return None
-    return Draft(shown(prompt), correct, wrong)
+    return Draft(transcript(prompt), correct, wrong)
 
 
 def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
@@ -132,7 +134,7 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
     if all(turn.role in ("assistant", "system") for turn in context):
         asked = any(turn.role != "assistant" for turn in better + worse)
         return "no shared prompt" if asked else None
-    return Draft(shown(context), (shown(better[answered_after:]),), (shown(worse[answered_after:]),))
+    return Draft(transcript(context), (answer_text(better[answered_after:]),), (answer_text(worse[answered_after:]),))
 
 
 def _context(values: _Values, better: _Turns, worse: _Turns) -> tuple[_Turns, int]:
@@ -147,7 +149,7 @@ def _context(values: _Values, better: _Turns, worse: _Turns) -> tuple[_Turns, in
     return shared if repeated else prompt + shared, len(shared)
 
 
-def prompt_of_pair(values: _Values) -> tuple[TranscriptTurn, ...] | None:
+def prompt_of_pair(values: _Values) -> tuple[Turn, ...] | None:
     """The turns before the answers of `chosen` and `rejected`; `None` without a prompt that both have."""
     chosen, rejected = values.get("chosen"), values.get("rejected")
     prompt = turns_of_prompt(values.get("prompt"))
@@ -157,15 +159,15 @@ def prompt_of_pair(values: _Values) -> tuple[TranscriptTurn, ...] | None:
     return _context(values, better, worse)[0] or None if better and worse else None
 
 
-def turns_of_prompt(value: JSON) -> tuple[TranscriptTurn, ...] | None:
+def turns_of_prompt(value: JSON) -> tuple[Turn, ...] | None:
     """The turns of a prompt: messages, a transcript up to the answer, or the text of one turn."""
     if not isinstance(value, str):
         return turns_of(value)
-    transcript = turns_of_transcript(value) if value.rstrip().endswith("Assistant:") else None
-    return transcript or (TranscriptTurn("user", value),)
+    spoken = turns_of_transcript(value) if value.rstrip().endswith("Assistant:") else None
+    return spoken or (text_turn("user", value),)
 
 
-def _conversation(value: JSON) -> tuple[TranscriptTurn, ...] | None:
+def _conversation(value: JSON) -> tuple[Turn, ...] | None:
     return turns_of_transcript(value) if isinstance(value, str) else turns_of(value)
 
 

@@ -1,6 +1,7 @@
 """Preference data of any known schema: for each prompt, correct and wrong answers.
 
-A row without a preference is left out and counted; a row of no known schema is an error.
+A row without a preference, or with a part that no judge is shown, is left out and counted; a row of no known schema is
+an error.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from environments.data.preference_schemas import Draft, Reason, recognise
 from environments.data.rows import Row
 from environments.data.task_list import TaskList
+from judges.core.turns import UnseenPart
 from judges.llm import wire
 from judges.llm.errors import DataError
 
@@ -95,7 +97,12 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
 
 
 def _draft(row: Row, *, all_rows: bool) -> Draft | Reason:
-    draft = recognise(row)
+    try:
+        draft = recognise(row)
+    except UnseenPart as error:
+        if all_rows:
+            raise DataError(f"{row.place}: {error}") from None
+        return "a part that is no text"
     return _usable(draft) if isinstance(draft, Draft) and not all_rows else draft
 
 

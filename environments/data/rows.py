@@ -5,7 +5,9 @@ Guarantee: memory holds the places of rows and, where they are looked up, their 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, overload
@@ -13,12 +15,41 @@ from typing import Literal, Protocol, TypeVar, overload
 from environments.data import provenance
 from environments.data.arrow import read_hub, read_table
 from environments.data.json_file import JsonFile
+from judges.core.turns import UnseenPart
+from judges.llm import wire
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
 Split = Literal["train", "eval"]
 
-FILE_KINDS = (".jsonl", ".json", ".csv", ".parquet")
+FILE_KINDS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+_TEXT_TABLES = (".csv", ".tsv")
+_LISTS = frozenset(
+    {
+        "responses",
+        "completions",
+        "generations",
+        "candidates",
+        "outputs",
+        "answers",
+        "chosen",
+        "rejected",
+        "contexts",
+        "aspects",
+    }
+)
+"""Columns that hold lists, so that a cell of a table of texts which looks like one is one."""
+_TEXTS = frozenset(
+    (
+        *("response", "completion", "generation", "model_answer", "output", "answer", "solution"),
+        *("prompt", "question", "instruction", "query", "input", "problem", "reference", "baseline", "rubric"),
+    )
+)
+"""Columns that hold a text, which may look like a list: one that a model was asked for."""
+_OBJECTS = {"role", "from", "criteria"}
+"""Keys of which an object has one: a message, or a rubric with levels."""
+_PYTHON_LIST = re.compile(r"\[\s*['\"{\[]")
+_SHOWN = 60
 _UID_COLUMNS = ("uid", "question_id", "id")
 
 
@@ -99,12 +130,55 @@ class Row:
 
     @property
     def _is_of_table(self) -> bool:
-        """Whether an empty text means that there is none, as in a CSV file, which has no null."""
-        return self.source.lower().endswith(".csv")
+        """Whether it is of a CSV or TSV file: an empty text means that there is none, and lists are written as text."""
+        return self.source.lower().removesuffix(".gz").endswith(_TEXT_TABLES)
+
+    def filled(self) -> Mapping[str, JSON]:
+        """The columns that are not null; in a CSV or TSV file, cells that hold a list or messages in JSON are these.
+
+        Raises:
+            DataError: a cell that should hold a list is not JSON.
+        """
+        filled = {column: value for column, value in self.values.items() if value is not None}
+        if self._is_of_table:
+            return {column: self._cell(column, value) for column, value in filled.items()}
+        return filled
+
+    def _cell(self, column: str, cell: JSON) -> JSON:
+        """The value of a cell: a list of texts or objects, messages, or the text itself."""
+        text = cell.strip() if isinstance(cell, str) else ""
+        if not (text.startswith("[") and text.endswith("]")) and not (text.startswith("{") and text.endswith("}")):
+            return cell
+        try:
+            value = wire.loads(text)
+        except ValueError:
+            if column in _LISTS and _PYTHON_LIST.match(text):
+                raise self.lacks(
+                    f'a list in JSON in {column}, such as ["a", "b"], not {text[:_SHOWN]} (write it with json.dumps)'
+                ) from None
+            return cell
+        entries = value if isinstance(value, list) else [value]
+        if all(isinstance(entry, Mapping) and _OBJECTS & entry.keys() for entry in entries) and entries:
+            return value
+        is_list = column in _LISTS or (column not in _TEXTS and all(isinstance(entry, str) for entry in entries))
+        return value if isinstance(value, list) and is_list else cell
 
     def lacks(self, what: str) -> DataError:
         """The error for something that the row should have but has not."""
         return DataError(f"{self.place}: expected {what}; columns found: {', '.join(self.values) or 'none'}")
+
+
+@contextmanager
+def named_row(row: Row) -> Iterator[None]:
+    """Name the row in the error about a conversation of it.
+
+    Raises:
+        DataError: a message has a part that no judge is shown.
+    """
+    try:
+        yield
+    except UnseenPart as error:
+        raise DataError(f"{row.place}: {error}") from None
 
 
 class Table(Sequence[Row]):

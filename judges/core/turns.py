@@ -1,9 +1,11 @@
-"""Conversations in requests: chat messages and the items of the Responses API, as text for a judge.
+"""Conversations as text for a judge: chat messages, the items of the Responses API, ShareGPT, transcripts.
 
-Guarantees: nothing of a conversation is left out without a word. Tool calls and tool outputs are written out, a part
-that is not text (an image) and reasoning are named in brackets. What a judge is asked to score is the policy's own
-text only: a completion without any (tool calls alone, a refusal alone) is empty. No message can pass for several
-turns: where turns have headings (`user: …`), a line of a message that looks like one is broken up (`user¦: …`).
+Guarantees: all doors (data sets, environments, the server, integrations, Python) read and write conversations here.
+Nothing of a conversation is left out without a word: tool calls are written out with their arguments, tool results with
+their names, reasoning is named in brackets, and a part that no judge is shown (an image, audio, a file) is an
+`UnseenPart`. What a judge is asked to score is what the policy itself wrote: a completion without text and tool calls
+is empty. No message can pass for several turns: where turns have headings (`user: …`), a line of a message that looks
+like one is broken up (`user¦: …`).
 """
 
 from __future__ import annotations
@@ -11,26 +13,52 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from judges.core.group import GroupCase
 from judges.llm import wire
 from judges.llm.template_tokens import BREAK
+from judges.llm.wire import JSON
 
-_NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool", "function"})
-_ASKED = frozenset({"system", "developer", "user"})
+_NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool"})
+_SPELLINGS = {
+    "human": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+    "function_call": "assistant",
+    "function": "tool",
+    "observation": "tool",
+    "tool_response": "tool",
+}
+"""Other words for a role; each role is written in one way."""
 _ROLES = "assistant|user|tool|function|system|developer"
-_HEADING = re.compile(rf"(?:{_ROLES}): ")
-_LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}): )")
+_NAME = r"(?: \([\w.\-]+\))?"
+_HEADING = re.compile(rf"(?:{_ROLES}){_NAME}: ")
+_LATER_HEADING = re.compile(rf"\n\n(?=(?:{_ROLES}){_NAME}: )")
 _LINE = r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
 _SAID_TO_BE = (*_ROLES.split("|"), "human")
 _LIKE_HEADING = re.compile(
-    rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})[ \t*_`~\])]*)(?=[:：])", re.IGNORECASE
+    rf"({_LINE}[ \t>*_#`~\[(-]*(?:{'|'.join(_SAID_TO_BE)})(?:[ \t]*\([^()\n:：]*\))?[ \t*_`~\])]*)(?=[:：])",
+    re.IGNORECASE,
 )
-_SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "redacted_thinking", "summary_text"})
+_SILENT_PARTS = frozenset({"refusal", "reasoning", "thinking", "think", "redacted_thinking", "summary_text"})
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_CALLS = frozenset({"tool_use", "tool_call", "function_call"})
+_RESULTS = frozenset({"tool_result", "tool_response", "function_call_output"})
+_PART_OF_OUTPUT = re.compile(r"text|image|audio|video|file|document")
+_NO_NAME = re.compile(r"[^\w.\-]+")
+_LONGEST_NAME = 64
+_KEPT = ("tool_calls", "function_call", "tool_call_id", "name")
+_SPEAKER = re.compile(r"(?:\A|\n\n)(Human|Assistant):")
+
+
+class UnseenPart(ValueError):
+    """A conversation has a part that no judge is shown, such as an image: judging the rest would be judging blind."""
 
 
 class ChatTurn(BaseModel):
@@ -40,7 +68,10 @@ class ChatTurn(BaseModel):
 
     role: str
     content: str | list[dict[str, object]] | None = None
+    name: object = None
     tool_calls: list[dict[str, object]] | None = None
+    function_call: dict[str, object] | None = None
+    tool_call_id: object = None
 
 
 TextOrMessages: TypeAlias = str | list[ChatTurn]
@@ -48,26 +79,102 @@ TextOrMessages: TypeAlias = str | list[ChatTurn]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn: its role, its text, and its text with all else that it holds written out."""
+    """One turn of a conversation.
+
+    Attributes:
+        role: `user`, `assistant`, `system`, `tool` or another one, in lower case.
+        text: its text.
+        shown: its text with all else that it holds written out, as a judge sees it.
+        name: whose turn it is, or which tool's; empty without one.
+        calls: its tool calls, written out.
+        more: the fields of the message beside role and content, for a policy or a trainer that reads it.
+    """
 
     role: str
     text: str
     shown: str
+    name: str = ""
+    calls: tuple[str, ...] = ()
+    more: Mapping[str, JSON] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def heading(self) -> str:
+        """Role and name, as they stand before the turn."""
+        return f"{self.role} ({self.name})" if self.name else self.role
+
+    def message(self) -> dict[str, JSON]:
+        """The turn as a chat message, for a policy or a trainer.
+
+        Raises:
+            UnseenPart: it has more than text and the usual fields, such as tool calls among the parts of its content.
+        """
+        whole = "\n".join([*([self.text] if self.text else []), *self.calls])
+        if whole != self.shown or (self.calls and not {"tool_calls", "function_call"} & self.more.keys()):
+            raise UnseenPart(
+                f"a message of the {self.role} holds more than text and tool_calls, so it cannot be written again"
+            )
+        return {"role": self.role, "content": self.text, **self.more}
+
+
+def text_turn(role: str, text: str) -> Turn:
+    """A turn that holds a text alone."""
+    return Turn(role, text, text)
+
+
+def turns_of(value: object) -> tuple[Turn, ...] | None:
+    """The turns of a list of messages, or of one message; `None` if the value is neither.
+
+    A message is one of OpenAI's chat API (`role`, `content`, `tool_calls`, `name`) or of ShareGPT (`from`, `value`).
+
+    Raises:
+        UnseenPart: a message has a part that no judge is shown.
+    """
+    messages = [value] if isinstance(value, Mapping) else value
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
+        return None
+    names: dict[str, str] = {}
+    turns: list[Turn] = []
+    for message in messages:
+        turn = _turn(message, names) if isinstance(message, Mapping) else None
+        if turn is None:
+            return None
+        turns.append(turn)
+    return tuple(turns)
+
+
+def turns_of_transcript(text: str) -> tuple[Turn, ...] | None:
+    r"""The turns of a "\n\nHuman: …\n\nAssistant: …" transcript; `None` if the text is not one.
+
+    An empty last turn of the assistant is left out.
+    """
+    _, *pieces = _SPEAKER.split(text.strip())
+    if len(pieces) < 4 or pieces[0] != "Human":
+        return None
+    turns = [text_turn(_role(who), said.strip()) for who, said in zip(pieces[::2], pieces[1::2], strict=True)]
+    return tuple(turns[:-1] if turns[-1] == text_turn("assistant", "") else turns)
 
 
 def text_of(conversation: TextOrMessages) -> str:
-    """A prompt as one text: the only user turn, or all turns with their roles."""
-    if isinstance(conversation, str):
-        return conversation
-    return transcript([_of_message(turn) for turn in conversation])
+    """A prompt as one text: its only turn, or all turns with their roles.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    return conversation if isinstance(conversation, str) else transcript(_of_messages(conversation))
 
 
 def answer_of(conversation: TextOrMessages) -> str:
-    """A completion as one text: empty if the policy wrote no text of its own in it."""
-    if isinstance(conversation, str):
-        return conversation
-    turns = [_of_message(turn) for turn in conversation]
-    own = any(turn.text.strip() for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
+    """A completion as one text: empty if the policy wrote neither a text nor a tool call in it.
+
+    Raises:
+        UnseenPart: it has a part that no judge is shown.
+    """
+    return conversation if isinstance(conversation, str) else answer_text(_of_messages(conversation))
+
+
+def answer_text(turns: Sequence[Turn]) -> str:
+    """A completion's turns as one text: empty if the policy wrote neither a text nor a tool call in them."""
+    own = any(turn.text.strip() or turn.calls for turn in turns if turn.role not in _NOT_OF_THE_POLICY)
     return transcript(turns) if own else ""
 
 
@@ -90,17 +197,17 @@ def conversation_case(
 
 
 def transcript(turns: Sequence[Turn]) -> str:
-    """Turns as one text: the only user turn, or the only turn at all, without its role; several with their roles.
+    """Turns as one text: the only turn of a user or an assistant without its role; several with their roles.
 
-    A single turn that begins like the heading of a turn has its role, too, so that it is no conversation.
+    Turns without anything in them are left out. A single turn of an assistant that begins like the heading of a turn
+    has its role, too, so that it is no conversation.
     """
     filled = [turn for turn in turns if turn.shown.strip()]
-    asked = [turn for turn in filled if turn.role == "user"]
-    if len(asked) == 1 and all(turn.role in _ASKED for turn in filled):
-        return asked[0].shown
-    if len(filled) == 1 and not _HEADING.match(filled[0].shown):
-        return filled[0].shown
-    return "\n\n".join(f"{turn.role}: {_without_headings(turn.shown)}" for turn in filled)
+    if len(filled) == 1:
+        (only,) = filled
+        if only.role == "user" or (only.role == "assistant" and not _HEADING.match(only.shown)):
+            return only.shown
+    return "\n\n".join(f"{turn.heading}: {_without_headings(turn.shown)}" for turn in filled)
 
 
 def _without_headings(text: str) -> str:
@@ -134,54 +241,128 @@ def continuation(text: str, beginning: str) -> str:
 
 
 def turn_of_item(item: Mapping[str, object]) -> Turn:
-    """An item of a Responses API list: a message, a tool call, a tool output, reasoning, or another kind."""
+    """An item of a Responses API list: a message, a tool call, a tool output, reasoning, or another kind.
+
+    Raises:
+        UnseenPart: a message has a part that no judge is shown.
+    """
     kind = item.get("type")
     if kind == "function_call":
         call = _call(item.get("name"), item.get("arguments"))
-        return Turn("assistant", "", call)
+        return Turn("assistant", "", call, calls=(call,))
     if kind == "function_call_output":
         output = item.get("output")
-        return Turn("tool", "", _parts(output)[1] if isinstance(output, list) else _plain(output))
+        return Turn("tool", "", _output(output))
     if kind == "reasoning":
         return Turn("assistant", "", "[reasoning, left out]")
     if kind in (None, "message") or "role" in item:
         role = item.get("role")
-        text, shown = _parts(item.get("content"))
-        return Turn(role if isinstance(role, str) else "assistant", text, shown)
+        text, shown, calls = _parts(item.get("content"))
+        whole = "\n".join([*([shown] if shown else []), *calls])
+        return Turn(_role(role) if isinstance(role, str) else "assistant", text, whole, calls=tuple(calls))
     return Turn("assistant", "", f"[{kind}]")
 
 
-def _of_message(turn: ChatTurn) -> Turn:
-    text, shown = _parts(turn.content)
-    calls = [_of_tool_call(call) for call in turn.tool_calls or ()]
-    return Turn(turn.role, text, "\n".join([*([shown] if shown else []), *calls]))
+def _of_messages(messages: Sequence[ChatTurn]) -> Sequence[Turn]:
+    return turns_of([message.model_dump() for message in messages]) or ()
 
 
-def _of_tool_call(call: Mapping[str, object]) -> str:
+def _turn(message: Mapping[str, object], names: dict[str, str]) -> Turn | None:
+    """The turn of a message, or `None`; `names` has the tools of earlier calls by their ids, and takes more."""
+    said_by = message.get("role") or message.get("from")
+    content = message.get("value") if message.get("content") is None else message["content"]
+    is_text = isinstance(content, str) or content is None
+    if not isinstance(said_by, str) or not said_by or not (is_text or isinstance(content, Sequence)):
+        return None
+    made = message.get("tool_calls")
+    calls = [call for call in made if isinstance(call, Mapping)] if isinstance(made, Sequence) else []
+    once = message.get("function_call")
+    calls += [once] if isinstance(once, Mapping) else []
+    if not calls and content is None and not {"content", "value"} & message.keys():
+        return None
+    names |= {str(call["id"]): _name(_called(call).get("name")) for call in calls if call.get("id")}
+    text, shown, written = _parts(content)
+    if said_by == "function_call":  # of ShareGPT with tools: the text is the call
+        text, shown, written = "", "", [f"[tool call: {shown}]"]
+    written += [_call(_called(call).get("name"), _called(call).get("arguments")) for call in calls]
+    role = _role(said_by)
+    name = _name(message.get("name")) or (names.get(str(message.get("tool_call_id")), "") if role == "tool" else "")
+    more = {field: cast(JSON, message[field]) for field in _KEPT if message.get(field)}
+    whole = "\n".join([*([shown] if shown else []), *written])
+    return Turn(role, text, whole, name, tuple(written), more)
+
+
+def _role(word: str) -> str:
+    """A role as it is written: in lower case, and in one spelling."""
+    plain = _NO_NAME.sub("_", word.strip().lower())[:_LONGEST_NAME]
+    return _SPELLINGS.get(plain, plain)
+
+
+def _name(value: object) -> str:
+    """A name as it stands in a heading, which it cannot end."""
+    return _NO_NAME.sub("_", value)[:_LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def _called(call: Mapping[str, object]) -> Mapping[str, object]:
+    """What a tool call says of its function."""
     function = call.get("function")
-    named = function if isinstance(function, Mapping) else call
-    return _call(named.get("name"), named.get("arguments"))
+    return function if isinstance(function, Mapping) else call
 
 
 def _call(name: object, arguments: object) -> str:
     return f"[tool call: {_plain(name)}({_plain(arguments)})]"
 
 
-def _parts(content: object) -> tuple[str, str]:
-    """The text of a message's content, and the text with its other parts named."""
-    if not isinstance(content, list):
+def _parts(content: object) -> tuple[str, str, list[str]]:
+    """The text of a message's content, the text with its other parts written out, and the tool calls among them.
+
+    Raises:
+        UnseenPart: a part is neither text nor a tool call, nor reasoning.
+    """
+    if isinstance(content, str) or not isinstance(content, Sequence):
         text = content if isinstance(content, str) else ""
-        return text, text
-    texts, shown = [], []
+        return text, text, []
+    texts: list[str] = []
+    shown: list[str] = []
+    calls: list[str] = []
     for part in content:
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        words = part.get("text") if isinstance(part, Mapping) else part
+        if isinstance(part, str):
+            part = {"type": "text", "text": part}
+        if not isinstance(part, Mapping):
+            raise UnseenPart(f"a message has a part of {type(part).__name__}; expected text")
+        kind, words = _kind(part), part.get("text")
         if isinstance(words, str) and kind not in _SILENT_PARTS:
             texts.append(words)
             shown.append(words)
-        elif isinstance(kind, str) and kind != "refusal":
-            shown.append(f"[{kind}]")
-    return "".join(texts), "".join(shown)
+        elif kind in _CALLS:
+            called = _called(part)
+            calls.append(_call(called.get("name"), called.get("arguments", called.get("input"))))
+        elif kind in _RESULTS:
+            shown.append(_output(part.get("content", part.get("output"))))
+        elif kind in _SILENT_PARTS:
+            shown += [] if kind == "refusal" else [f"[{kind}]"]
+        elif kind and kind not in _TEXT_PARTS:
+            raise UnseenPart(
+                f"a message has a part of type {kind}, which no judge is shown: what is said of it would be judged "
+                "blind; leave the row out, or put a text in place of the part"
+            )
+    return "".join(texts), "".join(shown), calls
+
+
+def _kind(part: Mapping[str, object]) -> str:
+    """The type of a part; without one, the first field that holds something."""
+    kind = part.get("type")
+    if isinstance(kind, str):
+        return kind
+    return next((name for name, value in part.items() if value is not None), "")
+
+
+def _output(output: object) -> str:
+    """What a tool has returned: a text, parts of a message, or another value as JSON."""
+    are_parts = isinstance(output, list) and all(
+        isinstance(part, Mapping) and _PART_OF_OUTPUT.search(str(part.get("type"))) for part in output
+    )
+    return _parts(output)[1] if output and are_parts else _plain(output)
 
 
 def _plain(value: object) -> str:

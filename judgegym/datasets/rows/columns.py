@@ -38,8 +38,15 @@ class ColumnSettings(BaseModel):
         "Take the response to compare with from this column, where it has one (judge arena_hard and others). If unset, "
         "from baseline.",
     )
+    aspects_column: str | None = setting(
+        None,
+        "Take the aspects of a row from this column, where it has any, instead of --aspects (judge aspect): names, or "
+        "objects with name and definition. If unset, from aspects.",
+    )
     context_column: str | None = setting(
-        None, "Take the text that a response should be based on from this column, where it has one (judge aspect)."
+        None,
+        "Take the text, or the list of texts, that a response should be based on from this column, where it has one "
+        "(judges aspect, listwise, tournament). If unset, these judges take it from context.",
     )
     category_column: str | None = setting(
         None, "Report the scores by the values of this column, such as the source of a row.", common=True

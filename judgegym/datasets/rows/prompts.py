@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from environments.data.preference_schemas import prompt_of_pair, turns_of_prompt
-from environments.data.rows import Row
-from environments.data.transcripts import TranscriptTurn, shown
+from environments.data.prompts import CONVERSATIONS, PROMPTS, parts_of_prompt, whole_prompt
+from environments.data.rows import Row, named_row
 from judgegym.datasets.rows.columns import ColumnSettings
+from judges.core.turns import Turn, text_turn, transcript
 from judges.llm.wire import JSON
-
-PROMPTS = ("prompt", "question", "instruction", "query", "input", "context", "problem")
-CONVERSATIONS = ("messages", "conversation", "conversations")
 
 _USUAL = (*PROMPTS, *CONVERSATIONS)
 
@@ -28,20 +26,17 @@ class Prompt:
     Attributes:
         turns: the conversation so far; a text is a turn of the user.
         columns: where it was read.
+        parts: the columns that belong to it where a row has them.
     """
 
-    turns: tuple[TranscriptTurn, ...]
+    turns: tuple[Turn, ...]
     columns: tuple[str, ...]
+    parts: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The prompt as one text."""
-        return shown(self.turns)
-
-
-def values_of(row: Row) -> Values:
-    """The columns of a row that are not null."""
-    return {column: value for column, value in row.values.items() if value is not None}
+        return transcript(self.turns)
 
 
 def names(setting: str) -> tuple[str, ...]:
@@ -60,14 +55,16 @@ def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Seque
     if settings.prompt_column is None:
         return usual_prompt(values, taken)
     columns = names(settings.prompt_column)
-    found: list[tuple[TranscriptTurn, ...]] = []
+    found: list[tuple[Turn, ...]] = []
     for column in columns:
         turns = turns_of_prompt(values.get(column)) if column in values else None
+        if turns is None and isinstance(row.values.get(column), str):
+            turns = turns_of_prompt(row.values[column])  # a text that looks like a list
         if column not in row.values or (turns is None and column in values):
             raise row.lacks(f"a prompt (a text or messages) in {column}")
-        found += [turns] if turns and shown(turns) else []
+        found += [turns] if turns and transcript(turns) else []
     if len(found) > 1:
-        return Prompt((TranscriptTurn("user", "\n\n".join(map(shown, found))),), columns)
+        return Prompt((text_turn("user", "\n\n".join(map(transcript, found))),), columns)
     return Prompt(found[0], columns) if found else None
 
 
@@ -81,7 +78,9 @@ def usual_prompt(values: Values, taken: Sequence[str]) -> Prompt | None:
         if turns and column in CONVERSATIONS:
             turns = _without_answer(turns)
         if turns:
-            return Prompt(turns, (column,))
+            parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
+            given = {part: values[part] for part in parts if part in values}
+            return Prompt(whole_prompt(given, column, turns), (column,), parts)
     return None
 
 
@@ -91,6 +90,19 @@ def lacks_prompt(row: Row) -> Exception:
 
 
 def read_turns(row: Row, settings: ColumnSettings) -> Prompt:
+    """The prompt that a policy is asked, whose turns can be written as messages; see `_read_turns`.
+
+    Raises:
+        DataError: it has none.
+    """
+    with named_row(row):
+        found = _read_turns(row, settings)
+        for turn in found.turns:
+            turn.message()
+    return found
+
+
+def _read_turns(row: Row, settings: ColumnSettings) -> Prompt:
     """The prompt that a policy is asked: what precedes an answer that the row may have.
 
     That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual column.
@@ -98,7 +110,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Prompt:
     Raises:
         DataError: it has none.
     """
-    values = values_of(row)
+    values = row.filled()
     found = None
     if settings.prompt_column is None and "chosen" in values and "rejected" in values:
         shared = prompt_of_pair(values)
@@ -106,13 +118,13 @@ def read_turns(row: Row, settings: ColumnSettings) -> Prompt:
         found = None if shared is None else Prompt(shared, columns)
     found = found or find_prompt(row, values, settings, ())
     if found is not None:
-        found = Prompt(_without_answer(found.turns), found.columns)
-    if found is None or not any(turn.content.strip() for turn in found.turns if turn.role != "system"):
+        found = replace(found, turns=_without_answer(found.turns))
+    if found is None or not any(turn.shown.strip() for turn in found.turns if turn.role != "system"):
         raise lacks_prompt(row)
     return found
 
 
-def _without_answer(turns: tuple[TranscriptTurn, ...]) -> tuple[TranscriptTurn, ...]:
+def _without_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """The turns without those of the assistant at the end: what it answered is what is asked for."""
     while turns and turns[-1].role == "assistant":
         turns = turns[:-1]

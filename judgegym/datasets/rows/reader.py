@@ -12,20 +12,20 @@ from typing import TypeAlias
 import orjson
 
 from environments.data.arrow import ArrowRows
+from environments.data.prompts import unread
 from environments.data.rows import Row, Table
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
 from judgegym.datasets.rows.unit import EarlierResponse, ToSample, Unit
 from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+from judges.scorers.fields import ITEM_FIELDS, FieldTypeError, item_of
 from judges.scorers.items import Item
+from judges.scorers.settings import KindSettings
 
 ReadEarlier: TypeAlias = Callable[[Row], tuple[EarlierResponse, ...]]
 """Reads the responses of a row that an earlier run has sampled."""
-OPTIONAL = ("reference", "rubric", "baseline", "context")
-"""The texts of an item that a row may have beside prompt and responses."""
-_USUAL = {"reference": "reference", "rubric": "rubric", "baseline": "baseline"}
-"""Where those are read that no setting names, if the data has such a column."""
 
 
 class RowReader:
@@ -53,8 +53,10 @@ class RowReader:
         self.settings = settings
         self.sampled = sampled
         self._earlier = earlier
+        self.unread: set[str] = set()
+        """Columns of the rows read so far that look as if they were for the judge, and that it is not shown."""
         first = rows[0]
-        named = {name: getattr(settings, f"{name}_column") for name in (*OPTIONAL, "category")}
+        named = {name: getattr(settings, f"{name}_column") for name in (*ITEM_FIELDS, "category")}
         self._named = {name: column for name, column in named.items() if column is not None}
         for name, column in self._named.items():
             if column not in first.values and not _is_in_others(column, rows):
@@ -62,10 +64,15 @@ class RowReader:
         if settings.group_by is not None and settings.group_by not in first.values:
             raise first.lacks(f"a column {settings.group_by} (--group_by)")
         self.first = self._read(first)
-        found = {**_USUAL, **self._named}
-        self._optional = {name: found[name] for name in OPTIONAL if name in found}
-        for name in [name for name, column in self._optional.items() if column in self.first.columns]:
-            del self._optional[name]  # it is a response, or the prompt
+        judge = settings.judge if isinstance(settings, KindSettings) else None
+        self._unseen = {name for name, kinds in ITEM_FIELDS.items() if judge is not None and judge not in kinds}
+        """Fields that the judge is not shown."""
+        usual = {name for name in ITEM_FIELDS if name != "context" or name not in self._unseen}
+        found = {**{name: name for name in usual}, **self._named}
+        self._optional = {name: found[name] for name in ITEM_FIELDS if name in found}
+        taken = {*self.first.columns, *self.first.parts}
+        for name in [name for name, column in self._optional.items() if column in taken and name not in self._named]:
+            del self._optional[name]  # it is a response, or of the prompt
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -77,7 +84,7 @@ class RowReader:
         return found | {
             name: column
             for name, column in self._optional.items()
-            if name in self._named or isinstance(first.get(column, 0), str | None)
+            if name in self._named or (column in first and _can_be_read(name, first[column]))
         }
 
     def responses(self, number: int) -> tuple[Row, Responses]:
@@ -102,7 +109,9 @@ class RowReader:
         else:
             prompt, earlier = read_turns(row, self.settings), () if self._earlier is None else self._earlier(row)
             texts = tuple(response.judged for response in earlier)
-            found = Responses(prompt.text, texts, True, prompt.columns, turns=prompt.turns, earlier=earlier)
+            found = Responses(
+                prompt.text, texts, True, prompt.columns, turns=prompt.turns, earlier=earlier, parts=prompt.parts
+            )
         if not found.prompt.strip():
             raise DataError(
                 f"{row.place}: expected a prompt with some text in {', '.join(found.columns)}, and there is none; name "
@@ -117,25 +126,33 @@ class RowReader:
             DataError: it lacks something, or a column holds something else than text.
         """
         row, found = self.responses(number)
-        texts = {name: self._text(row, name, column) for name, column in self._optional.items()}
-        item = Item(
-            found.prompt,
-            found.texts,
-            reference=texts.get("reference"),
-            rubric=texts.get("rubric"),
-            baseline=texts.get("baseline"),
-            context=texts.get("context"),
-        )
+        item = self._item(row, found)
         to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
         return Unit((number,), item, found.several, (self._category(row),), found.chosen, to_sample, found.earlier)
 
-    def _text(self, row: Row, name: str, column: str) -> str | None:
-        value = row.values.get(column)
-        if value is None or isinstance(value, str):
-            return value or None
-        if name not in self._named:
-            return None  # a column of the usual name that holds something else
-        raise row.lacks(f"a text in {column} (--{name}_column)")
+    def _item(self, row: Row, found: Responses) -> Item:
+        """The item of a row; what is in its columns and in none of the item's fields is noted."""
+        filled = row.filled()
+        given = {name: filled.get(column) for name, column in self._optional.items()}
+        try:
+            item = item_of(found.prompt, found.texts, given)
+        except FieldTypeError:  # a column of a usual name may hold something else
+            for name in [name for name in given if name not in self._named and not _can_be_read(name, given[name])]:
+                del given[name]
+            item = self._item_of(row, found, given)
+        except ValueError as error:
+            raise DataError(f"{row.place}: {error}") from None
+        shown = [self._optional[name] for name in given if name not in self._unseen]
+        of_settings = filter(None, (self.settings.category_column, self.settings.group_by))
+        self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
+        return item
+
+    def _item_of(self, row: Row, found: Responses, given: Mapping[str, JSON]) -> Item:
+        try:
+            return item_of(found.prompt, found.texts, given)
+        except ValueError as error:
+            named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
+            raise DataError(f"{row.place}: {error} ({named})") from None
 
     def category(self, number: int) -> str | None:
         """The category of a row; its text is not read without `--category_column`."""
@@ -145,6 +162,17 @@ class RowReader:
         column = self.settings.category_column
         value = None if column is None else row.values.get(column)
         return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _can_be_read(name: str, value: JSON) -> bool:
+    """Whether a value is of a type that a field of an item can have."""
+    try:
+        item_of("", (), {name: value})
+    except FieldTypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], expected_of: str) -> None:

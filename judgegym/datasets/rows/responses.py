@@ -1,8 +1,9 @@
 """The prompt and the responses of a row, whichever of the usual schemas it has.
 
-Schemas, in this order where no column is named: `chosen` and `rejected` (TRL, UltraFeedback, RewardBench …), two
-responses to a prompt (HelpSteer3, JudgeBench), `answers` with ranks (Nectar), a response or a list of them beside a
-prompt, a conversation that ends with the response.
+Schemas, in this order where no column is named: `chosen` and `rejected` (TRL, UltraFeedback binarized, RewardBench …),
+two responses to a prompt (HelpSteer3, JudgeBench), a response or a list of them beside a prompt (texts, messages, or
+objects with the text: UltraFeedback's `completions`, Nectar's `answers`), a conversation that ends with the response
+(messages, ShareGPT).
 """
 
 from __future__ import annotations
@@ -11,31 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from environments.data.preference_schemas import pair_of
-from environments.data.rows import Row
-from environments.data.transcripts import TranscriptTurn, shown, turns_of
+from environments.data.prompts import CONVERSATIONS, RESPONSES, parts_of_prompt, whole_prompt
+from environments.data.rows import Row, named_row
 from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.prompts import (
-    CONVERSATIONS,
-    Prompt,
-    Values,
-    find_prompt,
-    lacks_prompt,
-    names,
-    usual_prompt,
-    values_of,
-)
+from judgegym.datasets.rows.prompts import Prompt, Values, find_prompt, lacks_prompt, names, usual_prompt
 from judgegym.datasets.rows.unit import EarlierResponse
+from judges.core.turns import Turn, answer_text, transcript, turns_of
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
-RESPONSES = (
-    *("response", "completion", "responses", "completions", "generations", "candidates", "outputs", "generation"),
-    *("model_answer", "output", "answers", "answer", "solution"),  # often what is expected, where there are others
-)
 RESPONSES_OF_ROW = ("one response", "several responses")
 """What a row has, in words; the second if it has a list of responses."""
 _PREFERENCE = ("chosen", "rejected")
 _TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
+_OF_OBJECT = ("response", "answer", "completion", "text", "content", "generation")
+"""What the text of a response is called in an object that is no message."""
 _NO_PROMPT = (
     "a prompt in prompt, question, instruction or another usual column, or a conversation in messages; or name its "
     "column: --prompt_column"
@@ -56,8 +47,9 @@ class Responses:
         several: the row has a list of responses, if only of one.
         columns: the columns that were read, for a message.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
-        turns: the prompt as a conversation, where a policy is asked for the responses.
+        turns: the prompt as a conversation; empty where it is known as a text alone.
         earlier: the responses, where they are those of an earlier run.
+        parts: the columns that belong to the prompt where a row has them.
     """
 
     prompt: str
@@ -65,8 +57,9 @@ class Responses:
     several: bool
     columns: tuple[str, ...]
     chosen: int = 0
-    turns: tuple[TranscriptTurn, ...] = ()
+    turns: tuple[Turn, ...] = ()
     earlier: tuple[EarlierResponse, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:
@@ -75,12 +68,17 @@ def read_responses(row: Row, settings: ColumnSettings) -> Responses:
     Raises:
         DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
     """
-    values = values_of(row)
+    with named_row(row):
+        return _read(row, settings)
+
+
+def _read(row: Row, settings: ColumnSettings) -> Responses:
+    values = row.filled()
     if settings.response_column is not None:
         columns = names(settings.response_column)
         return _named(row, values, columns, find_prompt(row, values, settings, columns))
     if settings.prompt_column is None:
-        for read in (_preferred, _two, _ranked):
+        for read in (_preferred, _two):
             found = read(values)
             if found is not None:
                 return found
@@ -117,7 +115,8 @@ def _named(row: Row, values: Values, columns: Sequence[str], prompt: Prompt | No
     texts = tuple(text for answers in found if answers is not None for text in answers[0])
     several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
     chosen = 1 if tuple(columns) == _PREFERENCE else 0
-    return Responses(prompt.text, texts, several, (*prompt.columns, *columns), chosen)
+    read = (*prompt.columns, *columns)
+    return Responses(prompt.text, texts, several, read, chosen, prompt.turns, parts=prompt.parts)
 
 
 def _answers(value: JSON) -> tuple[tuple[str, ...], bool] | None:
@@ -142,11 +141,15 @@ def _kind(value: JSON) -> str:
 
 
 def _answer(value: JSON) -> str | None:
-    """A text, or messages as one text; `None` for anything else."""
+    """A text, messages as one text, or the text of an object; `None` for anything else."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping):
+        text = next((value[key] for key in _OF_OBJECT if isinstance(value.get(key), str)), None)
+        if isinstance(text, str) and not {"role", "from"} & value.keys():
+            return text
     turns = turns_of(value)
-    return shown(turns) if turns else None
+    return answer_text(turns) if turns else None
 
 
 def _preferred(values: Values) -> Responses | None:
@@ -166,23 +169,9 @@ def _two(values: Values) -> Responses | None:
         if first in values and isinstance(values[first], str) and isinstance(values.get(second), str):
             prompt = usual_prompt(values, ())
             if prompt is not None:
-                return Responses(
-                    prompt.text, (str(values[first]), str(values[second])), True, (*prompt.columns, first, second)
-                )
+                texts, columns = (str(values[first]), str(values[second])), (*prompt.columns, first, second)
+                return Responses(prompt.text, texts, True, columns, turns=prompt.turns, parts=prompt.parts)
     return None
-
-
-def _ranked(values: Values) -> Responses | None:
-    """Nectar: `answers`, a list of objects with `answer`."""
-    answers = values.get("answers")
-    if answers is None or isinstance(answers, str) or not isinstance(answers, Sequence) or not answers:
-        return None
-    prompt = usual_prompt(values, ())
-    if prompt is None:
-        return None
-    texts = [answer.get("answer") if isinstance(answer, Mapping) else None for answer in answers]
-    found = tuple(text for text in texts if isinstance(text, str))
-    return Responses(prompt.text, found, True, (*prompt.columns, "answers")) if len(found) == len(texts) else None
 
 
 def _conversation(values: Values, column: str) -> Responses | None:
@@ -190,4 +179,5 @@ def _conversation(values: Values, column: str) -> Responses | None:
     turns = turns_of(values.get(column))
     if turns is None or len(turns) < 2 or turns[-1].role != "assistant":
         return None
-    return Responses(shown(turns[:-1]), (turns[-1].content,), False, (column,))
+    asked, parts = whole_prompt(values, column, turns[:-1]), parts_of_prompt(column, turns)
+    return Responses(transcript(asked), (turns[-1].shown,), False, (column,), turns=asked, parts=parts)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.data.transcripts import TranscriptTurn
 from environments.runs.response_uids import uid_of_response, uid_of_row
 from judgegym.datasets.rows.equal import KEY_BYTES
+from judges.core.turns import Turn
 from judges.scorers.items import Item
 
 
@@ -20,7 +20,7 @@ class ToSample:
         count: how many responses are asked for.
     """
 
-    turns: tuple[TranscriptTurn, ...]
+    turns: tuple[Turn, ...]
     count: int
 
 

@@ -20,9 +20,10 @@ from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
 from judgegym.datasets.rows.groups import groups_of
 from judgegym.datasets.rows.places import Places
-from judgegym.datasets.rows.reader import OPTIONAL, ReadEarlier, RowReader
+from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.unit import Unit
 from judges.llm.errors import DataError
+from judges.scorers.fields import ITEM_FIELDS
 from judges.scorers.items import Item
 from judges.scorers.scorer import ItemError
 
@@ -159,7 +160,7 @@ def _together(units: Sequence[Unit], reader: RowReader) -> Unit:
     """
     first = units[0]
     for unit in units[1:]:
-        for name in ("prompt", *OPTIONAL):
+        for name in ("prompt", "levels", *ITEM_FIELDS):
             if getattr(unit.item, name) != getattr(first.item, name):
                 row, column = reader.rows[unit.rows[0]], reader.settings.group_by
                 raise DataError(

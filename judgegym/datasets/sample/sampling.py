@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import cast
 
 from environments.completions import Conversation, Policy, Sampled, system_text
-from environments.data.transcripts import TranscriptTurn
 from environments.records import POLICY_FAILED
 from environments.settings.env import CompletionSettings
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.sample.judged import JudgedResponse, Judging
 from judges.core.judgment import Status
-from judges.llm.wire import Message, Role
+from judges.core.turns import Turn
+from judges.llm.wire import Message
 from judges.scorers.items import ResponseScore, failure
 
 
@@ -52,11 +52,11 @@ class Sampling:
         ]
 
 
-def conversation_of(turns: Sequence[TranscriptTurn], config: CompletionSettings) -> Conversation:
+def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conversation:
     """The messages of a prompt: its turns, after the system prompt of the settings and its own, in one message."""
-    system = [system_text(config, "thinking_assistant"), *(turn.content for turn in turns if turn.role == "system")]
+    system = [system_text(config, "thinking_assistant"), *(turn.text for turn in turns if turn.role == "system")]
     text = "\n\n".join(part for part in system if part)
-    rest = [Message(role=cast(Role, turn.role), content=turn.content) for turn in turns if turn.role != "system"]
+    rest = [cast(Message, turn.message()) for turn in turns if turn.role != "system"]
     return [Message(role="system", content=text), *rest] if text else rest
 
 

@@ -39,6 +39,10 @@ def samples_of(
     """
     item = unit.item
     found = {"reference": item.reference, "rubric": item.rubric, "baseline": item.baseline, "context": item.context}
+    if item.levels:
+        found["levels"] = "\n".join(f"Score {level}: {description}" for level, description in item.levels)
+    if item.aspects is not None:
+        found["aspects"] = "\n".join(f"{aspect.name}: {aspect.definition}" for aspect in item.aspects)
     texts = {title: text for title, text in found.items() if text is not None}
     for place, (uid, response) in enumerate(zip(unit.uids, judged, strict=True)):
         result, took = response.result, seconds if place == 0 else 0.0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from environments.data.prompts import warn_of_unread
 from environments.metrics import HeadlineShare
 from environments.records import Sample
 from environments.report.run_page.after import write_report_after
@@ -86,6 +87,7 @@ class ScoreRun:
         read_from = {**self.units.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
         said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
         of = "" if self.settings.limit is None else f" of {len(found.rows):,}"
+        warn_of_unread(data, self.units.reader.unread)
         logger.info("%s%s rows; %s", f"{len(self.units.numbers):,}", of, said)
         self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None

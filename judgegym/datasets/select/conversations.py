@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from environments.data.preference_schemas import turns_of_prompt
-from environments.data.transcripts import TranscriptTurn, shown, turns_of, turns_of_transcript
+from judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
 from judges.llm.wire import JSON
 
-Turns: TypeAlias = "tuple[TranscriptTurn, ...]"
+Turns: TypeAlias = "tuple[Turn, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ class Answered:
     responses: tuple[Turns, ...]
 
 
-def as_turns(values: Mapping[str, JSON], columns: Sequence[str], prompt: str, texts: Sequence[str]) -> Answered:
+def as_turns(
+    values: Mapping[str, JSON], columns: Sequence[str], prompt: str, texts: Sequence[str], turns: Turns = ()
+) -> Answered:
     """Find the turns of a row's prompt and responses.
 
     Args:
@@ -34,9 +36,10 @@ def as_turns(values: Mapping[str, JSON], columns: Sequence[str], prompt: str, te
         columns: those that hold prompt and responses, in this order.
         prompt: the prompt as the judge saw it.
         texts: the responses.
+        turns: of the prompt, if they are known.
     """
     found = [values[column] for column in columns if values.get(column) is not None]
-    asked = _prompt(found, prompt)
+    asked = turns or _prompt(found, prompt)
     conversations = tuple(_conversations(found))
     return Answered(asked, tuple(_response(conversations, text) for text in texts))
 
@@ -51,16 +54,16 @@ def _prompt(values: Sequence[JSON], prompt: str) -> Turns:
                 if said is not None:
                     return said
         explicit = explicit or _asked(value) or ()
-    return (TranscriptTurn("user", prompt),)
+    return (text_turn("user", prompt),)
 
 
 def _beginning(turns: Turns, prompt: str) -> Turns | None:
     """The first turns that say the prompt; `None` if none do."""
-    length = sum(len(turn.content) for turn in turns)
+    length = sum(len(turn.shown) for turn in turns)
     for end in range(len(turns), 0, -1):
-        if length <= len(prompt) and shown(turns[:end]) == prompt:
+        if length <= len(prompt) and transcript(turns[:end]) == prompt:
             return turns[:end]
-        length -= len(turns[end - 1].content)
+        length -= len(turns[end - 1].shown)
     return None
 
 
@@ -88,8 +91,8 @@ def _response(conversations: Sequence[Turns], text: str) -> Turns:
         length, first = 0, len(turns)
         while first > 0 and length <= len(text):
             first -= 1
-            length += len(turns[first].content)
+            length += len(turns[first].shown)
             rest = turns[first:]
-            if len(rest) > 1 and length <= len(text) and shown(rest) == text:
+            if len(rest) > 1 and length <= len(text) and answer_text(rest) == text:
                 return rest
-    return (TranscriptTurn("assistant", text),)
+    return (text_turn("assistant", text),)

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from environments.data.transcripts import TranscriptTurn
 from judgegym.datasets.files.endings import ENDINGS, PARQUET
 from judgegym.datasets.select.conversations import Turns
+from judges.core.turns import Turn
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
@@ -184,12 +184,12 @@ class Rows:
 
 
 def _text(picked: Picked, turns: Turns, what: str, role: str, hint: str = "") -> str:
-    if len(turns) == 1 and turns[0].role == role:
-        return turns[0].content
+    if len(turns) == 1 and turns[0].role == role and not turns[0].more:
+        return turns[0].text
     roles = ", ".join(turn.role for turn in turns)
     raise DataError(f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the {role}{hint}")
 
 
-def messages(turns: Sequence[TranscriptTurn]) -> list[JSON]:
+def messages(turns: Sequence[Turn]) -> list[JSON]:
     """Turns as chat messages."""
-    return [{"role": turn.role, "content": turn.content} for turn in turns]
+    return [turn.message() for turn in turns]

@@ -14,7 +14,6 @@ from pathlib import Path
 import orjson
 
 from environments.data.rows import Row
-from environments.data.transcripts import TranscriptTurn, shown
 from judgegym.datasets.files.columns import RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import ScoredRow, ScoredRows, read_scored
 from judgegym.datasets.rows.columns import ColumnSettings
@@ -24,6 +23,7 @@ from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, read_responses
 from judgegym.datasets.select.candidates import Candidates
 from judgegym.datasets.select.conversations import Answered, Turns, as_turns
+from judges.core.turns import answer_text, text_turn
 from judges.llm.errors import DataError
 from judges.parsing.thinking import CLOSE, OPEN
 
@@ -79,11 +79,11 @@ class ScoredTexts:
 
     def _own(self, row: Row) -> Answered:
         found = read_responses(row, self.columns)
-        return as_turns(row.values, found.columns, found.prompt, found.texts)
+        return as_turns(row.filled(), found.columns, found.prompt, found.texts, found.turns)
 
     def _sampled(self, row: Row) -> Answered:
         texts = _texts(row, RESPONSE)
-        responses = tuple((TranscriptTurn("assistant", text),) for text in texts)
+        responses = tuple((text_turn("assistant", text),) for text in texts)
         answered = Answered(read_turns(row, self.columns).turns, responses)
         if not self.keep_thinking:
             return answered
@@ -115,10 +115,10 @@ class ScoredTexts:
                     f"{RESPONSES_OF_ROW[several]}; expected the same in all rows"
                 )
             see(scored)
-            prompt = digest_of(orjson.dumps([[turn.role, turn.content] for turn in answered.prompt]))
+            prompt = digest_of(orjson.dumps([[turn.heading, turn.shown] for turn in answered.prompt]))
             prompts += prompt
             key = prompt if column is None else digest_of_value(scored.row, column)
-            texts = map(shown, answered.responses)
+            texts = map(answer_text, answered.responses)
             found.add(key, list(zip(scored.score, scored.status, texts, strict=True)))
         found.gather(by_key=column is not None or not several)
         if column is not None:
@@ -149,4 +149,5 @@ def _thought(turns: Turns, thinking: str) -> Turns:
     if not thinking:
         return turns
     first, *rest = turns
-    return (replace(first, content=f"{OPEN}\n{thinking}\n{CLOSE}\n\n{first.content}"), *rest)
+    text = f"{OPEN}\n{thinking}\n{CLOSE}\n\n{first.text}"
+    return (replace(first, text=text, shown=text), *rest)

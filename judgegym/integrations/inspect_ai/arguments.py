@@ -30,8 +30,8 @@ from judgegym.integrations.scores.sources import (
 from judges.config.keywords import settings_from_keywords
 from judges.config.text import text_or_file
 from judges.llm.errors import SettingsError, UserError
+from judges.scorers.fields import rubric_of
 from judges.scorers.settings import JudgeKind
-from judges.server.protocols.native import rubric_of
 from judges.server.settings.mount import JudgeMount
 
 _NOT_HERE = frozenset({"judge", "rubric"})

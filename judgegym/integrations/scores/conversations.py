@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from judgegym.integrations.scores.cells import CellError, plain
-from judges.llm import wire
 from judges.llm.wire import JSON
 
 Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
@@ -15,8 +14,8 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 def conversation_json(conversation: Conversation) -> JSON:
     """Text, or messages with role and content; a completion of one assistant turn is sent as text.
 
-    Calls of tools, which have no content, are written out: the judge sees what the policy did. Of an image, which no
-    judge sees, the kind alone is sent.
+    Tool calls, their results and names go along: `judges.core.turns` writes them out. Of an image, which no judge sees,
+    the kind alone is sent, and refused there.
 
     Raises:
         CellError: it is neither text nor messages.
@@ -26,23 +25,20 @@ def conversation_json(conversation: Conversation) -> JSON:
     if not isinstance(conversation, Iterable):
         raise CellError(f"expected text or messages, found {type(conversation).__name__}")
     turns = [_turn(turn) for turn in conversation]
-    if len(turns) == 1 and turns[0]["role"] == "assistant" and isinstance(turns[0]["content"], str):
-        return turns[0]["content"]
+    if len(turns) == 1 and turns[0].keys() == {"role", "content"} and turns[0]["role"] == "assistant":
+        only = turns[0]["content"]
+        return only if isinstance(only, str) else cast(JSON, turns)
     return cast(JSON, turns)
 
 
 def _turn(turn: object) -> dict[str, JSON]:
     if not isinstance(turn, Mapping):
         raise CellError(f"expected messages of role and content, found {type(turn).__name__}")
-    return {"role": str(turn.get("role", "")), "content": _content(turn)}
-
-
-def _content(turn: Mapping[str, object]) -> JSON:
-    content, calls = _parts(turn.get("content")), turn.get("tool_calls")
-    written = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
-    if isinstance(content, str):
-        return "\n".join([*([content] if content else []), *written])
-    return [*content, *({"type": "text", "text": f"\n{call}"} for call in written)]
+    calls = turn.get("tool_calls")
+    made = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
+    more: dict[str, JSON] = {"tool_calls": made} if made else {}
+    more |= {key: str(turn[key]) for key in ("name", "tool_call_id") if turn.get(key)}
+    return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
 
 
 def _parts(content: object) -> str | list[dict[str, JSON]]:
@@ -63,13 +59,14 @@ def _part(part: object) -> dict[str, JSON]:
     return {**shown, "text": text} if isinstance(text, str) else shown
 
 
-def _call(call: object) -> str:
+def _call(call: object) -> dict[str, JSON]:
     function = call.get("function", call) if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping):
-        return "[tool call]"
+    if not isinstance(call, Mapping) or not isinstance(function, Mapping):
+        return {}
     arguments = function.get("arguments")
     try:
-        text = arguments if isinstance(arguments, str) else wire.dumps(plain(arguments)).decode()
+        given = arguments if isinstance(arguments, str) else plain(arguments)
     except CellError:
-        text = "…"
-    return f"[tool call: {function.get('name')}({text})]"
+        given = "…"
+    made: dict[str, JSON] = {"function": {"name": str(function.get("name")), "arguments": given}}
+    return {"id": str(call["id"]), **made} if call.get("id") else made

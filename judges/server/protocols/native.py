@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -11,11 +12,10 @@ from typing_extensions import Self
 from judges.aspects.prompt import Aspect, aspects_of
 from judges.core.turns import TextOrMessages, answer_of, text_of
 from judges.llm.wire import JSON
+from judges.scorers.fields import ITEM_FIELDS, item_of
 from judges.scorers.items import Item, ResponseScore
 from judges.server.answers import FailureAnswers
 from judges.server.protocols.base import Adapter, ProtocolReply, id_of
-
-_LONGEST_SCORE = 9
 
 RubricField: TypeAlias = str | dict[str, object] | None
 """A rubric in a request: text, or an object of `criteria` and `score1_description`, …; see `rubric_of`."""
@@ -68,33 +68,6 @@ class ScoreBody(BaseModel):
         return self
 
 
-def rubric_of(value: str | Mapping[str, object] | None) -> tuple[str | None, tuple[tuple[int, str], ...]]:
-    """The criteria and levels of a rubric, from text or from an object.
-
-    Raises:
-        ValueError: the object has no criteria, a field that is neither these nor a level, or one that is not text.
-    """
-    if value is None or isinstance(value, str):
-        return value or None, ()
-    levels: list[tuple[int, str]] = []
-    for name, text in value.items():
-        level = name.removeprefix("score").removesuffix("_description")
-        is_score = level.removeprefix("-").isascii() and level.removeprefix("-").isdigit()
-        if name != "criteria" and (f"score{level}_description" != name or not is_score or len(level) > _LONGEST_SCORE):
-            raise ValueError(
-                f"rubric.{name}: unknown field; expected criteria and score1_description, score2_description … "
-                "(the scale is a setting of the server: --scale_min, --scale_max)"
-            )
-        if not isinstance(text, str):
-            raise ValueError(f"rubric.{name}: expected text, found {type(text).__name__}")
-        if name != "criteria":
-            levels.append((int(level), text))
-    criteria = value.get("criteria")
-    if not isinstance(criteria, str):
-        raise ValueError("rubric: expected text, or an object with criteria")
-    return criteria, tuple(levels)
-
-
 class Native(Adapter[ScoreBody]):
     """`POST /v1/score`."""
 
@@ -104,21 +77,10 @@ class Native(Adapter[ScoreBody]):
 
     def items(self, body: ScoreBody, raw: Mapping[str, JSON]) -> list[Item]:
         """One item."""
-        rubric, levels = rubric_of(body.rubric)
         responses = body.responses if body.responses is not None else [body.response or ""]
-        context = "\n".join(body.context) if isinstance(body.context, list) else body.context
-        item = Item(
-            prompt=text_of(body.prompt),
-            responses=tuple(answer_of(response) for response in responses),
-            reference=body.reference or None,
-            rubric=rubric,
-            levels=levels,
-            aspects=None if body.aspects is None else tuple(body.aspects),
-            baseline=body.baseline if body.baseline and body.baseline.strip() else None,
-            context=context or None,
-            group=id_of(body.group),
-            member=id_of(body.member),
-        )
+        fields = {name: getattr(body, name) for name in ITEM_FIELDS}
+        item = item_of(text_of(body.prompt), [answer_of(response) for response in responses], fields)
+        item = replace(item, group=id_of(body.group), member=id_of(body.member))
         return [item] if item.responses else []
 
     def reply(

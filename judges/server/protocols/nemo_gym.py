@@ -26,11 +26,12 @@ from pydantic import BaseModel, ConfigDict
 from judges.core.turns import transcript, turn_of_item
 from judges.llm import wire
 from judges.llm.wire import JSON
+from judges.scorers.fields import rubric_of
 from judges.scorers.items import Item, ResponseScore
 from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
-from judges.server.protocols.native import RubricField, rubric_of
+from judges.server.protocols.native import RubricField
 
 FAILURE = "_ng_failure_class"
 JUDGE_FAILED = "judge_failed"

@@ -18,13 +18,13 @@ from typing_extensions import Self
 
 from judges.llm import wire
 from judges.llm.wire import JSON
+from judges.scorers.fields import rubric_of
 from judges.scorers.items import Item, ResponseScore, failure
 from judges.server.answers import FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
 from judges.server.protocols.continuation import NOT_FOUND, response_in
-from judges.server.protocols.native import rubric_of
 
 _SHOWN = 80
 

@@ -53,10 +53,11 @@ ONE = ("Q?", ("yes",), ("no",))
             "rejected": "\n\nHuman: Q?\n\nAssistant: no",
         },
         {
-            "prompt": [{"role": U, "content": [{"type": "text", "text": "Q?"}, {"type": "image"}]}],
+            "prompt": [{"role": U, "content": [{"type": "text", "text": "Q?"}]}],
             "chosen": "yes",
             "rejected": "no",
         },
+        {"prompt": "Q?", "chosen": [{"from": "gpt", "value": "yes"}], "rejected": [{"from": "gpt", "value": "no"}]},
     ],
     ids=[
         "texts",
@@ -71,6 +72,7 @@ ONE = ("Q?", ("yes",), ("no",))
         "transcript and texts",
         "transcripts",
         "parts",
+        "ShareGPT",
     ],
 )
 def test_trl(values: dict[str, Any]) -> None:
@@ -95,7 +97,7 @@ def test_ultrafeedback_takes_the_conversations_and_heeds_the_scores() -> None:
 def test_skywork_has_its_prompt_in_both_conversations() -> None:
     before = ((U, "Hello"), (A, "Hi!"), (U, "Q?"))
     found = texts(chosen=say(*before, (A, "yes")), rejected=say(*before, (A, "no")), source="some model")
-    assert found == ("User: Hello\n\nAssistant: Hi!\n\nUser: Q?", ("yes",), ("no",))
+    assert found == ("user: Hello\n\nassistant: Hi!\n\nuser: Q?", ("yes",), ("no",))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +172,9 @@ def test_rewardbench_and_rm_bench() -> None:
     ("turns", "shown"),
     [
         (((U, " as it is\n"),), " as it is\n"),
-        (((S, "Be brief."), (U, "Q?")), "System: Be brief.\n\nUser: Q?"),
-        (((U, "1"), (A, "2"), (U, "3")), "User: 1\n\nAssistant: 2\n\nUser: 3"),
-        (((U, "1"), (A, None), ("tool", "2"), (U, "3")), "User: 1\n\nAssistant: \n\nTool: 2\n\nUser: 3"),
+        (((S, "Be brief."), (U, "Q?")), "system: Be brief.\n\nuser: Q?"),
+        (((U, "1"), (A, "2"), (U, "3")), "user: 1\n\nassistant: 2\n\nuser: 3"),
+        (((U, "1"), (A, None), ("tool", "2"), (U, "3")), "user: 1\n\ntool: 2\n\nuser: 3"),
     ],
 )
 def test_a_prompt_of_several_turns_names_the_roles(turns: tuple[tuple[str, str], ...], shown: str) -> None:
@@ -183,7 +185,7 @@ def test_a_prompt_of_several_turns_names_the_roles(turns: tuple[tuple[str, str],
 
 def test_a_system_message_in_the_prompt_goes_before_a_question_in_both_conversations() -> None:
     found = texts(prompt=say((S, "Be brief.")), chosen=say((U, "Q?"), (A, "yes")), rejected=say((U, "Q?"), (A, "no")))
-    assert found == ("System: Be brief.\n\nUser: Q?", ("yes",), ("no",))
+    assert found == ("system: Be brief.\n\nuser: Q?", ("yes",), ("no",))
 
 
 def test_conversations_that_part_early_keep_the_rest_in_the_answers() -> None:
@@ -191,7 +193,12 @@ def test_conversations_that_part_early_keep_the_rest_in_the_answers() -> None:
         chosen=say((U, "Q?"), (A, "yes"), (U, "Sure?"), (A, "quite")),
         rejected=say((U, "Q?"), (A, "no")),
     )
-    assert found == ("Q?", ("Assistant: yes\n\nUser: Sure?\n\nAssistant: quite",), ("no",))
+    assert found == ("Q?", ("assistant: yes\n\nuser: Sure?\n\nassistant: quite",), ("no",))
+
+
+def test_a_row_with_an_image_is_left_out_and_counted() -> None:
+    picture = [{"role": U, "content": [{"type": "text", "text": "Q?"}, {"type": "image"}]}]
+    assert dropped(prompt=picture, chosen="yes", rejected="no") == {"a part that is no text": 1}
 
 
 def test_conversations_without_a_common_prompt_are_left_out() -> None:
@@ -216,7 +223,6 @@ def test_the_last_turn_is_an_answer_even_where_both_are_the_same() -> None:
         {"prompt": 3, "chosen": "yes", "rejected": "no"},
         {"prompt": "Q?", "chosen": 1, "rejected": 2},
         {"prompt": "Q?", "chosen": ["yes", 1], "rejected": ["no"]},
-        {"prompt": "Q?", "chosen": [{"from": "gpt", "value": "yes"}], "rejected": [{"from": "gpt", "value": "no"}]},
         {"chosen": say((A, "yes")), "rejected": say((A, "no"))},
         {"chosen": say((U, "Q?"), (A, 1)), "rejected": say((U, "Q?"), (A, 2))},
         {"prompt": "Q?", "answers": [{"answer": "yes", "rank": None}]},

@@ -46,7 +46,7 @@ def test_other_lines_stay_as_they_are(text: str) -> None:
 
 def test_single_turn_and_single_question_stay_as_they_are() -> None:
     assert transcript(turns(("assistant", "A dialogue:\nuser: Hi"))) == "A dialogue:\nuser: Hi"
-    assert transcript(turns(("system", "Be brief."), ("user", "tool: what is it?"))) == "tool: what is it?"
+    assert transcript(turns(("user", "tool: what is it?"))) == "tool: what is it?"
 
 
 @given(
@@ -120,12 +120,14 @@ def test_beginning_and_continuation_make_the_conversation(
 
 
 def test_group_of_conversations_is_a_case() -> None:
-    empty = [ChatTurn(role="assistant", tool_calls=[{"function": {"name": "f", "arguments": "{}"}}])]
+    called = [ChatTurn(role="assistant", tool_calls=[{"function": {"name": "f", "arguments": "{}"}}])]
     case = conversation_case(
         chat(("system", "Be brief."), ("user", "Why?")),
-        ["Because.", chat(*ASKED, ("assistant", "So.")), empty],
+        ["Because.", chat(*ASKED, ("assistant", "So.")), called],
         criteria="Short ones.",
         anchor="No.",
     )
     talk = "assistant: Shall I look?\n\nuser: Do.\n\nassistant: So."
-    assert case == GroupCase("Why?", ("Because.", talk, ""), criteria="Short ones.", anchor="No.")
+    asked = "system: Be brief.\n\nuser: Why?"
+    answers = ("Because.", talk, "[tool call: f({})]")
+    assert case == GroupCase(asked, answers, criteria="Short ones.", anchor="No.")

@@ -12,8 +12,7 @@ from tests.judges.server.bodies import by_response
 from tests.judges.server.running import asked, running
 from tests.scripted import Json, Meeting
 
-CALLS = [{"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}]
-EMPTY: list[Any] = ["", " \n", [], CALLS, [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]]
+EMPTY: list[Any] = ["", " \n", [], [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]]
 
 
 @pytest.mark.parametrize("response", EMPTY)
@@ -43,7 +42,7 @@ async def test_openrlhf_and_slime_get_the_number_for_an_empty_completion(respons
 
 async def test_of_several_responses_the_empty_ones_alone_are_invalid() -> None:
     async with running(judge=by_response) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "4", CALLS, "5"]})
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["", "4", [], "5"]})
         asked_for = len(server.judge.requests)
     assert [each["score"] for each in answer.json["results"]] == [None, 1.0, None, 0.0]
     assert [each["status"] for each in answer.json["results"]] == ["invalid_completion", "ok"] * 2
@@ -151,13 +150,13 @@ async def test_tool_turns_of_messages_are_written_out() -> None:
     response = [
         {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}]},
         {"role": "tool", "content": "four"},
-        {"role": "assistant", "content": [{"type": "text", "text": "It is 4."}, {"type": "image_url"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "It is 4."}]},
     ]
     async with running() as server:
         answer = await server.post("/v1/score", {"prompt": prompt, "response": response})
         (request,) = server.judge.bodies
     assert answer.json["status"] == "ok"
-    shown = "assistant: [tool call: add({})]\n\ntool: four\n\nassistant: It is 4.[image_url]"
+    shown = "assistant: [tool call: add({})]\n\ntool: four\n\nassistant: It is 4."
     assert f"### Response To Evaluate\n\n{shown}\n\n" in asked(request)
 
 
@@ -170,6 +169,8 @@ async def test_tool_turns_of_messages_are_written_out() -> None:
         ({"rubric": 5}, "rubric: Input should be a valid string or Input should be a valid dictionary"),
         ({"prompt": [{"role": "user", "content": 3}]}, "prompt.0.content: Input should be a valid string"),
         ({"prompt": [{"content": "Q"}]}, "prompt.0.role: Field required"),
+        ({"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a message has a part of type image_url"),
+        ({"response": [{"role": "assistant", "content": [{"type": "audio"}]}]}, "a message has a part of type audio"),
     ],
 )
 async def test_an_error_names_the_field_as_it_is_in_the_body(body: Json, words: str) -> None:
@@ -187,3 +188,12 @@ async def test_games_are_told_by_the_numbers_of_the_request_where_a_response_is_
     assert "game_1_3, shown first: won against answer 3" in first["explanation"]
     assert "game_1_3, shown second: lost to answer 1" in third["explanation"]
     assert empty["status"] == "invalid_completion"
+
+
+async def test_a_tool_call_alone_is_what_the_policy_did_and_is_judged() -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1}'}}]}
+    async with running() as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": [call]})
+        (request,) = server.judge.bodies
+    assert answer.json["status"] == "ok"
+    assert '### Response To Evaluate\n\n[tool call: f({"a": 1})]\n\n' in asked(request)

@@ -141,12 +141,15 @@ async def test_a_rollout_with_tool_calls_is_judged_with_them(output: list[Json],
     assert "secret" not in asked(request)
 
 
-async def test_a_part_of_the_answer_that_is_no_text_is_named() -> None:
-    parts = [{"type": "output_text", "text": "4 "}, {"type": "output_image"}, {"type": "refusal", "refusal": "No."}]
+async def test_a_row_with_an_image_is_refused_and_a_refusal_is_left_out() -> None:
+    parts = [{"type": "output_text", "text": "4 "}, {"type": "refusal", "refusal": "No."}]
     async with running(judge=by_response) as server:
         await server.post("/verify", rollout({"type": "message", "role": "assistant", "content": parts}))
+        picture = {"type": "message", "role": "assistant", "content": [*parts, {"type": "output_image"}]}
+        refused = await server.post("/verify", rollout(picture))
         (request,) = server.judge.bodies
-    assert "### Response To Evaluate\n\n4 [output_image]\n\n" in asked(request)
+    assert "### Response To Evaluate\n\n4 \n\n" in asked(request)
+    assert "a part of type output_image, which no judge is shown" in refused.json["failure_reason"]
 
 
 @pytest.mark.parametrize(

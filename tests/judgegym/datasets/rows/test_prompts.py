@@ -49,7 +49,7 @@ def test_what_a_policy_is_asked(
     values: Mapping[str, JSON], settings: Mapping[str, Any], turns: list[tuple[str, str]]
 ) -> None:
     found = read_turns(Row("data.jsonl", 1, values), ColumnSettings(**settings))
-    assert [(turn.role, turn.content) for turn in found.turns] == turns
+    assert [(turn.role, turn.text) for turn in found.turns] == turns
 
 
 @pytest.mark.parametrize(

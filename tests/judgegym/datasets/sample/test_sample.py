@@ -106,7 +106,7 @@ def test_a_conversation_stays_one_and_equal_prompts_are_asked_apart(tmp_path: Pa
     assert [body["messages"] for body in policy.bodies] == [[system, *turns[1:]]] * 2
     assert [row["messages"] for row in command.rows] == [row["messages"] for row in given]
     shown = judge.bodies[0]["messages"][-1]["content"]
-    assert "System: Be brief.\n\nUser: One\n\nAssistant: Two\n\nUser: Three?" in shown
+    assert "system: Be brief.\n\nuser: One\n\nassistant: Two\n\nuser: Three?" in shown
     assert "Be kind." not in shown
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from environments.data.rows import Row
-from environments.data.transcripts import shown
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.responses import read_responses
 from judgegym.datasets.select.conversations import as_turns
+from judges.core.turns import answer_text, transcript
 from judges.llm.wire import JSON
 
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -23,9 +23,9 @@ TOOL = {"role": "tool", "content": "42"}
 def read(values: dict[str, JSON], **columns: str) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
     found = read_responses(Row("data", 1, values), ColumnSettings(**columns))
     answered = as_turns(values, found.columns, found.prompt, found.texts)
-    assert shown(answered.prompt) == found.prompt
-    assert [shown(turns) for turns in answered.responses] == list(found.texts)
-    pairs = [[(turn.role, turn.content) for turn in turns] for turns in (answered.prompt, *answered.responses)]
+    assert transcript(answered.prompt) == found.prompt
+    assert [answer_text(turns) for turns in answered.responses] == list(found.texts)
+    pairs = [[(turn.role, turn.text) for turn in turns] for turns in (answered.prompt, *answered.responses)]
     return pairs[0], pairs[1:]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.integrations.scores.cells import CellError
 from judgegym.integrations.scores.conversations import conversation_json
-from judges.core.turns import ChatTurn, answer_of
+from judges.core.turns import ChatTurn, UnseenPart, answer_of
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
 PICTURE = object()
@@ -24,7 +24,6 @@ PICTURE = object()
         ({"content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]}, "Hello."),
         ({"content": numpy.array([{"type": "text", "text": "Hello."}], dtype=object)}, "Hello."),
         ({"content": ["Hello."]}, "Hello."),
-        ({"content": [{"type": "image", "image": PICTURE}, {"type": "text", "text": "A cat."}]}, "[image]A cat."),
         ({"content": [{"type": "reasoning", "text": "secret"}, {"type": "text", "text": "Yes."}]}, "[reasoning]Yes."),
         ({"content": "Look:", "tool_calls": [CALL]}, 'Look:\n[tool call: look({"at":1})]'),
         (
@@ -35,10 +34,17 @@ PICTURE = object()
         ({"content": b"bytes"}, ""),
     ],
 )
-def test_all_that_a_turn_says_is_shown_and_images_by_their_kind(turn: dict[str, Any], shown: str) -> None:
+def test_all_that_a_turn_says_is_shown(turn: dict[str, Any], shown: str) -> None:
     sent = conversation_json([{"role": "assistant", **turn}])
     given = sent if isinstance(sent, str) else [ChatTurn.model_validate(each) for each in sent]  # type: ignore[union-attr]
     assert answer_of(given) == shown
+
+
+def test_an_image_is_refused_by_its_kind() -> None:
+    sent = conversation_json([{"role": "user", "content": [{"type": "image", "image": PICTURE}]}])
+    assert sent == [{"role": "user", "content": [{"type": "image"}]}]
+    with pytest.raises(UnseenPart, match="a part of type image, which no judge is shown"):
+        answer_of([ChatTurn.model_validate(each) for each in sent])
 
 
 def test_what_is_no_message_is_said() -> None:

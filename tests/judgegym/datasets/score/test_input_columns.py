@@ -1,0 +1,236 @@
+"""What a judge is shown of a row, through the real command: no column, tool call or part of a message is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judges.llm.wire import JSON
+from tests.command import serving, write_lines
+from tests.judgegym.datasets.scoring import rated, read_rows, response_in, score
+from tests.scripted import Json, ScriptedEndpoint
+
+_INSTRUCTION = re.compile(r"### Instruction(?: [0-9a-f]{12})?\n\n(.*?)\n\n###", re.DOTALL)
+USER, ANSWER = {"role": "user", "content": "How warm?"}, {"role": "assistant", "content": "18 degrees."}
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+CALLED: Json = {"role": "assistant", "tool_calls": [CALL]}
+RESULT = {
+    "role": "tool",
+    "tool_call_id": "c1",
+    "content": [{"type": "text", "text": "18"}, {"type": "text", "text": "C"}],
+}
+WRITTEN = 'assistant: [tool call: weather({"city": "Rome"})]\n\ntool (weather): 18C\n\nassistant: 18 degrees.'
+SHAREGPT = [{"from": "human", "value": "How warm?"}, {"from": "gpt", "value": "18 degrees."}]
+PICTURE = [
+    {"role": "user", "content": [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {}}]}
+]
+GOOD: dict[str, Json] = {"prompt": {"prompt": "Q", "response": "A"}, "messages": {"messages": [USER, ANSWER]}}
+
+
+@pytest.fixture
+def judge() -> Iterator[ScriptedEndpoint]:
+    with serving(rated(lambda response: 3)) as endpoint:
+        yield endpoint
+
+
+def shown(judge: ScriptedEndpoint) -> list[tuple[str, str]]:
+    """Instruction and response of each request, in the order of the texts."""
+    found = []
+    for body in judge.bodies:
+        asked = _INSTRUCTION.search(body["messages"][-1]["content"])
+        assert asked is not None
+        found.append((asked[1], response_in(body)))
+    return sorted(found)
+
+
+ROWS = {
+    "chat": ({"messages": [USER, ANSWER]}, [("How warm?", "18 degrees.")]),
+    "ShareGPT": ({"conversations": SHAREGPT}, [("How warm?", "18 degrees.")]),
+    "tool calls in the response": (
+        {"prompt": [USER], "completion": [CALLED, RESULT, ANSWER]},
+        [("How warm?", WRITTEN)],
+    ),
+    "a tool call alone": (
+        {"prompt": "How warm?", "completion": [CALLED]},
+        [("How warm?", '[tool call: weather({"city": "Rome"})]')],
+    ),
+    "tool calls in the prompt": (
+        {"messages": [USER, CALLED, RESULT, ANSWER]},
+        [(f"user: How warm?\n\n{WRITTEN.rpartition(chr(10) * 2)[0]}", "18 degrees.")],
+    ),
+    "system": ({"system": "Be brief.", "prompt": "Q", "response": "A"}, [("system: Be brief.\n\nuser: Q", "A")]),
+    "system of messages": (
+        {"messages": [{"role": "system", "content": "Be brief."}, USER, ANSWER]},
+        [("system: Be brief.\n\nuser: How warm?", "18 degrees.")],
+    ),
+    "Alpaca": ({"instruction": "Translate", "input": "Haus", "output": "house"}, [("Translate\n\nHaus", "house")]),
+    "Alpaca without input": ({"instruction": "Sing", "input": "", "output": "La"}, [("Sing", "La")]),
+    "Dolly": ({"instruction": "Who?", "context": "Ann left.", "response": "Ann"}, [("Who?\n\nAnn left.", "Ann")]),
+    "UltraFeedback": (
+        {"instruction": "Q", "completions": [{"model": "a", "response": "1"}, {"model": "b", "response": "2"}]},
+        [("Q", "1"), ("Q", "2")],
+    ),
+    "Nectar": (
+        {"prompt": "Q", "answers": [{"answer": "1", "rank": 2}, {"answer": "2", "rank": 1}]},
+        [("Q", "1"), ("Q", "2")],
+    ),
+    "names": (
+        {"messages": [{**USER, "name": "Ann"}, ANSWER, {"role": "user", "content": "user (Ann): Hi"}, ANSWER]},
+        [("user (Ann): How warm?\n\nassistant: 18 degrees.\n\nuser: user (Ann)¦: Hi", "18 degrees.")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("row", "expected"), ROWS.values(), ids=ROWS.keys())
+def test_all_that_a_row_says_is_shown(
+    tmp_path: Path, judge: ScriptedEndpoint, row: Json, expected: list[tuple[str, str]]
+) -> None:
+    data, out = write_lines(tmp_path / "data.jsonl", [row]), tmp_path / "scored.jsonl"
+    ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}")
+    assert ended.code == 0, ended.said
+    assert shown(judge) == expected
+    assert "not read" not in ended.said
+
+
+@pytest.mark.parametrize("where", ["prompt", "response", "messages"])
+def test_a_row_with_an_image_is_refused(tmp_path: Path, judge: ScriptedEndpoint, where: str) -> None:
+    good = GOOD["messages" if where == "messages" else "prompt"]
+    row = {**good, where: [*PICTURE, ANSWER] if where == "messages" else PICTURE}
+    data = write_lines(tmp_path / "data.jsonl", [good, row])
+    ended = score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
+    assert ended.code == 2
+    assert "data.jsonl, row 2: a message has a part of type image_url, which no judge is shown" in ended.said
+    assert not judge.requests
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "named"),
+    [
+        ({"question": "Q", "context": "C", "response": "A"}, (), "context"),
+        (
+            {"prompt": "Q", "input": "I", "response": "A", "answer": "gold", "image": {"path": "x"}},
+            (),
+            "answer, image, input",
+        ),
+        ({"instruction": "Q", "input": "I", "output": "A"}, ("--prompt_column=instruction",), "input"),
+        ({"prompt": "Q", "response": "A", "rubric": 5}, (), "rubric"),
+        ({"prompt": "Q", "response": "A", "baseline": "B"}, (), "baseline"),
+        ({"prompt": "Q", "response": "A", "context": "C"}, ("--context_column=context",), "context"),
+    ],
+)
+def test_a_known_column_that_nobody_reads_is_named(
+    tmp_path: Path, judge: ScriptedEndpoint, row: Json, words: tuple[str, ...], named: str
+) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [row])
+    ended = score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}", *words)
+    assert ended.code == 0, ended.said
+    assert f"columns that are not read, and that nobody is shown: {named}\n" in ended.said
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "responses"),
+    [
+        ("responses", '["7", "8"]', ["7", "8"]),
+        ("responses", ' ["7"] ', ["7"]),
+        (
+            "responses",
+            json.dumps([[{"role": "assistant", "content": "7"}], [{"role": "assistant", "content": "8"}]]),
+            ["7", "8"],
+        ),
+        ("completions", '[{"response": "7"}, {"response": "8"}]', ["7", "8"]),
+        ("responses", "[Seven] it is", ["[Seven] it is"]),
+        ("responses", "[Seven]", ["[Seven]"]),
+        ("response", '["7", "8"]', ['["7", "8"]']),
+        ("response", '[{"role": "assistant", "content": "7"}]', ["7"]),
+        ("response", '[{"a": 1}]', ['[{"a": 1}]']),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_a_list_in_a_cell_is_a_list(
+    tmp_path: Path, judge: ScriptedEndpoint, ending: str, column: str, cell: str, responses: list[str]
+) -> None:
+    pytest.importorskip("datasets")
+    data = tmp_path / f"data{ending}"
+    separator, quoted = {".csv": ",", ".tsv": "\t"}[ending], cell.replace('"', '""')
+    data.write_text(f'prompt{separator}{column}\nQ{separator}"{quoted}"\n')
+    ended = score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
+    assert ended.code == 0, ended.said
+    assert [response for _, response in shown(judge)] == responses
+    (row,) = read_rows(tmp_path / "scored.jsonl")
+    assert row[column] == cell
+
+
+def test_a_list_in_the_words_of_python_is_refused(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    pytest.importorskip("datasets")
+    (tmp_path / "data.csv").write_text("prompt,responses\nQ,\"['7', '8']\"\n")
+    ended = score(tmp_path / "data.csv", "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
+    assert ended.code == 2
+    assert "data.csv, row 1: expected a list in JSON in responses" in ended.said
+
+
+ASPECT = {"name": "polite", "definition": "Is the submission polite?"}
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv"])
+def test_the_aspects_of_a_row_are_those_it_is_judged_by(tmp_path: Path, ending: str) -> None:
+    given: list[JSON] = [["correctness"], [ASPECT], None]
+    rows: list[Json] = [{"prompt": "Q", "response": f"A{n}", "aspects": aspects} for n, aspects in enumerate(given)]
+    if ending == ".csv":
+        pytest.importorskip("datasets")
+        cells = ["correctness", json.dumps([ASPECT]).replace('"', '""'), ""]
+        text = "".join(f'Q,A{n},"{cell}"\n' for n, cell in enumerate(cells))
+        data = tmp_path / "data.csv"
+        data.write_text(f"prompt,response,aspects\n{text}")
+    else:
+        data = write_lines(tmp_path / "data.jsonl", rows)
+    with serving(lambda request, number: '{"reason": "r", "verdict": 1}') as judge:
+        ended = score(
+            data,
+            "--out",
+            tmp_path / "o.jsonl",
+            f"--judge_base_url={judge.base_url}",
+            "--judge=aspect",
+            "--aspects=conciseness",
+        )
+        texts = [body["messages"][-1]["content"] for body in judge.bodies]
+    assert ended.code == 0, ended.said
+    asked = {n: [text for text in texts if f"A{n}" in text] for n in range(3)}
+    assert [len(asked[n]) for n in range(3)] == [1, 1, 1]
+    assert "factually accurate" in asked[0][0]
+    assert "Is the submission polite?" in asked[1][0]
+    assert "unnecessary" in asked[2][0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"aspects": ["kindness"]}, "row 1: aspects: there is no aspect 'kindness'"),
+        ({"aspects": [{"name": "kind"}]}, "row 1: aspects.0.definition: Field required"),
+        ({"aspects": []}, "row 1: aspects: "),
+        ({"rubric": {"score1_description": "Bad."}}, "row 1: rubric: expected text, or an object with criteria"),
+        ({"rubric": {"criteria": "C", "score9_description": "x"}}, "row 1: rubric: a description of score 9"),
+    ],
+)
+def test_a_field_that_cannot_be_read_is_an_error(
+    tmp_path: Path, judge: ScriptedEndpoint, fields: Json, words: str
+) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Q", "response": "A", **fields}])
+    ended = score(data, "--out", tmp_path / "o.jsonl", f"--judge_base_url={judge.base_url}")
+    assert (ended.code, judge.requests) == (2, [])
+    assert words in ended.said
+
+
+def test_levels_of_a_rubric_and_lists_of_contexts_are_shown(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    levels = {"criteria": "Is it kind?", "score1_description": "Very rude.", "score5_description": None}
+    data = write_lines(tmp_path / "rubric.jsonl", [{"prompt": "Q", "response": "A", "rubric": levels}])
+    assert score(data, "--out", tmp_path / "a.jsonl", f"--judge_base_url={judge.base_url}").code == 0
+    assert "Is it kind?" in str(judge.bodies[0]) and "Very rude." in str(judge.bodies[0])
+    data = write_lines(tmp_path / "context.jsonl", [{"prompt": "Q", "response": "A", "context": ["One.", "Two."]}])
+    with serving(lambda request, number: '{"reason": "r", "verdict": 1}') as other:
+        words = ("--judge=aspect", "--aspects=correctness", f"--judge_base_url={other.base_url}")
+        assert score(data, "--out", tmp_path / "b.jsonl", *words).code == 0
+    assert "One.\nTwo." in other.bodies[0]["messages"][-1]["content"]
