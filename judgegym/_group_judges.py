@@ -13,7 +13,7 @@ from judgegym._results import EMPTY
 from judgegym._session import WithSession
 from judges.core.background import BACKGROUND
 from judges.core.group import Agreement, GroupCase, GroupJudge
-from judges.core.turns import ChatTurn, TextOrMessages, conversation_case
+from judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
 from judges.listwise.judge import listwise_judge
 from judges.listwise.settings import ListwiseJudgeSettings
 from judges.llm.errors import DataError
@@ -133,7 +133,12 @@ def _case(
     listed = [answers] if isinstance(answers, str) else answers
     parted = [_conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
     asked = _conversation(question, "the question")
-    return conversation_case(asked, parted, criteria=criteria, reference=reference, context=context, anchor=baseline)
+    try:
+        return conversation_case(
+            asked, parted, criteria=criteria, reference=reference, context=context, anchor=baseline
+        )
+    except UnseenPart as error:
+        raise DataError(str(error)) from None
 
 
 def _conversation(given: str | Messages, what: str) -> TextOrMessages:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from environments.data.prompts import warn_of_unread_columns
 from environments.data.rows import Row, by_uid
 from environments.data.task_list import TaskList
 from judges.aspects.prompt import Aspect
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 _QUESTION = ("question", "user_input", "prompt")
 _ANSWER = ("answer", "response")
+_CONTEXT = ("contexts", "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
     Raises:
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
     """
+    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, "reference"))
     return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, _golds(row, aspects)))
 
 
@@ -67,6 +70,7 @@ def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Aspect
     def build(uid: str, row: Row) -> list[AspectTask]:
         return _tasks_of_verdicts(uid, row, aspects)
 
+    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, "reference"))
     named = by_uid(rows, numbered=True)
     tasks = TaskList.of_several(named, build)
     unused = sum(not build(uid, row) for uid, row in named.items())
@@ -105,7 +109,7 @@ def _task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None =
 
 def _context(row: Row) -> str | None:
     """The context: a string, or a list of strings joined with newlines; `None` if it is empty."""
-    value = next((row.values[name] for name in ("contexts", "context") if row.values.get(name)), None)
+    value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):

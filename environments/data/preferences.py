@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from environments.data.preference_schemas import Draft, Reason, recognise
+from environments.data.prompts import CONVERSATIONS, warn_of_unread_columns
 from environments.data.rows import Row
 from environments.data.task_list import TaskList
 from judges.core.turns import UnseenPart
@@ -21,6 +22,7 @@ from judges.llm.errors import DataError
 
 _CATEGORY_COLUMNS = ("subset", "category", "domain")
 _DIGEST_BYTES = 6
+_PROMPT = ("prompt", "context", "question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
         DataError: a row has no known schema (the message names file, row and columns), or no row is usable (it says how
             many were left out, and why).
     """
+    warn_of_unread_columns(rows, (_PROMPT,), CONVERSATIONS)
     dropped: Counter[str] = Counter()
     categories = set[str]()
     places, own, digests = array("Q"), list[str | None](), bytearray()

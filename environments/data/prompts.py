@@ -97,7 +97,23 @@ def warn_of_unread(source: str, names: Iterable[str]) -> None:
         logger.warning("%s: columns that are not read, and that nobody is shown: %s", source, ", ".join(found))
 
 
-def warn_of_unread_columns(rows: Sequence[Row], read: Collection[str]) -> None:
-    """Name the columns of an environment's data that it does not read, from the first hundred rows."""
-    names = (name for row in islice(rows, _LOOKED_AT) for name in unread(row.filled(), read))
+def warn_of_unread_columns(rows: Sequence[Row], first_of: Sequence[Sequence[str]], also: Collection[str] = ()) -> None:
+    """Name what an environment is not shown of its data, from the first hundred rows; responses are not looked at.
+
+    Args:
+        rows: of one dataset.
+        first_of: groups of columns, of each of which the first that has a text is read.
+        also: columns that are read, too, or that say the same as one that is.
+    """
+    names: set[str] = set()
+    for row in islice(rows, _LOOKED_AT):
+        read = {name for group in first_of for name in _read_of(row, group)}
+        more = OF_INSTRUCTION if "instruction" in read else ()
+        names.update(unread(row.filled(), {*read, *more, *also, *RESPONSES}))
     warn_of_unread(rows[0].source if rows else "", names)
+
+
+def _read_of(row: Row, group: Sequence[str]) -> Sequence[str]:
+    """The column of a group that is read; all of them where it is the original of the others, which are made of it."""
+    read = next((name for name in group if row.values.get(name) not in (None, "")), None)
+    return () if read is None else group if read.startswith("orig_") else (read,)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from environments.data.prompts import asked_text, warn_of_unread_columns
 from environments.data.rows import Row, by_uid
 from environments.data.task_list import TaskList
 from judges.core.scale import Scale
@@ -55,13 +56,14 @@ def read_rubric_rows(rows: Sequence[Row], scale: Scale, *, default_rubric: str |
     Raises:
         DataError: a row lacks a field, has a gold score that is not on the scale, or has the id of another row.
     """
+    warn_of_unread_columns(rows, (_INSTRUCTION, _REFERENCE), ("rubric",))
     return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, scale, default_rubric))
 
 
 def _task(uid: str, row: Row, scale: Scale, default_rubric: str | None) -> RubricTask:
     return RubricTask(
         uid=uid,
-        question=row.text(*_INSTRUCTION),
+        question=asked_text(row, *_INSTRUCTION),
         rubric=_rubric(row, scale, default_rubric),
         reference=row.filled_text(*_REFERENCE),
         response=row.optional_text(*_RESPONSE),

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.data.answers import answer_text
+from environments.data.prompts import CONVERSATIONS, warn_of_unread_columns
 from environments.data.rows import Row, Split, by_uid, load_rows
 from environments.data.task_list import TaskList
 from eval_environments.arena.settings import ArenaHardConfig
 from judges.llm.errors import DataError
+
+_QUESTION = ("prompt", "question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ def arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
     """Make the task of a prompt's row and the row of the baseline's answer."""
     return ArenaHardTask(
         uid=uid,
-        question=prompt.text("prompt", "question"),
+        question=prompt.text(*_QUESTION),
         baseline=answer_text(baseline),
         category=prompt.optional_text("category"),
         cluster=prompt.optional_text("cluster"),
@@ -59,7 +62,9 @@ def load_tasks(config: ArenaHardConfig, split: Split) -> ArenaRows:
     if split == "eval":
         prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
         baselines = config.eval_baseline_dataset or baselines
-    rows = by_uid(load_rows(prompts, split=hub_split))
+    loaded = load_rows(prompts, split=hub_split)
+    warn_of_unread_columns(loaded, (_QUESTION,), CONVERSATIONS)
+    rows = by_uid(loaded)
     answers = by_uid(load_rows(baselines, split=hub_split))
 
     def build(uid: str, row: Row) -> list[ArenaHardTask]:

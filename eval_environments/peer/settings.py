@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import model_validator
 from typing_extensions import Self
 
+from environments.data.prompts import warn_of_unread_columns
 from environments.data.rows import Row, by_uid
 from environments.data.task_list import TaskList
 from environments.settings import EnvConfig
@@ -18,6 +19,8 @@ from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile
 from judges.peers.judge import DEFAULT_RUBRIC
 from judges.peers.settings import PeerJudgeSettings
+
+_QUERY = ("query", "question", "prompt")
 
 
 class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
@@ -123,6 +126,7 @@ def read_queries(rows: Sequence[Row], default_rubric: str) -> TaskList[PeerTask]
     Raises:
         DataError: a row has no query, a rubric that is not text, or the id of another row.
     """
+    warn_of_unread_columns(rows, (_QUERY,), ("rubric",))
     return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _task(uid, row, default_rubric))
 
 
@@ -138,7 +142,7 @@ def _task(uid: str, row: Row, default_rubric: str) -> PeerTask:
 
 
 def _query(row: Row) -> str:
-    query = row.filled_text("query", "question", "prompt")
+    query = row.filled_text(*_QUERY)
     if query is None:
         raise row.lacks("text in query, question or prompt")
     return query

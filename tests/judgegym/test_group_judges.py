@@ -130,12 +130,15 @@ def test_conversations_are_written_out_and_what_all_share_is_shown_once() -> Non
         ListwiseJudge(judge_base_url=endpoint.base_url) as judge,
     ):
         question = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "How many legs?"}]
-        table = judge.judge_sync(question, [*answers, shared])
+        table = judge.judge_sync(question, [*answers, [{"role": "assistant", "content": None}]])
+        picture = [{"role": "user", "content": [{"type": "image_url"}]}]
+        with pytest.raises(DataError, match="a part of type image_url, which no judge is shown"):
+            judge.judge_sync(picture, answers)
     assert table.scores == [0.9, 0.2, 0.5, None], "the last one has no text of the policy"
     prompt = shown(endpoint.bodies[0])
-    assert prompt.count('[tool call: look({"at": "web"})]') == prompt.count("tool: a spider") == 1
+    assert prompt.count('[tool call: look({"at": "web"})]') == prompt.count("tool (look): a spider") == 1
     assert sorted(answer.text for answer in shown_answers(endpoint.bodies[0])) == sorted(ANSWERS)
-    assert "How many legs?" in prompt
+    assert "system: Be kind.\n\nuser: How many legs?" in prompt
 
 
 def test_settings_that_a_judge_of_groups_does_not_have_are_refused() -> None:
