@@ -63,7 +63,7 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, GroupJudgeSettings):
 
     train_dataset: str = setting(
         "NousResearch/arena-hard-v1-prompts",
-        "Read rows from this dataset: hub name or file.",
+        "Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset.",
         group="data",
         common=True,
     )
@@ -74,6 +74,7 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, GroupJudgeSettings):
         verbs=EVALUATIONS,
         group="data",
         common=True,
+        instead_of="train_dataset",
     )
     eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
 

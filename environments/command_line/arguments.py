@@ -13,10 +13,11 @@ from environments.command_line.verb_settings import check_flags_are_read, of_ver
 from environments.settings import EnvSettings
 from environments.settings.atropos import refuse_ignored, without_ignored
 from environments.settings.verbs import Verb, uses
-from judges.config.fields import OTHER_GROUP
+from judges.config.fields import OTHER_GROUP, group_of, is_common, read_instead_of
 from judges.config.help import HelpDetail, help_page
 from judges.config.reading import SettingsSource
 from judges.config.sources import ConfigLine, LoadedSettings, ShowConfig, load
+from judges.config.structure import DeclaredSetting, declared_settings
 from judges.llm.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -54,14 +55,30 @@ def read_verb(program: Program, arguments: Sequence[str]) -> CommandLine:
 
 def command_help(env_type: type[JudgedEnv[Any, Any, Any]], typed: CommandLine, detail: HelpDetail) -> str:
     """What `VERB --help` and `VERB --help_all` print."""
+    of_env = settings_type(env_type)
     return help_page(
-        settings_type(env_type),
+        of_env,
         usage=typed.program.usage(typed.verb),
         about=VERBS[typed.verb],
         groups=_GROUPS,
         detail=detail,
         uses=lambda setting: uses(typed.verb, setting.model, setting.field),
+        most_used=_most_used(of_env, typed.verb),
     )
+
+
+def _most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
+    """The settings that help lists; of two for one thing the one that the verb reads first."""
+    common = [each for each in declared_settings(of_env) if is_common(each.model, each.field)]
+    first = {
+        each.name.removesuffix(each.field) + other: each.name
+        for each in declared_settings(of_env)
+        if group_of(each.model, each.field) == "data"
+        and uses(verb, each.model, each.field)
+        and not _are_two_data_sets(each, verb)
+        and (other := read_instead_of(each.model, each.field)) is not None
+    }
+    return list(dict.fromkeys(first.get(each.name, each.name) for each in common))
 
 
 def load_settings(
@@ -84,12 +101,24 @@ def load_settings(
         return of_verb(sources, of_env, verb)
 
     refuse_ignored(argv)
-    loaded = load(of_env, argv, prog=verb, reshape=reshape)
+    loaded = load(
+        of_env,
+        argv,
+        prog=verb,
+        reshape=reshape,
+        uses=lambda setting: uses(verb, setting.model, setting.field),
+        differ=lambda setting: _are_two_data_sets(setting, verb),
+    )
     for name in ("latency_ms", "faults"):
         if loaded.given(name) and not loaded.settings.offline:
             raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
     check_flags_are_read(loaded, verb)
-    return replace(loaded, settings=loaded.settings.of_verb(verb), notes=tuple(notes))
+    return replace(loaded, settings=loaded.settings.of_verb(verb), notes=(*notes, *loaded.notes))
+
+
+def _are_two_data_sets(setting: DeclaredSetting, verb: Verb) -> bool:
+    """Whether a verb reads both a setting and the one that it is read instead of: `serve` trains and evaluates."""
+    return verb == "serve" and group_of(setting.model, setting.field) == "data"
 
 
 def config_lines(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb, show: ShowConfig) -> list[ConfigLine]:

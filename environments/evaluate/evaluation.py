@@ -186,7 +186,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             *evaluation_metrics.failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge),
             *notices,
         )
-        found = EvaluatedNumbers(metrics, outcomes, computed.categories, evaluated.seconds, is_resumed)
+        found = EvaluatedNumbers(metrics, outcomes, computed.categories, self.datasets, evaluated.seconds, is_resumed)
         summary = summary_of(env, self.title, found, all_notices)
         return EvaluationResult(path, metrics, problem, all_notices, tables, summary)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.base import JudgedEnv
+from environments.data.provenance import DatasetRead
 from environments.evaluate.categories import Categories
 from environments.evaluate.metrics import counts
 from environments.evaluate.saved import Outcomes
@@ -29,11 +30,12 @@ FAILURE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedNumbers:
-    """The numbers of an evaluation, and how long this command took for them."""
+    """The numbers of an evaluation, the data sets that were read for it, and how long this command took for them."""
 
     metrics: Metrics
     outcomes: Outcomes
     categories: Categories
+    datasets: Sequence[DatasetRead]
     seconds: float
     is_resumed: bool
 
@@ -54,11 +56,18 @@ def summary_of(env: JudgedEnv[Any, Any, Any], title: str, numbers: EvaluatedNumb
             Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
             Section("categories", category_lines(numbers.categories)),
             Section("went wrong", _fault_lines(env, numbers), is_alarm=True),
+            Section("data", [Line("", "", "; ".join(map(data_words, numbers.datasets)))] if numbers.datasets else []),
             Section("cost", cost_lines(metrics, "eval")),
             Section("time", [Line("", duration(numbers.seconds), "; ".join(filter(None, (last_part, latencies))))]),
         ),
         notices=notices,
     )
+
+
+def data_words(dataset: DatasetRead) -> str:
+    """Return which data set was read, and how many rows it has."""
+    split = "" if dataset.split is None else f", split {dataset.split}"
+    return f"{dataset.name}{split} ({dataset.rows:,} row{'' if dataset.rows == 1 else 's'})"
 
 
 def category_lines(categories: Categories) -> list[Line]:

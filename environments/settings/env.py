@@ -39,7 +39,9 @@ class CompletionSettings(BaseModel):
         None, "Add this text to the system prompt, after the prompt of thinking_mode."
     )
     reasoning_effort: ReasoningEffort | None = setting(
-        None, "Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored."
+        None,
+        "Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored.",
+        instead_of="max_reasoning_tokens",
     )
     max_reasoning_tokens: int | None = setting(
         None, "Let a hosted reasoning model think for at most this many tokens (1024 to 32000).", ge=1024, le=32000

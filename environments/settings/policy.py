@@ -55,7 +55,9 @@ class PolicySettings(BaseModel):
         _HOSTED, "Call the policy at this OpenAI-compatible URL; separate several replicas with commas.", common=True
     )
     api_key: SecretStr | None = operational(
-        None, "Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line."
+        None,
+        "Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line.",
+        instead_of="api_key_env",
     )
     api_key_env: str = operational(
         "OPENAI_API_KEY",

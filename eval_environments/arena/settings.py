@@ -67,13 +67,14 @@ class ArenaHardConfig(GroupJudgeSettings):
     )
     train_prompt_dataset: str = setting(
         "NousResearch/arena-hard-v1-prompts",
-        "Read prompts from this dataset: hub name or file.",
+        "Read prompts from this dataset, hub name or file; for evaluations only if eval_prompt_dataset is unset.",
         group="data",
         common=True,
     )
     train_baseline_dataset: str = setting(
         "NousResearch/gpt-4-0314-baseline-arenahard",
-        "Read the baseline's answers from this dataset: hub name or file.",
+        "Read the baseline's answers from this dataset, hub name or file; for evaluations only if "
+        "eval_baseline_dataset is unset.",
         group="data",
         common=True,
     )
@@ -82,12 +83,14 @@ class ArenaHardConfig(GroupJudgeSettings):
         "Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset.",
         verbs=EVALUATIONS,
         group="data",
+        instead_of="train_prompt_dataset",
     )
     eval_baseline_dataset: str | None = setting(
         None,
         "Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset.",
         verbs=EVALUATIONS,
         group="data",
+        instead_of="train_baseline_dataset",
     )
     train_split: str = setting("train", "Train on this split of hub datasets.", verbs=ROLLOUTS, group="data")
     eval_split: str = setting("train", "Evaluate on this split of hub datasets.", verbs=EVALUATIONS, group="data")

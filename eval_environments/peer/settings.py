@@ -58,7 +58,11 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
     )
     split: str = setting("train", "Read this split of a hub dataset.", group="data")
     train_dataset: str | None = setting(
-        None, "Train on the queries of this dataset; if unset, on those of dataset.", verbs=ROLLOUTS, group="data"
+        None,
+        "Train on the queries of this dataset; if unset, on those of dataset.",
+        verbs=ROLLOUTS,
+        group="data",
+        instead_of="dataset",
     )
     rows_at_once: int = operational(
         32,

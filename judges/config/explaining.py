@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from typing import cast, get_args, get_origin
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic_core import ErrorDetails
 
-from judges.config.structure import declared_settings, section_of
+from judges.config.guesses import did_you_mean_flags
+from judges.config.structure import DeclaredSetting, declared_settings, section_of
 from judges.llm.urls import without_credentials
 
+Uses: TypeAlias = Callable[[DeclaredSetting], bool]
+"""Which settings a command uses."""
 _LONGEST_VALUE = 100
 _ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]", re.DOTALL)
 """The names that pydantic puts into the place of an error for each alternative of a type."""
 
 
-def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[str]) -> str:
-    """The message for a command line that could not be parsed, in one line."""
+def explain_flag(
+    settings_type: type[BaseModel], message: str, argv: Sequence[str], uses: Uses = lambda setting: True
+) -> str:
+    """The message for a command line that could not be parsed, in one line.
+
+    Args:
+        settings_type: the settings.
+        message: that of the parser.
+        argv: the command line.
+        uses: which settings the command uses; no others are suggested.
+    """
     unknown = re.search(r"unrecognized arguments: (.*)", message)
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
     if unreadable is not None:
@@ -34,9 +46,9 @@ def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[st
     name = flag.lstrip("-").partition("=")[0]
     if not flag.startswith("-"):
         return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
-    exists = rest and name in _names(settings_type)
+    exists = rest and name in _names(settings_type, uses)
     known = " (a flag of this name exists: does its value begin with a dash?)" if exists else ""
-    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name)}; --help_all lists all"
+    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, uses)}; --help_all lists all"
 
 
 def explain_values(
@@ -102,14 +114,13 @@ def _in_words(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def suggestion(settings_type: type[BaseModel], name: str) -> str:
-    """The setting with the most similar name, for the end of a message; empty if none is similar."""
-    close = difflib.get_close_matches(name, _names(settings_type), n=1, cutoff=0.75)
-    return f", did you mean --{close[0]}?" if close else ""
+def suggestion(settings_type: type[BaseModel], name: str, uses: Uses = lambda setting: True) -> str:
+    """The settings that a name may have meant, for the end of a message; empty if none is similar."""
+    return did_you_mean_flags(name, _names(settings_type, uses))
 
 
-def _names(settings_type: type[BaseModel]) -> list[str]:
-    return [setting.name for setting in declared_settings(settings_type)]
+def _names(settings_type: type[BaseModel], uses: Uses) -> list[str]:
+    return [setting.name for setting in declared_settings(settings_type) if uses(setting)]
 
 
 def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 _OPERATIONAL, _VERBS, _GROUP, _COMMON = "operational", "verbs", "group", "common"
+_INSTEAD_OF = "instead_of"
 _GROUP_OF_CLASS = "help_group"
 _VERBS_OF_CLASS = "setting_verbs"
 OTHER_GROUP = "other"
@@ -26,6 +27,7 @@ def setting(
     verbs: Sequence[str] = (),
     group: str | None = None,
     common: bool = False,
+    instead_of: str | None = None,
     **constraints: Any,
 ) -> Any:
     """Declare a setting.
@@ -37,9 +39,11 @@ def setting(
         verbs: the commands that use it; empty for all.
         group: where `--help` lists it; by default the `help_group` of the class that declares it.
         common: `--help` lists it; the others are listed by `--help_all`.
+        instead_of: the setting of the same class that is read where this one is not set.
         constraints: those of pydantic's `Field`, such as `ge=1`.
     """
     extra: dict[str, Any] = {_OPERATIONAL: operational, _VERBS: list(verbs), _GROUP: group, _COMMON: common}
+    extra[_INSTEAD_OF] = instead_of
     return Field(default, description=description, json_schema_extra=extra, **constraints)
 
 
@@ -56,6 +60,12 @@ def is_operational(model: type[BaseModel], name: str) -> bool:
 def is_common(model: type[BaseModel], name: str) -> bool:
     """Whether a field is one of the most used settings, which `--help` lists."""
     return _fact(model, name, _COMMON) is True
+
+
+def read_instead_of(model: type[BaseModel], name: str) -> str | None:
+    """The setting that a field is read instead of; `None` if it has a meaning of its own."""
+    other = _fact(model, name, _INSTEAD_OF)
+    return other if isinstance(other, str) else None
 
 
 def verbs_of(model: type[BaseModel], name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judges.config.help import is_switch
+from judges.config.help import is_switch, is_yes_or_no
 from judges.config.presets import bundled
 from judges.config.structure import DeclaredSetting, declared_settings
 
@@ -43,7 +43,7 @@ def _add(parser: argparse.ArgumentParser, setting: DeclaredSetting) -> None:
     if is_switch(setting):
         parser.add_argument(f"--{name}", action="store_true", help=about)
         return
-    nargs, choices = "?" if name in _MAY_STAND_ALONE else None, list(_choices(annotation))
+    nargs, choices = "?" if name in _MAY_STAND_ALONE or is_yes_or_no(setting) else None, list(_choices(annotation))
     flag: Any = parser.add_argument(f"--{name}", nargs=nargs, choices=choices or None, help=about)
     if name == "config":
         flag.completer = _preset_or_file

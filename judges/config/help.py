@@ -150,6 +150,11 @@ def is_switch(setting: DeclaredSetting) -> bool:
     return setting.info.annotation is bool and bool(setting.info.metadata)
 
 
+def is_yes_or_no(setting: DeclaredSetting) -> bool:
+    """Whether a setting is true or false, and its flag may have a value."""
+    return _kind(setting.info.annotation) == _METAVARS[bool] and not is_switch(setting)
+
+
 def _kind(annotation: Any) -> str:
     """The kind of value; without `None`, which a user sets by leaving the flag out."""
     origin, arguments = get_origin(annotation), get_args(annotation)

@@ -57,7 +57,9 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
         common=True,
     )
     judge_api_key: SecretStr | None = operational(
-        None, "Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line."
+        None,
+        "Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line.",
+        instead_of="judge_api_key_env",
     )
     judge_api_key_env: str = operational(
         "ANTHROPIC_API_KEY",

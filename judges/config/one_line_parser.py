@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import NoReturn
+
+from judges.config.guesses import did_you_mean_flags
 
 BAD_INPUT = 2
 
@@ -18,7 +21,10 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit."""
-        self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}\n")
+        unknown = re.match(r"unrecognized arguments: --([^ =]+)", message)
+        flags = [option[2:] for action in self._actions for option in action.option_strings if option[:2] == "--"]
+        hint = did_you_mean_flags(unknown[1], flags) if unknown is not None else ""
+        self.exit(BAD_INPUT, f"{self.prog}: {' '.join(message.split())}{hint}\n")
 
 
 def whole_number(least: int) -> Callable[[str], int]:

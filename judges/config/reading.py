@@ -12,10 +12,11 @@ from pydantic import BaseModel
 from pydantic_settings import BaseSettings, CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
-from judges.config.explaining import explain_flag, suggestion
+from judges.config.explaining import Uses, explain_flag, suggestion
+from judges.config.help import is_yes_or_no
 from judges.config.presets import config_file
 from judges.config.profile import default_name
-from judges.config.structure import Values
+from judges.config.structure import Values, declared_settings
 from judges.config.yaml_text import load_yaml
 from judges.llm.errors import SettingsError
 
@@ -51,13 +52,18 @@ _WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {"--show_config": lambda: "all
 """What flags mean that may stand without a value. A word after one that is no flag is its value."""
 
 
-def read_sources(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> list[SettingsSource]:
+def read_sources(
+    settings_type: type[BaseSettings],
+    argv: Sequence[str],
+    prog: str,
+    uses: Uses = lambda setting: True,
+) -> list[SettingsSource]:
     """Command line, environment variables, and the YAML file that either of them names, in order of priority.
 
     Raises:
         SettingsError: an unknown setting, or a missing or unreadable file.
     """
-    command_line = SettingsSource("command line", _read_command_line(settings_type, argv, prog), "command line")
+    command_line = SettingsSource("command line", _read_command_line(settings_type, argv, prog, uses), "command line")
     environment = SettingsSource("environment variable", _read_environment(settings_type), "environment variable")
     named = command_line.values.get("config") or environment.values.get("config")
     if named is None:
@@ -66,24 +72,31 @@ def read_sources(settings_type: type[BaseSettings], argv: Sequence[str], prog: s
     return [command_line, environment, SettingsSource(str(path), _read_yaml(path), "file")]
 
 
-def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], prog: str) -> Values:
+def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], prog: str, uses: Uses) -> Values:
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(settings_type, cli_exit_on_error=False, cli_prog_name=prog)
         return source(args=_with_switches(settings_type, argv))()
     except RecursionError:
         raise SettingsError("command line: a value is nested too deeply") from None
     except ParsingError as error:
-        raise SettingsError(explain_flag(settings_type, str(error), argv)) from None
+        raise SettingsError(explain_flag(settings_type, str(error), argv, uses)) from None
 
 
 def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
-    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`."""
+    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
+
+    A flag of a yes or no that stands without a value is true.
+    """
     switches = {
         name for name, field in settings_type.model_fields.items() if field.annotation is bool and field.metadata
     }
+    without_value: Mapping[str, Callable[[], str]] = {
+        **_WITHOUT_VALUE,
+        **dict.fromkeys(_yes_or_no(settings_type), lambda: "true"),
+    }
     words: list[str] = []
     for word in argv:
-        if words and words[-1] in _WITHOUT_VALUE and not word.startswith("-"):
+        if words and words[-1] in without_value and not word.startswith("-"):
             words[-1] += f"={word}"
             continue
         flag, equals, value = word.partition("=")
@@ -91,7 +104,12 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
         if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
             word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
         words.append(word)
-    return [f"{word}={_WITHOUT_VALUE[word]()}" if word in _WITHOUT_VALUE else word for word in words]
+    return [f"{word}={without_value[word]()}" if word in without_value else word for word in words]
+
+
+def _yes_or_no(settings_type: type[BaseModel]) -> list[str]:
+    """The flags of settings that are true or false, and no switches."""
+    return [f"--{each.name}" for each in declared_settings(settings_type) if is_yes_or_no(each)]
 
 
 def _read_environment(settings_type: type[BaseSettings]) -> Values:

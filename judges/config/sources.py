@@ -15,7 +15,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from judges.config.explaining import explain_values
+from judges.config.alternatives import of_one_thing
+from judges.config.explaining import Uses, explain_values
 from judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
 from judges.config.structure import (
     DEEPEST,
@@ -131,6 +132,8 @@ def load(
     *,
     prog: str,
     reshape: Callable[[list[SettingsSource]], list[SettingsSource]] = lambda sources: sources,
+    uses: Uses = lambda setting: True,
+    differ: Callable[[DeclaredSetting], bool] = lambda setting: False,
 ) -> LoadedSettings[SettingsT]:
     """Read and validate the settings.
 
@@ -139,13 +142,16 @@ def load(
         argv: the command line without the program's name.
         prog: the program's name, for messages.
         reshape: changes the sources, in order of priority, before they are merged: adds presets, converts layouts.
+        uses: which settings the command uses; no others are suggested for a flag that does not exist.
+        differ: whether a setting and the one that it is read instead of are both used, each for a thing of its own.
 
     Raises:
         SettingsError: an unknown setting, a wrong type, a missing or unreadable file.
     """
     merged: Values = {}
     origins: dict[str, str] = {}
-    for source in reversed(reshape(read_sources(settings_type, argv, prog))):
+    sources, notes = of_one_thing(settings_type, reshape(read_sources(settings_type, argv, prog, uses)), differ)
+    for source in reversed(sources):
         _check_sections(settings_type, source)
         merged = _merge(merged, source.values)
         origins.update((name, source.origin(name)) for name in names_given(settings_type, source.values))
@@ -153,7 +159,7 @@ def load(
         settings = settings_type(**_with_sections(settings_type, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
-    return LoadedSettings(settings, origins)
+    return LoadedSettings(settings, origins, tuple(notes))
 
 
 def _check_sections(settings_type: type[BaseModel], source: SettingsSource) -> None:

@@ -55,7 +55,7 @@ OUTCOMES = {
 def test_outcomes_are_those_that_the_environment_declares(lab: Lab) -> None:
     titles = [line[0] for line in summary_of(lab, lab.evaluate().out)]
     rest = titles[titles.index("outcomes") + 1 :] if "outcomes" in titles else []
-    end = next((place for place, title in enumerate(rest) if title in ("categories", "went wrong", "cost")), 0)
+    end = next((place for place, title in enumerate(rest) if title in ("categories", "went wrong", "data", "cost")), 0)
     expected = OUTCOMES.get(lab.subject.title, [])
     assert [title for title in rest[:end] if title != "A among wrong choices"] == expected
 

@@ -106,7 +106,7 @@ def _run(words: list[str], prog: str) -> int:
         )
         terminal.say(page.rstrip("\n"))
         return 0
-    loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas)
+    loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, uses=is_used)
     check_sampling_flags(loaded, loaded.settings)
     if loaded.settings.show_config is not None:
         terminal.show_config(loaded.lines(show=loaded.settings.show_config, uses=is_used))

@@ -117,3 +117,9 @@ def test_output_that_nobody_reads_ends_the_command_quietly_with_the_code_of_sigp
     )
     os.close(writing)
     assert (ended.returncode, b"Error" in ended.stderr) == (141, False), ended.stderr.decode()
+
+
+def test_help_of_evaluate_names_the_data_that_count_for_it() -> None:
+    evaluate, serve = (in_process(verb, "--help").out for verb in ("evaluate", "serve"))
+    assert "--env.eval_prompt_dataset" in evaluate and "--env.train_prompt_dataset" not in evaluate
+    assert "--env.train_prompt_dataset" in serve

@@ -1,0 +1,89 @@
+"""Of two names for one thing the higher source wins, and a result says which data were judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from environments.command_line.arguments import load_settings, settings_type
+from environments.settings.verbs import Verb, uses
+from judges.config.fields import group_of, read_instead_of
+from judges.config.structure import declared_settings, value_of
+from judges.llm.errors import SettingsError
+from tests.conformance.lab import Lab
+from tests.conformance.subjects import SUBJECTS, Subject
+
+VERBS: tuple[Verb, ...] = ("evaluate", "serve", "process")
+ENVIRONMENTS = list({subject.env_type: subject for subject in reversed(SUBJECTS)}.values())
+
+
+def pairs(subject: Subject, verb: Verb) -> Iterator[tuple[str, str]]:
+    """Two settings of a verb that mean one thing: the one that is read first, and the other."""
+    for setting in declared_settings(settings_type(subject.env_type)):
+        other = read_instead_of(setting.model, setting.field)
+        is_data = group_of(setting.model, setting.field) == "data"
+        if other is not None and uses(verb, setting.model, setting.field) and not (is_data and verb == "serve"):
+            yield setting.name, setting.name.removesuffix(setting.field) + other
+
+
+def test_the_pairs_are_known() -> None:
+    found = {pair for subject in ENVIRONMENTS for verb in VERBS for pair in pairs(subject, verb)}
+    assert {first for first, _ in found} == {
+        "env.eval_prompt_dataset",
+        "env.eval_baseline_dataset",
+        "env.eval_dataset",
+        "env.train_dataset",
+        "env.judge_api_key",
+        "env.reasoning_effort",
+        "openai.api_key",
+    }
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("subject", ENVIRONMENTS, ids=lambda subject: subject.title)
+def test_the_higher_source_wins_whichever_name_it_uses(
+    subject: Subject, verb: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for first, other in pairs(subject, verb):
+        section, _, field = first.partition(".")
+        low, high = ("low", "high") if field != "reasoning_effort" else ("low", 2000)
+        path = tmp_path / "preset.yaml"
+        path.write_text(yaml.safe_dump({section: {field: low}}), encoding="utf-8")
+        flags = [f"--config={path}", *subject.role]
+
+        loaded = load_settings(subject.env_type, [*flags, f"--{other}={high}"], verb=verb)
+        assert value_of(loaded.settings, first) is None, f"--{other} of the command line beats {first} of the file"
+        assert value_of(loaded.settings, other) == high
+        assert [note for note in loaded.notes if other in note and first in note and "replaces" in note]
+
+        variable = f"JUDGEGYM_{other.replace('.', '__').upper()}"
+        with monkeypatch.context() as patched:
+            patched.setenv(variable, str(high))
+            loaded = load_settings(subject.env_type, flags, verb=verb)
+            assert value_of(loaded.settings, first) is None and value_of(loaded.settings, other) == high
+            loaded = load_settings(subject.env_type, [*flags, f"--{first}=low"], verb=verb)
+            assert value_of(loaded.settings, first) is not None
+
+        with pytest.raises(SettingsError, match=f"--{other} .*nothing reads it beside --{first}"):
+            load_settings(subject.env_type, [*flags, f"--{first}=low", f"--{other}={high}"], verb=verb)
+
+
+def test_training_and_evaluation_data_are_two_things_in_serve(tmp_path: Path) -> None:
+    arena = next(subject for subject in ENVIRONMENTS if subject.title == "arena_hard")
+    path = tmp_path / "preset.yaml"
+    path.write_text("env: {eval_prompt_dataset: held_out.jsonl}", encoding="utf-8")
+    flags = [f"--config={path}", "--env.train_prompt_dataset=mine.jsonl"]
+    settings = load_settings(arena.env_type, flags, verb="serve").settings.env
+    assert (settings.train_prompt_dataset, settings.eval_prompt_dataset) == ("mine.jsonl", "held_out.jsonl")
+
+
+def test_the_result_says_which_data_were_judged(lab: Lab) -> None:
+    ended = lab.evaluate()
+    assert ended.code == 0, ended.said
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("data ")]
+    for flag in lab.data("evaluate"):
+        assert flag.partition("=")[2] in line
+    assert "6 rows" in line
