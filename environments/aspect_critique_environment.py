@@ -23,7 +23,7 @@ from environments.completions import Completion, Conversation, system_text
 from environments.data.aspect_rows import AspectTask, read_answers, read_gold
 from environments.data.rows import Split, load_rows
 from environments.data.task_list import TaskList
-from environments.metrics import MetricAggregator, slug
+from environments.metrics import GoldLabel, MetricAggregator, slug
 from environments.records import Sample
 from environments.roles.settings import RoleConfig
 from environments.roles.verdicts import (
@@ -149,6 +149,14 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         judged = {} if task.aspect is None else {"aspect": task.aspect.definition, "answer": task.answer}
         texts = {"contexts": task.context, "reference": task.reference, **judged}
         return {title: text for title, text in texts.items() if text is not None}
+
+    def gold(self, task: AspectTask, sample: Sample[PanelDetail]) -> Sequence[GoldLabel]:
+        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
+        words = {True: "yes", False: "no"}
+        return [
+            GoldLabel.of(words[each.gold], None if each.yes is None else words[each.yes], each.aspect)
+            for each in self._compared(task, sample)
+        ]
 
     def verdict_at(self, task: AspectTask, answer: str) -> Place | None:
         """Return the place of the object with the verdict, with role=judge."""

@@ -20,7 +20,7 @@ from environments.clients import Clients
 from environments.completions import Completion, Conversation, system_messages
 from environments.data.rows import Split, TaskT
 from environments.data.task_list import names_of
-from environments.metrics import MetricAggregator
+from environments.metrics import GoldLabel, MetricAggregator
 from environments.records import Sample
 from environments.returned import check_returned
 from environments.settings import ConfigT, EnvConfig, EnvSettings
@@ -209,6 +209,10 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         By default none: there is no comparison, or one order.
         """
         return {}
+
+    def gold(self, task: TaskT, sample: Sample[DetailT]) -> Sequence[GoldLabel]:
+        """Return the row's gold labels, each beside what the judge said of it; by default none."""
+        return ()
 
     def verdict_at(self, task: TaskT, answer: str) -> Place | None:
         """Return from where to where in its answer a policy that judges has its verdict, for the ledger of calls.

@@ -16,7 +16,7 @@ from judges.llm.wire import JSON
 from judges.statistics.agreement import Agreement
 from judges.statistics.bootstrap import ratio_interval
 
-__all__ = ["HeadlineShare", "MetricAggregator", "Metrics", "ShareRecorder", "slug"]
+__all__ = ["GoldLabel", "HeadlineShare", "MetricAggregator", "Metrics", "ShareRecorder", "slug"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,28 @@ class HeadlineShare:
     def value(self) -> float:
         """Return the metric of this row alone."""
         return self.total / self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class GoldLabel:
+    """A gold label of a row, beside what the judge said, which may be the policy.
+
+    Attributes:
+        name: which of several, such as an aspect or an order of the answers; empty where there is one.
+        gold: the label: a letter, `yes` or `no`, or a score.
+        judge: the judge's; `None` without a verdict.
+        agrees: whether both are the same, of scores on their scale; `None` without a verdict.
+    """
+
+    name: str
+    gold: str | float
+    judge: str | float | None
+    agrees: bool | None
+
+    @classmethod
+    def of(cls, gold: str, judge: str | None, name: str = "") -> GoldLabel:
+        """Compare two labels."""
+        return cls(name, gold, judge, None if judge is None else judge == gold)
 
 
 @dataclass(frozen=True, slots=True)

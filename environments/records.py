@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from environments.completions import Completion
-from environments.metrics import HeadlineShare
+from environments.metrics import GoldLabel, HeadlineShare
 from judges.core.judgment import CallRun, Critique, Judgment, Status
 from judges.parsing.thinking import ThinkingFault
 
@@ -57,6 +57,7 @@ class Sample(Generic[DetailT]):
         texts: the row's texts beside the question, by title, such as `baseline` and `rubric`.
         orders: the points of the judged answer, from 0 to 1, in each order of the answers that were compared; empty if
             there is one order, or no comparison.
+        gold: the row's gold labels, beside what the judge said; empty without any.
     """
 
     uid: str
@@ -71,6 +72,7 @@ class Sample(Generic[DetailT]):
     headline: HeadlineShare | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
     orders: Mapping[str, float] = field(default_factory=dict)
+    gold: tuple[GoldLabel, ...] = ()
 
     @property
     def status(self) -> str:
@@ -122,6 +124,7 @@ class Sample(Generic[DetailT]):
         line |= completions[0] if len(completions) == 1 else {"completions": completions}
         line |= {"score": self.score, "status": self.status, "headline": self.headline}
         line["orders"] = dict(self.orders)
+        line["gold"] = self.gold
         if judgment is not None:
             line |= {"label": judgment.label, "detail": judgment.detail, "injection_suspects": judgment.suspects}
             if judgment.critique is not None:
@@ -180,6 +183,7 @@ class SampleLine(BaseModel):
     headline: HeadlineShare | None = None
     texts: dict[str, str] = {}
     orders: dict[str, float] = {}
+    gold: tuple[GoldLabel, ...] = ()
     error: str | None = None
     run: SampleRun
 
@@ -246,6 +250,7 @@ class SampleReader(Generic[DetailT]):
             headline=fields.headline,
             texts=fields.texts,
             orders=fields.orders,
+            gold=fields.gold,
         )
 
 

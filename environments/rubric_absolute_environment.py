@@ -25,7 +25,7 @@ from environments.base import JudgedEnv
 from environments.completions import Completion, Conversation, system_text
 from environments.data.rows import Split, load_rows
 from environments.data.rubric_rows import RubricTask, read_rubric_rows
-from environments.metrics import MetricAggregator
+from environments.metrics import GoldLabel, MetricAggregator
 from environments.records import Sample
 from environments.roles.scores import (
     LISTED_LEVELS,
@@ -173,6 +173,14 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         judged = {"response": task.response} if self.config.role == "judge" else {}
         texts = {"rubric": task.rubric.text, "reference": task.reference, **judged}
         return {title: text for title, text in texts.items() if text is not None}
+
+    def gold(self, task: RubricTask, sample: Sample[RubricDetail]) -> Sequence[GoldLabel]:
+        """Return the gold score of the judged response, with the judge's, which may be the policy."""
+        if task.gold is None or (self.config.role != "judge" and not self._scores_responses):
+            return ()
+        score, scale = pooled_score(sample.judgment, self.config.samples_pooling), self.config.scale
+        agrees = None if score is None else scale.nearest(score) == scale.nearest(task.gold)
+        return (GoldLabel("", task.gold, score, agrees),)
 
     def verdict_at(self, task: RubricTask, answer: str) -> Place | None:
         """Return the place of the score, with role=judge."""

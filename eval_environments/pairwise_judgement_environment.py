@@ -25,7 +25,7 @@ from environments.data.pairs import PairTask, check_choices, choice_task, is_tie
 from environments.data.preferences import Preference, read_preferences
 from environments.data.rows import Split, load_rows
 from environments.data.task_list import TaskList
-from environments.metrics import MetricAggregator
+from environments.metrics import GoldLabel, MetricAggregator
 from environments.records import Sample
 from environments.settings import SAMPLES
 from environments.terminal.outcomes import Outcome
@@ -159,6 +159,17 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
             return {}
         right = (letter == gold for letter, gold in zip(detail.letters, detail.gold, strict=True))
         return dict(zip(ORDERS, map(float, right), strict=True))
+
+    def gold(self, task: PairTask, sample: Sample[PairwiseDetail]) -> Sequence[GoldLabel]:
+        """Return the right letter of each order, with the policy's; of a Ties row, where answers are rated, none."""
+        if task.mode == "ties":
+            return ()
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        orders = [task, task.swapped()] if self.config.swap_evaluate else [task]
+        letters = detail.letters if detail is not None else (None,) * len(orders)
+        names = ORDERS if len(orders) > 1 else ("",)
+        found = zip(names, orders, letters, strict=True)
+        return [GoldLabel.of(order.gold, letter, name) for name, order, letter in found]
 
     def drop_reason(self, judgments: Sequence[Judgment[PairwiseDetail]]) -> str | None:
         """Drop rows that are too hard or too easy, by the share of the group that was right."""

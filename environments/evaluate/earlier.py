@@ -1,9 +1,9 @@
 """Read the rows of an earlier run, for `--resume`: which are finished, which failed, and which have changed since.
 
-Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`). All other rows
-run again, or with `--retry_failed` those that failed; what was paid for them comes from the ledger of calls. A line of
-before samples said what their rows add to the headline is written again with that. Of the lines, places are kept in
-memory, and no text.
+Guarantees: a row counts as finished only if everything that its judge sees is unchanged (`task_digest`). All other
+rows run again, or with `--retry_failed` those that failed; what was paid for them comes from the ledger of calls. A
+line of before samples said what their rows add to the headline, or their gold labels, is written again with that. Of
+the lines, places are kept in memory, and no text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from environments.records import Sample, SampleReader
 from environments.runs.directory import FAILURES, SAMPLES, EarlierLines
 from environments.runs.lines import RawLine
 
-_HEADLINE = "headline"
+_ADDED = ("headline", "gold")
+"""The fields that lines of before them lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def read_earlier(
                 changed += 1
             elif was_finished[number] and runner.is_complete(sample):
                 saved.note(number, line.offset, len(line.data), sample.status, is_complete=True)
-                if _HEADLINE not in line.fields():
+                if any(name not in line.fields() for name in _ADDED):
                     former.append(number)
                     sample = readable(task, sample)
                 arrived(task, sample)

@@ -13,9 +13,11 @@ from environments.records import Sample
 
 
 def readable(env: JudgedEnv[Any, TaskT, DetailT], task: TaskT, sample: Sample[DetailT]) -> Sample[DetailT]:
-    """Return the sample with its share of the headline metric, the row's texts, and the points in each order."""
+    """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
     headline = ShareRecorder(env.headline[0])
     if counts(sample.status, policy_is_judge=env.policy_is_judge):
         env.record_metrics(headline, task, sample)
     orders = {} if sample.judgment is None else env.orders(sample.judgment)
-    return replace(sample, headline=headline.share, texts=env.texts(task), orders=orders)
+    return replace(
+        sample, headline=headline.share, texts=env.texts(task), orders=orders, gold=tuple(env.gold(task, sample))
+    )

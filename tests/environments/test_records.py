@@ -66,8 +66,8 @@ def test_the_fields_of_a_judged_row() -> None:
     line = sample().to_line()
     assert fields(line) == [
         "uid", "category", "question", "texts", "task_digest", "model_answer", "thinking", "thinking_valid",
-        "thinking_fault", "finish_reason", "short_response", "score", "status", "headline", "orders", "label", "detail",
-        "injection_suspects", "run",
+        "thinking_fault", "finish_reason", "short_response", "score", "status", "headline", "orders", "gold", "label",
+        "detail", "injection_suspects", "run",
     ]  # fmt: skip
 
 

@@ -5,14 +5,14 @@ Guarantee: a line of before a field was introduced is read, with the field empty
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
 from environments.completions import Completion
-from environments.metrics import HeadlineShare
+from environments.metrics import GoldLabel, HeadlineShare
 from environments.records import FINISHED, SampleLine, SampleRun, explained
 from environments.runs.lines import RawLine
 from judges.core.judgment import Status
@@ -33,6 +33,7 @@ class SavedSample:
         texts: the row's texts beside the question, by title.
         headline: what the row adds to the headline metric; `None` if nothing, or if the line is of before it was kept.
         orders: the points of the judged answer, from 0 to 1, in each order of the answers that were compared.
+        gold: the row's gold labels, beside what the judge said; empty without any, and in lines of before the field.
         completions: the policy's completions, one for each conversation.
         label: the judgment in the judge's terms.
         detail: the judgment's detail, whose fields differ between environments.
@@ -51,6 +52,7 @@ class SavedSample:
     texts: Mapping[str, str] = field(default_factory=dict)
     headline: HeadlineShare | None = None
     orders: Mapping[str, float] = field(default_factory=dict)
+    gold: Sequence[GoldLabel] = ()
     completions: tuple[Completion, ...] = ()
     label: str | None = None
     detail: JSON = None
@@ -95,6 +97,7 @@ def read_sample(line: RawLine) -> SavedSample:
         texts=fields.texts,
         headline=fields.headline,
         orders=fields.orders,
+        gold=fields.gold,
         completions=completions,
         label=fields.label,
         detail=fields.detail,

@@ -110,6 +110,7 @@ class ItemSummary:
         seconds: how long the row took.
         judge_cost: US dollars of its judge calls; `None` if not known.
         start: the beginning of the question, in one line.
+        gold_differs: whether the judge said anything else than a gold label; `None` without a gold label or a verdict.
     """
 
     id: str
@@ -124,6 +125,7 @@ class ItemSummary:
     seconds: float
     judge_cost: float | None
     start: str
+    gold_differs: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class ItemDetail:
         judgment: the judgment's detail as it was saved.
         critique: the history of self-critique as it was saved.
         comparison: how the rollouts of a group were compared with each other, in words; empty if they were not.
+        verdict: what was found, in words, a sentence for each part of it.
+        said: the judge's texts with the verdict.
     """
 
     id: str
@@ -151,6 +155,8 @@ class ItemDetail:
     judgment: JSON = None
     critique: JSON = None
     comparison: str = ""
+    verdict: Sequence[str] = ()
+    said: Sequence[NamedText] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from environments.report.results.sample import SavedSample
 from environments.report.run_page.calls import call_views
 from environments.report.run_page.figures import RowFigures, orders_disagree
 from environments.report.run_page.items import CallView, CompletionView, ItemDetail, ItemSummary, NamedText
+from environments.report.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
 from environments.runs.recorded_calls import RecordedCall
 from judges.core.judgment import CallRun
 from judges.llm import wire
@@ -53,6 +54,7 @@ def row_summary(sample: SavedSample) -> ItemSummary:
         seconds=sample.run.seconds,
         judge_cost=_judge_cost(sample),
         start=wire.shorten(sample.question, _START),
+        gold_differs=gold_differs(sample),
     )
 
 
@@ -67,16 +69,15 @@ def row_detail(sample: SavedSample, calls: Sequence[RecordedCall]) -> ItemDetail
         calls=call_views(calls),
         judgment=sample.detail,
         critique=sample.critique,
+        verdict=verdict_in_words(sample),
+        said=texts_of_judge(sample),
     )
 
 
 def response_detail(sample: SavedSample, detail: ItemDetail) -> ItemDetail:
-    """What a response opens to: the judge's reasons beside it, and the numbers of its score."""
-    explanation, components = (wire.lookup(sample.detail, name) for name in ("explanation", "components"))
-    shown: list[CompletionView] = [
-        replace(completion, title="response", explanation=explanation if isinstance(explanation, str) else "")
-        for completion in detail.completions
-    ]
+    """What a response opens to: the judge's reasons before it, and the numbers of its score."""
+    components = wire.lookup(sample.detail, "components")
+    shown: list[CompletionView] = [replace(completion, title="response") for completion in detail.completions]
     has_numbers = isinstance(components, Mapping) and components
     return replace(detail, completions=shown, judgment=components if has_numbers else None)
 

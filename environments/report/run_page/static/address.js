@@ -1,7 +1,7 @@
 "use strict";
 /* The part of the address after `#`: the opened item, then filters and order. `#ID?category=math&sort=score` */
 
-const PARAMETERS = ["q", "category", "outcome", "status", "orders", "min", "max", "sort", "reverse"];
+const PARAMETERS = ["q", "category", "outcome", "status", "orders", "gold", "min", "max", "sort", "reverse"];
 
 /** What an address shows: `id` (null: the list) and the parameters it has. */
 function readAddress(hash = location.hash) {

@@ -12,6 +12,7 @@ function setUpControls(onChange) {
     value === FAILED ? "failed (any)" : value,
   );
   at("orders").closest("label").hidden = !items.some((item) => item.orders_disagree !== null);
+  at("gold").closest("label").hidden = !items.some((item) => item.gold_differs !== null);
   for (const name of ["min", "max"]) at(name).closest("label").hidden = !items.some((item) => item.score !== null);
   at("sort").querySelector("[value='cost']").hidden = !items.some((item) => item.judge_cost !== null);
 
@@ -23,7 +24,7 @@ function setUpControls(onChange) {
     at(name).addEventListener("input", ({ target }) =>
       onChange({ [name]: target.value === "" ? undefined : target.value }),
     );
-  for (const name of ["orders", "reverse"])
+  for (const name of ["orders", "gold", "reverse"])
     at(name).addEventListener("change", ({ target }) => onChange({ [name]: target.checked ? "1" : undefined }));
   at("sort").addEventListener("change", ({ target }) =>
     onChange({ sort: target.value === "" ? undefined : target.value }),
@@ -38,7 +39,7 @@ function setUpControls(onChange) {
 function showInControls(state) {
   for (const name of ["category", "outcome", "status"])
     at(name).value = state[name] === undefined ? ANY : `=${state[name]}`;
-  for (const name of ["orders", "reverse"]) at(name).checked = state[name] !== undefined;
+  for (const name of ["orders", "gold", "reverse"]) at(name).checked = state[name] !== undefined;
   for (const name of ["q", "min", "max", "sort"])
     if (at(name).value !== (state[name] ?? "")) at(name).value = state[name] ?? "";
   at("clear").disabled = PARAMETERS.every((name) => state[name] === undefined);

@@ -10,6 +10,7 @@ function detailParts(item, detail, position) {
   return [
     factsOf(item, position),
     detail.error === null ? null : make("p", { class: "error" }, make("strong", {}, "Failed: "), inline(detail.error)),
+    section("Verdict", verdictParts(detail)),
     section(
       "Conversation",
       detail.conversation.map((message) => textBox(message.title, message.text)),
@@ -26,9 +27,22 @@ function detailParts(item, detail, position) {
       detail.calls.map((call) => callView(call)),
       "What was asked and answered, in the order of the answers",
     ),
-    section("Judgment", detail.judgment === null ? [] : [treeOf(detail.judgment)]),
+    section("Judgment", detail.judgment === null ? [] : [judgmentOf(detail)]),
     section("Critique", detail.critique === null ? [] : [treeOf(detail.critique)]),
   ].filter((part) => part !== null);
+}
+
+/** The verdict in words, and the judge's texts, of long ones the beginning. */
+function verdictParts(detail) {
+  const words = detail.verdict.map((sentence) => make("p", { class: "verdict" }, inline(sentence)));
+  const said = detail.said.map((text) => make("div", { class: "column" }, textBox(text.title, text.text, { part: 600 })));
+  return said.length === 0 ? words : [...words, make("div", { class: "columns" }, ...said)];
+}
+
+/** The judgment as it was saved; folded where its verdict is said above. */
+function judgmentOf(detail) {
+  if (detail.verdict.length === 0) return treeOf(detail.judgment);
+  return folded(make("summary", {}, "all fields, as they were saved"), () => [treeOf(detail.judgment)]);
 }
 
 function section(title, parts, note = null) {
@@ -56,14 +70,12 @@ function answersTitle(detail, beside) {
   return beside.length === 0 ? answers : `${answers} beside ${beside.map((text) => text.title).join(", ")}`;
 }
 
-/** Completions beside the judge's reasons, and beside baseline or reference: in columns where there is room. */
+/** Completions beside baseline or reference: in columns where there is room. */
 function answersOf(detail, beside) {
-  const explained = detail.completions.map((completion) => completion.explanation).filter((text) => text !== "");
   return make(
     "div",
     { class: "columns" },
     ...detail.completions.map((completion) => make("div", { class: "column" }, ...completionParts(completion))),
-    ...explained.map((text) => make("div", { class: "column" }, textBox("explanation of the judge", text))),
     ...beside.map((text) => make("div", { class: "column" }, textBox(text.title, text.text))),
   );
 }

@@ -8,6 +8,7 @@ const PASSES = {
   outcome: (item, wanted) => (item.label ?? "") === wanted,
   status: (item, wanted) => (wanted === FAILED ? item.failed : item.status === wanted),
   orders: (item) => item.orders_disagree === true,
+  gold: (item) => item.gold_differs === true,
   min: (item, least) => item.score !== null && item.score >= Number(least),
   max: (item, most) => item.score !== null && item.score <= Number(most),
 };

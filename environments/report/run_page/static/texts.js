@@ -4,12 +4,12 @@
 const PART = 50_000;
 
 /** A text with its title, its length, and buttons to copy it and to see its Markdown. */
-function textBox(title, text, { markAt = null, note = null } = {}) {
+function textBox(title, text, { markAt = null, note = null, part = PART } = {}) {
   const body = make("div", { class: "text-body" });
   const rendered = make("button", { type: "button", "aria-pressed": "false" }, "Rendered");
   const show = (markdown) => {
     rendered.setAttribute("aria-pressed", String(markdown));
-    body.replaceChildren(markdown ? markdownOf(text) : plainText(text, markAt));
+    body.replaceChildren(markdown ? markdownOf(text) : plainText(text, markAt, part));
   };
   rendered.addEventListener("click", () => show(rendered.getAttribute("aria-pressed") === "false"));
   show(false);
@@ -33,7 +33,7 @@ function textBox(title, text, { markAt = null, note = null } = {}) {
 }
 
 /** The text as it is, its characters marked from `markAt[0]` to `markAt[1]` (code points). */
-function plainText(text, markAt = null) {
+function plainText(text, markAt = null, part = PART) {
   const [from, to] = markAt === null ? [text.length, text.length] : unitsOf(text, markAt);
   const shown = make("pre", { dir: "auto" });
   const rest = make("button", { type: "button" });
@@ -46,16 +46,16 @@ function plainText(text, markAt = null) {
       [from, to, true],
       [to, text.length, false],
     ]) {
-      const part = text.slice(Math.max(start, end), Math.min(stop, next));
-      if (part === "") continue;
-      shown.append(...(marked ? [make("mark", { title: "the verdict" }, ...signed(part))] : signed(part)));
+      const piece = text.slice(Math.max(start, end), Math.min(stop, next));
+      if (piece === "") continue;
+      shown.append(...(marked ? [make("mark", { title: "the verdict" }, ...signed(piece))] : signed(piece)));
     }
     end = Math.min(next, text.length);
     if (end === text.length) rest.remove();
     rest.textContent = `Show more: ${counted(text.length - end, "character")} left`;
   };
   rest.addEventListener("click", () => showUntil(end + 4 * PART));
-  showUntil(markAt === null ? PART : Math.max(PART, to + 500));
+  showUntil(markAt === null ? part : Math.max(part, to + 500));
   if (text === "") shown.append(make("span", { class: "note" }, "(empty)"));
   return body;
 }

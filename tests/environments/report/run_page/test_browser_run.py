@@ -80,7 +80,7 @@ def test_filters_order_search_and_keys_show_what_is_in_the_files(browser: Any, r
         seen.until("document.getElementById('count').textContent === '1 of 500 samples'")
         page.click(".row-link")
         page.wait_for_selector(".column")
-        assert page.locator(".column pre").first.text_content() == samples[123]["model_answer"]
+        assert page.locator("section[aria-label^=Answer] pre").first.text_content() == samples[123]["model_answer"]
         assert page.locator("h3", has_text="Answer beside baseline").count() == 1
         page.locator("summary", has_text="game_1").click()
         page.wait_for_selector(".text-box mark")
@@ -96,7 +96,6 @@ def test_filters_order_search_and_keys_show_what_is_in_the_files(browser: Any, r
         for _ in range(30):  # into the next chunk
             page.keyboard.press("j")
         seen.until("document.getElementById('place').textContent === '31 of 500'")
-        seen.until(
-            f"document.querySelector('.column pre').textContent.endsWith(' {samples[30]['uid'].removeprefix('row-')}')"
-        )
+        last = samples[30]["uid"].removeprefix("row-")
+        seen.until(f"document.querySelector('section[aria-label^=Answer] pre').textContent.endsWith(' {last}')")
         seen.assert_clean()

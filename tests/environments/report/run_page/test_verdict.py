@@ -1,0 +1,76 @@
+"""The verdict in words, for each form of judgment, and the judge's texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from environments.metrics import GoldLabel
+from environments.records import SampleRun
+from environments.report.results.sample import SavedSample
+from environments.report.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
+
+
+def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> SavedSample:
+    return SavedSample("row", None, "q", "ok", 1.0, SampleRun(0.0), detail=detail, gold=gold, label=label)
+
+
+def games(*labels: str | None) -> dict[str, Any]:
+    orders = ("model_is_a", "model_is_b")
+    return {
+        "games": [
+            {"order": each, "label": label, "text": f"t{label}"} for each, label in zip(orders, labels, strict=True)
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("detail", "words"),
+    [
+        (games("B>A", "A>>B"), ["Lost both: as A the judge chose B (B>A); as B it chose A (A>>B)."]),
+        (games("A>>B", "B>A"), ["Won both: as A the judge chose A (A>>B); as B it chose B (B>A)."]),
+        (games("A=B", "A=B"), ["Tied both: as A the judge chose neither (A=B); as B it chose neither (A=B)."]),
+        (games("A>B", "A>B"), ["The orders disagree: as A the judge chose A (A>B); as B it chose A (A>B)."]),
+        (games("A>B", None), ["Not both have a verdict: as A the judge chose A (A>B); as B there is no verdict."]),
+        (games(None, None), ["No verdict: as A there is no verdict; as B there is no verdict."]),
+        ({"judgments": [{"score": 4, "expected": None}, {"score": None, "expected": None}]}, ["Scores: 4, none."]),
+        ({"judgments": [{"score": None, "expected": 3.25}]}, ["Score: 3.25."]),
+        (
+            {"aspects": [{"aspect": "safe", "yes": True, "votes": [{"yes": True}, {"yes": None}, {"yes": True}]}]},
+            ["safe: yes (2 yes, 0 no, of 3 votes)."],
+        ),
+        (
+            {"aspects": [{"aspect": "safe", "yes": None, "votes": [{}]}], "vetoed_by": "safe"},
+            ["safe: no majority.", "Vetoed by safe: the score is 0."],
+        ),
+        ({"ratings": [9, 4, None], "num_correct": 1}, ["Ratings of the right answers: 9; of the others: 4, –."]),
+        ({"own": [1, 2]}, []),
+        ([1], []),
+        ({"games": [3, {"order": 7}], "aspects": "x", "judgments": [{"score": "high"}]}, ["Score: none."]),
+    ],
+)  # fmt: skip
+def test_verdict_in_words(detail: Any, words: list[str]) -> None:
+    assert verdict_in_words(sample(detail)) == words
+    assert verdict_in_words(sample(detail, label="win")) == (words or ["The judgment is win."])
+
+
+def test_gold_stands_beside_what_the_judge_says() -> None:
+    same, other, none = GoldLabel.of("yes", "yes", "safe"), GoldLabel("", 5.0, 3.5, False), GoldLabel.of("B", None)
+    assert verdict_in_words(sample(None, same, other, none)) == [
+        "safe: the judge says yes, and so does gold.",
+        "the judge says 3.5, and gold says 5.",
+        "no verdict; gold is B.",
+    ]
+    assert [gold_differs(sample(None, *labels)) for labels in ([same], [same, other], [none], [same, none], [])] == [
+        False, True, None, False, None,
+    ]  # fmt: skip
+
+
+def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
+    assert [(text.title, text.text) for text in texts_of_judge(sample(games("A>B", None)))] == [
+        ("judge, the answer as A: A>B", "tA>B"),
+        ("judge, the answer as B", "tNone"),
+    ]
+    assert [text.title for text in texts_of_judge(sample({"explanation": "Because."}))] == ["explanation of the judge"]
+    assert texts_of_judge(sample({"games": 1, "explanation": 3})) == []
