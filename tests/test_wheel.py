@@ -230,11 +230,11 @@ def test_servers_say_what_they_take(installed: Installed) -> None:
     ],
 )
 def test_command_without_its_extra_names_it(words: list[str], extra: str, core: Installed) -> None:
-    assert f"pip install 'judgegym[{extra}]'" in core.run("judgegym", *words, code=2)
+    assert f"pip install 'judgegym[{extra}] @ file:///" in core.run("judgegym", *words, code=2)
 
 
 def test_plugins_are_top_level_modules_that_name_what_they_need(core: Installed) -> None:
-    assert "pip install 'judgegym[verifiers]'" in core.run("python", "-c", IMPORT_A_PLUGIN)
+    assert "pip install 'judgegym[verifiers] @ file:///" in core.run("python", "-c", IMPORT_A_PLUGIN)
     place = core.run("python", "-c", "from importlib.util import find_spec; print(find_spec('judgegym_rubric').origin)")
     assert str(ROOT) not in place
 

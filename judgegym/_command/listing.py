@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from environments.command_line.program import VERBS
 from judgegym._command.environments import FORMS, built_in, load_environment
 from judges.config.extras import EXTRAS, TRAINERS
+from judges.config.installation import install_command
 from judges.config.presets import bundled
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ _USES_OF_EXTRAS: Mapping[str, str] = {
 
 
 def _extras() -> Iterator[str]:
-    yield "extras:  pip install 'judgegym[NAME]'"
+    yield f"extras:  {install_command('NAME')}"
     for extra, use in _USES_OF_EXTRAS.items():
         missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
         state = "not installed" if missing else "installed"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+from judges.config.installation import install_command
 from judges.llm.errors import SettingsError
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +54,7 @@ class MissingExtraError(SettingsError, ImportError):
 
     def __init__(self, extra: str, module: str) -> None:
         """Name the module and its extra in the message."""
-        super().__init__(f"{module} is not installed: pip install 'judgegym[{extra}]'")
+        super().__init__(f"{module} is not installed: {install_command(extra)}")
         self.name = module
         self._extra = extra
 

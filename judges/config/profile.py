@@ -19,7 +19,7 @@ from judges.llm.errors import SettingsError
 
 _INTERVAL_S = 0.002
 
-ABOUT = "Write a profile to this HTML file (without a name: profile-<time>.html). Needs judgegym[profile]."
+ABOUT = "Write a profile to this HTML file (without a name: profile-<time>.html). Needs the extra profile."
 
 
 def default_name() -> str:

@@ -16,6 +16,7 @@ import pytest
 
 from judgegym._command.commands import COMMANDS
 from judgegym._command.environments import built_in
+from judges.config.installation import install_command
 from tests.command import PATIENCE_S, ROOT, clean_environment
 from tests.judgegym.command import judgegym
 
@@ -121,4 +122,4 @@ def test_missing_argcomplete_is_said_with_the_extra(tmp_path: Path) -> None:
     code += "; sys.exit(main(['completion', 'bash']))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "argcomplete is not installed: pip install 'judgegym[completion]'\n"
+    assert ended.stderr == f"argcomplete is not installed: {install_command('completion')}\n"

@@ -8,11 +8,10 @@ Source: nemo-gym 0.4.0 (`cli/env.py`, `cli/setup_command.py`).
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import shutil
 from pathlib import Path
 
+from judges.config.installation import requirement
 from judges.llm.errors import SettingsError
 
 TEMPLATE = Path(__file__).parent / "resources_servers" / "judgegym"
@@ -39,18 +38,6 @@ def put(place: Path) -> Path:
         raise SettingsError(f"{target} is there already: remove it first, its changes would be lost")
     shutil.copytree(TEMPLATE, target, ignore=shutil.ignore_patterns("__pycache__", ".venv", ".pytest_cache"))
     requirements = target / "requirements.txt"
-    lines = [own_requirement() if line == _REQUIREMENT else line for line in requirements.read_text().splitlines()]
+    lines = [requirement("server") if line == _REQUIREMENT else line for line in requirements.read_text().splitlines()]
     requirements.write_text("\n".join(lines) + "\n")
     return target
-
-
-def own_requirement() -> str:
-    """What makes pip install the JudgeGym that runs, into another environment."""
-    try:
-        installed = importlib.metadata.distribution("judgegym")
-    except importlib.metadata.PackageNotFoundError:  # a checkout on PYTHONPATH
-        return f"{_REQUIREMENT} @ {Path(__file__).parents[3].as_uri()}"
-    origin = json.loads(installed.read_text("direct_url.json") or "{}")
-    if "url" in origin and "vcs_info" not in origin:
-        return f"{_REQUIREMENT} @ {origin['url']}"
-    return f"{_REQUIREMENT}=={installed.version}"

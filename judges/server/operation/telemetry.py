@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from judges.config.extras import MissingExtraError, require
+from judges.config.installation import install_command
 from judges.scorers.items import ResponseScore
 from judges.server.errors import RequestError
 from judges.server.operation.record import CohortEvent
@@ -40,7 +41,7 @@ class Telemetry:
         Raises:
             RequestError: there are none.
         """
-        raise RequestError(501, "not_installed", "metrics need prometheus-client: pip install 'judgegym[server]'")
+        raise RequestError(501, "not_installed", f"metrics need prometheus-client: {install_command('server')}")
 
 
 def telemetry(pending: Callable[[], int]) -> Telemetry:

@@ -9,6 +9,7 @@ import pytest
 
 from environments.command_line.main import main
 from eval_environments.arena_hard_environment import ArenaHardEnv
+from judges.config.installation import install_command
 from tests.command import SCRIPT, in_process
 
 VERBS = ("evaluate", "serve", "process")
@@ -101,7 +102,7 @@ def test_missing_extra_is_named_in_one_message_with_exit_code_2(
     code += f"; sys.exit(main(ArenaHardEnv, ['evaluate', '--offline', *{flags!r}]))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.splitlines()[-1] == f"{module} is not installed: pip install 'judgegym[{extra}]'"
+    assert ended.stderr.splitlines()[-1] == f"{module} is not installed: {install_command(extra)}"
     assert "Traceback" not in ended.stderr
     assert not list(tmp_path.glob("runs/*/samples.jsonl"))
 

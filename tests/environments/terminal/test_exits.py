@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments.terminal.exits import exit_code
+from judges.config.installation import install_command
 from judges.llm.errors import RunDirectoryError
 
 
@@ -25,7 +26,7 @@ def test_a_missing_extra_is_named_with_code_2(capsys: pytest.CaptureFixture[str]
         raise ModuleNotFoundError("No module named 'scipy.stats'", name="scipy.stats")
 
     assert exit_code(command) == 2
-    assert capsys.readouterr().err == "scipy is not installed: pip install 'judgegym[environments]'\n"
+    assert capsys.readouterr().err == f"scipy is not installed: {install_command('environments')}\n"
 
 
 def test_another_missing_module_is_a_fault_of_the_program() -> None:

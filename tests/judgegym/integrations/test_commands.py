@@ -9,6 +9,7 @@ import pytest
 
 from judgegym.integrations.nemo_gym import __main__ as nemo_gym
 from judgegym.integrations.openenv import __main__ as openenv
+from judges.config.installation import install_command
 
 WITHOUT_OPENENV = "import sys; sys.modules['openenv'] = None; from judgegym.integrations.openenv.__main__ import main; "
 
@@ -43,4 +44,4 @@ def test_without_openenv_its_command_names_the_extra() -> None:
     code = WITHOUT_OPENENV + "main(['arena_hard', '--offline'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert ended.stderr == "openenv.core is not installed: pip install 'judgegym[openenv]'\n"
+    assert ended.stderr == f"openenv.core is not installed: {install_command('openenv')}\n"

@@ -91,7 +91,7 @@ def test_a_page_begins_with_what_to_install_to_copy_and_to_look_at(target: Targe
     start = [block for block in blocks(page(target.title)) if block.line <= begins.count("\n")]
     assert start[0].language == "bash" and len(start) > 1
     assert "**Look at** " in begins.rpartition("\n```\n")[2]
-    installed = re.match(r"pip install '?(?:--no-deps )?judgegym(?:\[(?P<extra>[^]]+)\])?", start[0].text)
+    installed = re.match(r"pip install (?:--no-deps )?-e '?\.(?:\[(?P<extra>[^]]+)\])?", start[0].text)
     assert installed is not None, start[0].text
     assert (installed["extra"] or "") in {target.extra, target.name}
     assert sum(block.text.count("\n") for block in start) <= LONGEST_START

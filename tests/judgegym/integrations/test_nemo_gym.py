@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from judgegym.integrations.nemo_gym.__main__ import main
-from judgegym.integrations.nemo_gym.folder import TEMPLATE, own_requirement, put
+from judgegym.integrations.nemo_gym.folder import TEMPLATE, put
+from judges.config.installation import requirement
 from judges.llm.errors import SettingsError
 from judges.server.asgi import RewardServer
 
@@ -23,7 +24,7 @@ def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: 
     own, ours = (target / "requirements.txt").read_text().splitlines()
     # NeMo Gym leaves the first out where it is installed from a wheel, and takes it in a checkout.
     assert own == "-e nemo-gym[dev] @ ../../"
-    assert ours == own_requirement()
+    assert ours == requirement("server")
     assert ours.startswith("judgegym[server]")
 
 

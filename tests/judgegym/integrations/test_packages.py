@@ -12,6 +12,7 @@ import pytest
 
 import judgegym.integrations
 from judges.config.extras import EXTRAS, TRAINERS
+from judges.config.installation import install_command
 from tests.judges.server.running import running
 
 ROOM = Path(judgegym.integrations.__file__).parent
@@ -52,6 +53,7 @@ before = set(sys.modules)
 for name in ("art", "art.trajectories", "openai", "openai.types.chat.chat_completion"):  # ART's own
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__getattr__ = lambda attribute: type(attribute, (), {})
+from judges.config.installation import install_command
 from judgegym.integrations import art, openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 art.judge_group("http://127.0.0.1:1")
@@ -100,7 +102,7 @@ def test_without_the_trainers_each_module_asks_for_its_own_alone_and_says_how_to
         if said and target == "rllm":
             assert said == "ImportError: rllm is not installed: pip install git+https://github.com/rllm-org/rllm"
         elif said:
-            assert said.startswith("MissingExtraError: ") and f"pip install 'judgegym[{extra}]'" in said, (module, said)
+            assert said.startswith("MissingExtraError: ") and install_command(extra) in said, (module, said)
 
 
 def test_the_face_and_the_room_of_integrations_import_no_package() -> None:

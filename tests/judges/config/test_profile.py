@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from judges.config import extras
+from judges.config.installation import install_command
 from judges.config.profile import profiled
 from judges.llm.errors import SettingsError
 from tests.arena import Arena, answering
@@ -59,7 +60,7 @@ def test_a_missing_profiler_is_one_line_and_code_2(flag: str, monkeypatch: pytes
     monkeypatch.setitem(extras.EXTRAS, "profile", ("no_such_module",))  # type: ignore[arg-type]
     ended = in_process("evaluate", "--offline", flag)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "no_such_module is not installed: pip install 'judgegym[profile]'\n"
+    assert ended.err == f"no_such_module is not installed: {install_command('profile')}\n"
 
 
 def test_a_flag_without_a_name_gets_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
