@@ -7,6 +7,7 @@ the loop of commands.
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from hypothesis import settings
 
 from judges.core.event_loop import new_event_loop
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background, or under nohup
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here, each child would ignore, too
 settings.register_profile("judgegym", deadline=None)
 settings.load_profile("judgegym")
 pytest.register_assert_rewrite("tests.conformance.lab")

@@ -153,7 +153,7 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
     """The judgment goes on while callers leave; who sends again finds its score."""
     with lifetime.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-    async with gathering(port, judge, "--deadline=1", "--group_wait=0.2") as url:
+    async with gathering(port, judge, "--deadline=4", "--group_wait=2") as url:
         assert failed(await scored(url, cohorts=1)) == {"judge_failed": SIZE}
         async with judging_at(port):
             found = await scored(url, cohorts=1)
@@ -167,7 +167,7 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
 
 @each_judge
 async def test_members_that_stay_away_leave_the_others_their_scores_and_are_flagged_when_they_come(judge: str) -> None:
-    async with judging_at() as (port, _), gathering(port, judge, "--deadline=20", "--group_wait=0.2") as url:
+    async with judging_at() as (port, _), gathering(port, judge, "--deadline=20", "--group_wait=2") as url:
         found = await scored(url, members=[0, 1, 2])
         late = await scored(url, members=[3])
         alone = await scored(url, cohorts=COHORTS + 1, members=[3])

@@ -11,7 +11,7 @@ from tests.faults import kinds
 from tests.faults.bench import Bench, Outcome
 
 VERBS: tuple[Verb, ...] = ("evaluate", "serve", "process")
-QUICK = "--env.judge_timeout=0.2", "--openai.timeout=0.2"
+QUICK = "--env.judge_timeout=2", "--openai.timeout=2"
 """For kinds that end by a time-out alone."""
 ONE_AT_A_TIME = ("--env.judge_max_concurrency=1",)
 """For a kind that is told by earlier answers; the policy has one request for each row."""

@@ -110,8 +110,8 @@ def test_a_script_that_is_too_late_is_ended_with_what_it_has_started(checkout: C
     then = "import subprocess\nchild = subprocess.Popen(['sleep', '600'])\n"
     checkout.script("late", then=f"{then}open({str(note)!r}, 'w').write(str(child.pid))\ntime.sleep(600)")
     checkout.script("works")
-    assert checkout.run("--limit", "3")[0] == 1
-    assert "stopped after 3 s" in checkout.rows()["late"][1][1] and "works" in checkout.rows()
+    assert checkout.run("--limit", "10")[0] == 1
+    assert "stopped after 10 s" in checkout.rows()["late"][1][1] and "works" in checkout.rows()
     until = time.monotonic() + 20
     while _is_running(int(note.read_text())):
         assert time.monotonic() < until

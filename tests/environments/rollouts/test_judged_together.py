@@ -268,6 +268,6 @@ async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was
 
 async def test_group_that_takes_too_long_is_dropped_and_its_judge_stops() -> None:
     judge = Planted([], waits=True)
-    outcome, records, _ = await piped(judge, "a", "b", flags=["--env.worker_timeout=0.05"])
+    outcome, records, _ = await piped(judge, "a", "b", flags=["--env.worker_timeout=2"])
     assert (outcome, records.dropped, len(judge.cases)) == ("dropped", ["timed_out"], 1)
     assert len(asyncio.all_tasks()) == 1

@@ -166,7 +166,7 @@ async def test_a_leader_that_is_cancelled_leaves_the_others_their_answer(connect
 
 async def test_all_callers_that_are_cancelled_at_once_stop(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
-        client = connect(endpoint, temperature=0.0, max_retries=0, timeout_s=1.0)
+        client = connect(endpoint, temperature=0.0, max_retries=0, timeout_s=60.0)
         callers = [asyncio.create_task(client.chat(ASK)) for _ in range(5)]
         await endpoint.arrived(1)
         for caller in callers:

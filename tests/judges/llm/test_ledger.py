@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +15,12 @@ import pytest
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import Asked, HeldVerdict, OpenCall, RequestRecord, component, recorded_in
+from judges.llm.limits import admission, in_flight
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatAnswer, ChatSettings
 from judges.llm.wire import Choice, Message
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
+from tests.trainer import until
 
 ASK = [Message(role="user", content="Say it.")]
 
@@ -29,6 +33,7 @@ class Book:
     events: list[Any] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     gate: asyncio.Event | None = None
+    waiting: int = 0
     retries: int = 0
 
     def record(self, asked: Asked) -> Book:
@@ -42,6 +47,7 @@ class Book:
     async def ready(self) -> float:
         began = time.monotonic()
         if self.gate is not None:
+            self.waiting += 1
             await self.gate.wait()
         return time.monotonic() - began
 
@@ -176,13 +182,18 @@ def test_a_request_of_no_call_is_noted_nowhere() -> None:
     assert book.events == []
 
 
-async def test_no_request_leaves_while_its_answer_could_not_be_recorded_and_its_deadline_waits() -> None:
-    book = Book(gate=asyncio.Event())
-    settings: dict[str, Any] = {"deadline_s": 0.5, "max_concurrency": 1}
+async def test_no_request_leaves_while_its_answer_could_not_be_recorded_and_its_deadline_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    book, now = Book(gate=asyncio.Event()), 1000.0
+    for module in (admission, in_flight, sys.modules[__name__]):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    settings: dict[str, Any] = {"deadline_s": 10.0, "max_concurrency": 1}
     async with ScriptedEndpoint("fine") as endpoint, client_of(endpoint, **settings) as client:
         with recorded_in(book):
             calls = [asyncio.create_task(client.chat([*ASK], name=f"call_{number}")) for number in range(3)]
-        await asyncio.sleep(0.7)
+        await until(lambda: book.waiting > 0, "a call waits")
+        now += 50.0
         assert not endpoint.requests
         assert book.events == []
         assert book.gate is not None

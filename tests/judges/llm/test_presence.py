@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,10 +91,10 @@ async def test_probe_is_one_for_all_calls_and_sends_nothing(
     monkeypatch.setattr(presence, "_LONGEST_PAUSE_S", 10.0)
     client = connect(port.base_url, away_deadline_s=60.0)
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(50)]
-    while len(opened) < 2:  # noqa: ASYNC110  # the state that is tested
+    while len(opened) < 5:  # noqa: ASYNC110  # the state that is tested
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
-    assert len(opened) <= 5, "the pauses double"
+    gaps = [later - earlier for earlier, later in pairwise(opened)]
+    assert all(gap >= 0.5 * 0.01 * 2**number for number, gap in enumerate(gaps)), "the pauses double"
     async with port.open() as endpoint:
         await asyncio.gather(*calls)
     assert {request.method for request in endpoint.requests} == {"POST"}

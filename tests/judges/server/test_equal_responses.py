@@ -161,6 +161,7 @@ async def test_late_judgment_of_equal_responses_fails_all_of_them_and_one_judge_
     gate = Gate()
     async with running("--deadline=0.2", judge=gate) as server:
         results = await scored(server, "A", "A")
+        await server.judge.arrived(1)
         gate.opened.set()
         assert len(server.judge.requests) == 1
     assert [each["status"] for each in results] == ["judge_failed"] * 2

@@ -207,10 +207,10 @@ async def test_comparisons_can_begin_while_members_arrive() -> None:
 
 
 async def test_late_member_is_flagged_at_once_and_says_so_again() -> None:
-    hall = Hall(wait_s=1.0)
+    hall = Hall(wait_s=2.0)
     await hall.all(member(0), member(1))
     late, again = await hall.join(member(2)), await hall.join(member(2))
-    words = "late: the cohort was closed with 2 of 3 members 1 s after the first one came"
+    words = "late: the cohort was closed with 2 of 3 members 2 s after the first one came"
     words += " (--group_wait, or less for one with less time)"
     assert (late.score, late.status, late.explanation) == (None, "judge_failed", words)
     assert again.explanation == words
@@ -240,7 +240,7 @@ async def test_caller_that_leaves_keeps_its_place_and_finds_its_result_when_it_a
 
 
 async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -> None:
-    hall = Hall(deadline_s=0.5, wait_s=0.01)
+    hall = Hall(deadline_s=2.0, wait_s=0.01)
     hall.judge.opened.clear()
     overdue = await hall.all(member(0), member(1))
     assert [result.explanation for result in overdue] == ["the judge did not answer within the server's deadline"] * 2

@@ -22,7 +22,7 @@ from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.trainer import until
 
 FLAGS = ("--judge=listwise", "--group_size=3", "--deadline=20", "--group_wait=15")
-SHORT = (*FLAGS[:2], "--deadline=20", "--group_wait=0.3")
+SHORT = (*FLAGS[:2], "--deadline=20", "--group_wait=2")
 
 
 def said(member: int, quality: float, cohort: str = "0-0") -> str:
@@ -180,10 +180,10 @@ async def test_judge_that_is_down_fails_the_cohort_in_time_and_a_retry_is_judged
 
 
 async def test_judge_that_goes_away_while_a_cohort_waits_is_named_when_the_deadline_comes() -> None:
-    flags = ("--judge=listwise", "--group_size=3", "--deadline=1.5", "--group_wait=0.5")
+    flags = ("--judge=listwise", "--group_size=3", "--deadline=4", "--group_wait=2")
     async with running(*flags, judge=listwise_judge) as server:
         waiting = asyncio.ensure_future(posted(server, body(0), body(1)))
-        await asyncio.sleep(0.1)
+        await until(lambda: server.service.core.pending == 2, "both wait")
         async with server.judge.away():
             answers = await waiting
     assert [answer.json["status"] for answer in answers] == ["judge_failed"] * 2
@@ -208,7 +208,7 @@ async def test_judgment_that_takes_too_long_goes_on_and_a_repeated_request_finds
         await opened.wait()
         return await listwise_judge(request, number)
 
-    async with running(*FLAGS[:2], "--deadline=0.6", "--group_wait=0.5", judge=judge) as server:
+    async with running(*FLAGS[:2], "--deadline=3", "--group_wait=2", judge=judge) as server:
         overdue = await posted(server, *(body(member) for member in range(3)))
         opened.set()
         found = await posted(server, *(body(member) for member in range(3)))

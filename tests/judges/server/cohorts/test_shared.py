@@ -140,7 +140,7 @@ async def test_owner_that_does_not_answer_in_time_is_a_flagged_failure(tmp_path:
     kept = Kept(never)
     async with (
         owning(tmp_path, kept),
-        asking(tmp_path, deadline_s=10.2) as shared,
+        asking(tmp_path, deadline_s=12.0) as shared,
     ):
         result = await shared.join("m", ITEM, 10.0)
         await until(lambda: kept.left == 1, "the owner is told")
@@ -163,11 +163,21 @@ async def test_fault_of_the_owner_is_one_here(tmp_path: Path) -> None:
             await shared.join("m", ITEM, 0.0)
 
 
-async def test_owner_that_has_not_started_is_waited_for(tmp_path: Path) -> None:
-    kept = Kept(scored)
+async def test_owner_that_has_not_started_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, was_away = Kept(scored), asyncio.Event()
+    ask = SocketOwners.ask
+
+    async def asked(owners: SocketOwners, owner: int, member: Member) -> ResponseScore:
+        try:
+            return await ask(owners, owner, member)
+        except OwnerAwayError:
+            was_away.set()
+            raise
+
+    monkeypatch.setattr(SocketOwners, "ask", asked)
     async with asking(tmp_path) as shared:
         waiting = asyncio.create_task(shared.join("m", ITEM, 0.0))
-        await asyncio.sleep(0.05)
+        await was_away.wait()
         async with owning(tmp_path, kept):
             assert await waiting == SCORE
 
@@ -192,7 +202,6 @@ async def test_members_of_an_owner_that_dies_wait_at_its_successor(tmp_path: Pat
         async with owning(tmp_path, first):
             waiting = [asyncio.create_task(shared.join("m", ITEM, 1.0)) for _ in range(3)]
             await until(lambda: len(first.joined) == 3, "the members are there")
-            await asyncio.sleep(0.05)
         assert not any(task.done() for task in waiting)
         async with owning(tmp_path, second):
             assert await asyncio.gather(*waiting) == [SCORE] * 3

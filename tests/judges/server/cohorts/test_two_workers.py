@@ -64,6 +64,10 @@ class TwoWorkers:
         variables = Path(f"/proc/{self.pids()[0]}/environ").read_bytes().decode().split("\0")
         return Path(next(each for each in variables if each.startswith("JUDGES_SERVER_DIRECTORY=")).partition("=")[2])
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
     @asynccontextmanager
     async def reached(self) -> AsyncIterator[Reached]:
         """Each request has a connection of its own, which the system gives to one of the workers."""
@@ -80,6 +84,14 @@ def two_workers(*flags: str, script: Script = PLANTED) -> Iterator[TwoWorkers]:
         process.send_signal(SIGTERM)
         process.communicate(PATIENCE_S)
         assert process.returncode == 0
+
+
+def connections(pid: int, port: int) -> int:
+    """How many callers at a port a process has a connection with."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    established = {words[9] for words in lines if words[1].endswith(f":{port:04X}") and words[3] == "01"}
+    links = [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()]
+    return sum(link.removeprefix("socket:[").removesuffix("]") in established for link in links)
 
 
 async def member(server: Reached, group: int, number: int, *, is_named: bool = True) -> Answer:
@@ -190,10 +202,17 @@ def test_worker_that_hangs_keeps_nobody_waiting_who_has_reached_the_other() -> N
         async with server.reached() as reached:
             tasks = [asyncio.create_task(member(reached, *each)) for each in EVERYBODY if each[1]]
             await seated(reached, len(tasks))
-            pid = server.pids()[0]
+            pid, other = server.pids()
+
+            def only_members() -> bool:
+                return sum(connections(each, server.port) for each in (pid, other)) == len(tasks)
+
+            await until(only_members, "nobody else is connected")
+            reached_other = connections(other, server.port)
             os.kill(pid, SIGSTOP)
             try:
-                answered, waiting = await asyncio.wait(tasks, timeout=DEADLINE_S + 2)
+                await until(lambda: sum(task.done() for task in tasks) == reached_other, "the other has answered")
+                answered, waiting = await asyncio.wait(tasks, timeout=0)
             finally:
                 os.kill(pid, SIGCONT)
             return [task.result() for task in answered], await asyncio.gather(*waiting)
@@ -257,7 +276,7 @@ def test_judges_that_gather_nothing_have_no_sockets() -> None:
     ("judge", "script", "plan"),
     [
         ("listwise", cohort_traffic.listwise_judge, Plan()),
-        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4, wait_s=1.0)),
+        ("tournament", cohort_traffic.arena_judge, Plan(prompts=12, size=4)),
     ],
 )
 def test_cohorts_of_a_trainers_traffic_meet_in_one_worker_each(judge: str, script: Script, plan: Plan) -> None:
@@ -274,7 +293,7 @@ def test_cohorts_of_a_trainers_traffic_meet_in_one_worker_each(judge: str, scrip
         bodies = server.judge.bodies
     cohort_traffic.check_cohorts(sent, bodies)
     cohort_traffic.check_answers(sent)
-    cohort_traffic.check_metrics(sent, metrics, len(bodies))
+    cohort_traffic.check_metrics(sent, metrics, bodies)
     if judge == "listwise":
         cohort_traffic.check_qualities(sent)
         closed = cohort_traffic.metric(metrics, "judgegym_cohorts_closed_total")
