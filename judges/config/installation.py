@@ -43,5 +43,4 @@ def install_command(extra: str) -> str:
     folder = Path(url2pathname(parts.path)) if parts.scheme == "file" else None
     if folder is None or not folder.is_dir():
         return f"pip install {shlex.quote(wanted)}"
-    place = "." if folder == Path.cwd() else str(folder)
-    return f"pip install {'-e ' if folder == _CHECKOUT else ''}{shlex.quote(f'{place}[{extra}]')}"
+    return f"pip install {'-e ' if folder == _CHECKOUT else ''}{shlex.quote(f'{folder}[{extra}]')}"

@@ -51,16 +51,14 @@ class Distribution:
     ],
 )
 def test_the_command_installs_from_where_this_came(
-    origin: object, wanted: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    origin: object, wanted: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installation, "distribution", lambda name: Distribution(origin))
     if origin is None or not str(origin).startswith(f"{{'url': '{CHECKOUT.as_uri()}'"):
         monkeypatch.setattr(installation, "_CHECKOUT", Path("/site-packages"))
-    monkeypatch.chdir(tmp_path)
     assert (requirement("data"), install_command("data")) == (wanted, command)
 
 
 def test_a_checkout_names_itself_however_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "distribution", lambda name: Distribution(None))  # its egg-info, on PYTHONPATH
-    monkeypatch.chdir(CHECKOUT)
-    assert install_command("data") == "pip install -e '.[data]'"
+    assert install_command("data") == f"pip install -e '{CHECKOUT}[data]'"
