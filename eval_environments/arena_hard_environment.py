@@ -43,6 +43,8 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
         "tie_rate": "share of rows neither won nor lost in both orders",
         "loss_rate": "share of rows lost in both orders",
+        "style_controlled_winrate": "at equal style of both answers; Arena-Hard-Auto's is at the average difference of "
+        "all its models, and another number",
     }
     invalid_completion_score = -1.0
 

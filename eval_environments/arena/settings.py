@@ -60,7 +60,9 @@ class ArenaHardConfig(GroupJudgeSettings):
         common=True,
     )
     style_control: bool = setting(
-        False, "Also report the win rate adjusted to equal length and markdown of both answers.", verbs=EVALUATIONS
+        False,
+        "Also report the win rate at equal length and markdown of both answers; not Arena-Hard-Auto's number.",
+        verbs=EVALUATIONS,
     )
     cluster_winrates: bool = setting(
         False, "Also report the win rate of each topic cluster of the prompts (column cluster).", verbs=EVALUATIONS

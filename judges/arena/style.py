@@ -1,7 +1,9 @@
 """The win rate at equal style: what the win rate would be if both answers had the same length and markdown.
 
-Source: Arena-Hard-Auto's and Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic
-regression of the outcomes on the differences in style, evaluated where the differences are zero.
+After Chatbot Arena's style control (LMSYS ORG, Does Style Matter?, 2024): a logistic regression of the outcomes on the
+differences in style, evaluated where the differences are zero. It is not the number that Arena-Hard-Auto publishes,
+which centres the differences over the games of all models on its leaderboard, and so is a win rate at their average
+difference: on the same rows the two differ (0.394 here beside 0.353 with their centring, in one comparison).
 """
 
 from __future__ import annotations

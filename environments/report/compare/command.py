@@ -39,6 +39,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--across_judges", action="store_true", help=judges)
     add("--across_protocols", action="store_true", help="compare runs whose other settings differ")
     add("--across_data", action="store_true", help="compare runs whose datasets or texts of shared rows differ")
+    add("--gold", action="store_true", help="also compare each run with the gold labels of the rows (accuracy, κ)")
     add("--html", type=Path, metavar="FILE", help="write the comparison as a page that needs no network")
     add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
     add(
@@ -88,6 +89,7 @@ def _run(flags: argparse.Namespace) -> int:
         rounds=flags.rounds,
         seed=flags.seed,
         most=flags.rows,
+        with_gold=flags.gold,
     )
     if flags.json is not None:
         from dataclasses import asdict

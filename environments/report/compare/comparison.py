@@ -202,6 +202,57 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class GoldAgreement:
+    """How far the judge of a run agrees with gold.
+
+    Attributes:
+        letter: the run.
+        accuracy: the share of labels that are gold's; of scores those at the same level of the scale.
+        interval: its 95 % interval; `None` with one row.
+        kappa: Cohen's kappa, of scores with quadratic weights; `None` where undefined.
+        kappa_interval: its 95 % interval; `None` with one row, or where kappa is undefined.
+        kappa_reason: why kappa is undefined.
+    """
+
+    letter: str
+    accuracy: float
+    interval: Interval | None
+    kappa: float | None
+    kappa_interval: Interval | None
+    kappa_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldDifference:
+    """The accuracy of a run against that of the reference, on the same labels."""
+
+    letter: str
+    accuracy: Estimate
+    test: TestResult
+
+
+@dataclass(frozen=True, slots=True)
+class GoldComparison:
+    """The runs against the gold labels of the rows that they share.
+
+    Attributes:
+        labels: the number of labels with a verdict in every run.
+        rows: how many rows these are of.
+        without: labels that are left out, since a run has no verdict on them.
+        weighted: whether kappa has quadratic weights: all labels are scores.
+        runs: each run; the first is the reference.
+        differences: each further run against the reference.
+    """
+
+    labels: int
+    rows: int
+    without: int
+    weighted: bool
+    runs: Sequence[GoldAgreement]
+    differences: Sequence[GoldDifference]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """How the numbers were computed: bootstrap rounds, their seed, and the level of all intervals."""
 
@@ -229,6 +280,7 @@ class Comparison:
         item: what a row is: `row`, or `response` of a scored data set.
         unit: what is resampled and counted by tests: the same, or `prompt` where several responses of a scored data set
             were judged together or once for all, so that they depend on each other.
+        gold: the runs against the gold labels of the rows; `None` unless that was asked for.
     """
 
     environment: str
@@ -244,3 +296,4 @@ class Comparison:
     settings: Settings
     item: str = "row"
     unit: str = "row"
+    gold: GoldComparison | None = None

@@ -36,6 +36,8 @@ _SAMPLED = "responses_per_prompt"
 """The setting that says how many responses a policy was asked for; who judges them again says it of the first run."""
 _JUDGES, _POLICIES = ("env.judges.",), ("env.candidates.", "openai.")  # of peer evaluation, and of all
 _OF_ROWS = frozenset(("limit",))
+_DERIVED = frozenset(("env.style_control",))
+"""Settings that add numbers, and change neither a row nor the result that is compared."""
 _SECTION, _EXTRA_BODY_OF_SCORER = "env.", "judge_extra_body"
 _MODEL, _EXTRA_BODY, _LAYOUT = "env.judge_model_name", "env.judge_extra_body", "env.judge_prompt_layout"
 _LONGEST_SHOWN = 60
@@ -117,7 +119,7 @@ def protocol_of(run: SavedRun) -> dict[str, JSON]:
             for name, value in {**_protocol(run), **({} if sampled is None else {_SAMPLED: sampled})}.items()
             if name not in _OF_SCORERS and f"{_SECTION}{name}" not in _OF_POLICIES and not name.startswith(_POLICIES)
         }
-    belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _prompts(run).keys()
+    belongs_elsewhere = _OF_JUDGES | _OF_POLICIES | _OF_ROWS | _DERIVED | _prompts(run).keys()
     names = [wire.lookup(dataset, "name") for dataset in _datasets(run)]
     places = {name for name in names if isinstance(name, str)}
     places |= {prompt_digest(place) for place in places}
@@ -159,12 +161,28 @@ def _is_of(name: str, answers: Collection[str]) -> bool:
 
 def notes_on(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]:
     """What differs that does not stand in the way of a comparison."""
+    settings = [
+        f"{name}: A {shown(one)}; {letter} {shown(other)}" for name, one, other in _allowed_differences(reference, run)
+    ]
+    if settings:
+        yield f"Settings differ, as they may: {', '.join(settings)}."
     seeds = [seed_of(each) for each in (reference, run)]
     if seeds[0] != seeds[1]:
         yield f"The seeds differ, as they may (A: {seeds[0]}; {letter}: {seeds[1]})."
     versions = [shown(each.general.get("judgegym_version")) for each in (reference, run)]
     if versions[0] != versions[1]:
         yield f"{letter} was made with version {versions[1]}, A with version {versions[0]}."
+
+
+def _allowed_differences(reference: SavedRun, run: SavedRun) -> Iterator[tuple[str, JSON, JSON]]:
+    """The settings with both values that differ and belong to the policy, or add numbers alone."""
+    first, second = _protocol(reference), _protocol(run)
+    section = _SECTION if not reference.is_scored else ""
+    policies = {name.removeprefix(_SECTION) if not section else name for name in _OF_POLICIES | _DERIVED}
+    for name in {**first, **second}:
+        is_allowed = name in policies or name.startswith(_POLICIES)
+        if is_allowed and first.get(name) != second.get(name):
+            yield name, first.get(name), second.get(name)
 
 
 def seed_of(run: SavedRun) -> str:

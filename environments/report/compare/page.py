@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from environments.report.compare import words
-from environments.report.compare.comparison import ChangedRow, ComparedRun, Comparison, Difference, Estimate
+from environments.report.compare.comparison import (
+    ChangedRow,
+    ComparedRun,
+    Comparison,
+    Difference,
+    Estimate,
+    GoldComparison,
+)
 from environments.report.compare.forest import WIDTH, forest
 from environments.report.compare.outcomes import OUTCOMES
 from environments.report.pages.document import base_style, document
@@ -69,6 +76,14 @@ class _DifferenceView:
     changed: Sequence[_ChangedView]
 
 
+@dataclass(frozen=True, slots=True)
+class _GoldView:
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    tests: Sequence[str]
+
+
 def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator[bytes]:
     """Write the page, part by part.
 
@@ -85,12 +100,18 @@ def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator
         item=comparison.item,
         runs=[_run(comparison, run, link) for run in comparison.runs],
         differences=[_difference(comparison, each, runs, link) for each in comparison.differences],
+        gold=None if comparison.gold is None else _gold(comparison, comparison.gold),
         differing=comparison.differing,
         notes=comparison.notes,
         method=words.method(comparison),
         width=WIDTH,
     )
     yield from document(title=title, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
+
+
+def _gold(comparison: Comparison, gold: GoldComparison) -> _GoldView:
+    tests = [f"{each.letter}: {words.tested(comparison, each.test)}" for each in gold.differences]
+    return _GoldView(words.gold_title(comparison, gold), words.GOLD_HEADER, words.gold_rows(gold), tests)
 
 
 def _run(comparison: Comparison, run: ComparedRun, link: Link) -> _RunView:

@@ -20,6 +20,7 @@ from environments.report.compare.conditions import (
     policy_is_judge,
 )
 from environments.report.compare.difference import Pair, difference, with_starts
+from environments.report.compare.gold import gold_comparison
 from environments.report.compare.outcomes import kind_of
 from environments.report.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
 from environments.report.results.run import SavedRun
@@ -51,6 +52,7 @@ def compare_runs(
     rounds: int = 10_000,
     seed: int = 0,
     most: int = 10,
+    with_gold: bool = False,
 ) -> Comparison:
     """Compare each further run with the first one.
 
@@ -61,6 +63,7 @@ def compare_runs(
         rounds: number of bootstrap resamples.
         seed: their seed.
         most: how many of the rows that changed most are named.
+        with_gold: compare each run with the gold labels of the rows, too.
 
     Raises:
         NotComparableError: they are of different environments or metrics, share no row, or differ in a condition that
@@ -116,6 +119,7 @@ def compare_runs(
         settings=settings,
         item="response" if runs[0].is_scored else "row",
         unit=_unit(runs[0], found),
+        gold=gold_comparison(runs, letters, found.uids, settings) if with_gold else None,
     )
 
 

@@ -22,6 +22,12 @@ def show(comparison: Comparison) -> None:
     show_table(_runs(comparison))
     for each in comparison.differences:
         _difference(comparison, each)
+    if comparison.gold is not None:
+        gold = comparison.gold
+        say("")
+        _lines("", words.gold_title(comparison, gold))
+        show_table(Table(title="", header=words.GOLD_HEADER, rows=tuple(words.gold_rows(gold))))
+        _lines(_INDENT, *(f"{each.letter}: {words.tested(comparison, each.test)}" for each in gold.differences))
     say("")
     for differing in comparison.differing:
         _lines(

@@ -9,6 +9,8 @@ from environments.report.compare.comparison import (
     Comparison,
     Difference,
     Estimate,
+    GoldAgreement,
+    GoldComparison,
     JudgesAgreement,
     TestResult,
 )
@@ -152,6 +154,39 @@ def agreement(comparison: Comparison, found: JudgesAgreement) -> list[str]:
 
 def _share(share: float) -> str:
     return f"{100 * share:.1f}\u00a0%"
+
+
+def gold_title(comparison: Comparison, gold: GoldComparison) -> str:
+    """What the runs are compared with gold on."""
+    left_out = f"; {gold.without:,} left out, without a verdict in a run" if gold.without else ""
+    weights = ", κ with quadratic weights" if gold.weighted else ""
+    labels = f"{counted(gold.labels, 'label')} of {counted(gold.rows, comparison.item)}"
+    return f"Agreement with gold on {labels} (accuracy{weights}{left_out})"
+
+
+def kappa(agreement: GoldAgreement) -> str:
+    """Cohen's kappa of a run with gold."""
+    return number(agreement.kappa) if agreement.kappa is not None else f"undefined ({agreement.kappa_reason})"
+
+
+def gold_rows(gold: GoldComparison) -> list[tuple[str, ...]]:
+    """A line for each run: its accuracy and kappa with their intervals, and the difference of the accuracies."""
+    differences = {each.letter: each.accuracy for each in gold.differences}
+    return [
+        (
+            run.letter,
+            number(run.accuracy),
+            interval_of(run.interval),
+            kappa(run),
+            interval_of(run.kappa_interval),
+            signed(differences[run.letter].value) if run.letter in differences else "",
+            signed_interval(differences[run.letter]) if run.letter in differences else "",
+        )
+        for run in gold.runs
+    ]
+
+
+GOLD_HEADER = ("run", "accuracy", "95 %", "κ", "95 %", "difference", "95 %")
 
 
 def method(comparison: Comparison) -> str:

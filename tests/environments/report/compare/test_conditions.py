@@ -75,6 +75,7 @@ ALIKE: dict[str, Facts] = {
         "protocol": {"env.my_dataset": "elsewhere/prompts.jsonl"},
     },
     "number of rows": {"protocol": {"limit": 100}},
+    "numbers beside the result": {"protocol": {"env.style_control": True}},
 }
 
 
@@ -103,7 +104,12 @@ def test_a_condition_that_differs_is_refused_with_both_values_unless_allowed(tmp
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_what_may_differ_is_not_refused(tmp_path: Path, name: str) -> None:
-    assert compare_runs(pair(tmp_path, **ALIKE[name]), rounds=100).differing == []
+    found = compare_runs(pair(tmp_path, **ALIKE[name]), rounds=100)
+    assert found.differing == []
+    settings = ALIKE[name].get("protocol", {}).keys() - {"limit", "env.my_dataset"}  # of the rows, and of the data
+    said = " ".join(note for note in found.notes if note.startswith("Settings differ, as they may: "))
+    assert [setting for setting in settings if f"{setting}: A " not in said] == []
+    assert bool(said) == bool(settings)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +169,7 @@ def test_where_the_policy_is_the_judge_its_prompt_must_be_the_same(tmp_path: Pat
 
 
 def test_all_that_is_refused_is_said_at_once_with_the_flags(tmp_path: Path) -> None:
-    facts: Facts = {"judge_model_name": "b-judge", "datasets": [], "protocol": {"env.style_control": True}}
+    facts: Facts = {"judge_model_name": "b-judge", "datasets": [], "protocol": {"env.strict": True}}
     with pytest.raises(NotComparableError) as refused:
         compare_runs(pair(tmp_path, **facts), rounds=100)
     message = str(refused.value)
