@@ -37,6 +37,10 @@ _WITH_TOKENS: Mapping[str, JSON] = {"return_token_ids": True, "logprobs": True}
 _OF_LLAMA_CPP: Mapping[str, JSON] = {"top_logprobs": 1}
 """For few bytes: without it llama.cpp's server gives 20 alternatives of each token, and for 0 no tokens at all."""
 _NO_TOKENS = "the endpoint returned no token ids with logprobs, or not as many of both"
+_REFUSED = (
+    "a completion was refused, and came without the tokens that were sampled: there is nothing of it to train, and its "
+    "group is dropped"
+)
 _NAME = "policy"
 
 
@@ -125,6 +129,8 @@ class ChatSource:
         try:
             sequences = await self._sequences(conversation, answer)
         except NoTokens as error:
+            if _lacks_those_of_refusals_alone(answer):
+                raise NoTokens(_REFUSED) from error
             if self._settled == "chat":
                 raise NoTokens(f"{error}; --env.token_source=retokenize takes the tokens of the text") from error
             self._settle("retokenize", str(error))
@@ -220,3 +226,9 @@ def assistant_text(choice: Choice) -> str:
     if choice.reasoning is None:
         return choice.text
     return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
+
+
+def _lacks_those_of_refusals_alone(answer: ChatAnswer) -> bool:
+    """Whether the only completions without tokens are refused ones, which says nothing of the endpoint."""
+    without = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
+    return bool(without) and all(choice.state == "refused" for choice in without)

@@ -20,6 +20,7 @@ from judges.server.operation.record import CohortEvent
 logger = logging.getLogger(__name__)
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_SCORES = tuple(place / 10 for place in range(11))
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
 
 
@@ -94,10 +95,25 @@ class PrometheusTelemetry(Telemetry):
             registry=registry,
         )
         self._seconds = _Children(seconds)
+        self._judge_seconds = _Children(
+            Histogram(
+                "judgegym_judge_call_seconds",
+                "Time of calls to the judge, with what was sent again and its pauses",
+                ("judge",),
+                buckets=_BUCKETS,
+                registry=registry,
+            )
+        )
+        self._scores = _Children(
+            Histogram("judgegym_score", "Scores, from 0 to 1", ("judge",), buckets=_SCORES, registry=registry)
+        )
         self._responses = counter("responses", "Responses judged", "judge", "status")
         self._equal = counter("equal_responses", "Responses with the judgment of an equal one", "judge")
         self._calls = counter("judge_calls", "Calls to the judge", "judge")
-        self._failures = counter("judge_failures", "Responses without a score", "judge")
+        self._failures = counter("judge_failures", "Responses that the judge gave no score", "judge")
+        self._attempts = counter(
+            "judge_attempts", "Requests sent to the judge's endpoint, with those sent again", "judge"
+        )
         self._cached = counter("cache_hits", "Responses that the cache answered", "judge")
         self._tokens = counter("prompt_tokens", "Prompt tokens sent to judges", "judge")
         self._cached_tokens = counter(
@@ -129,9 +145,16 @@ class PrometheusTelemetry(Telemetry):
         self._calls[judge,].inc(result.judge_calls)
         self._tokens[judge,].inc(result.usage.prompt_tokens)
         self._cached_tokens[judge,].inc(result.usage.cached_prompt_tokens)
-        if result.usage.cost is not None:  # a cost that is not known has no series, rather than one of 0
-            self._cost[judge,].inc(result.usage.cost)
-        if result.score is None:
+        for run in result.runs.values():
+            if not run.cached:
+                self._judge_seconds[judge,].observe(run.latency_s)
+                self._attempts[judge,].inc(run.attempts)
+        cost, was_paid = result.usage.cost, result.score is not None and result.judge_calls and not result.cached
+        if cost or (cost is not None and was_paid):  # a cost that is not known has no series, rather than one of 0
+            self._cost[judge,].inc(cost)
+        if result.score is not None:
+            self._scores[judge,].observe(result.score)
+        elif result.is_failed:
             self._failures[judge,].inc()
         if result.cached:
             self._cached[judge,].inc()

@@ -219,6 +219,25 @@ async def test_tokens_that_do_not_fit_are_not_used(change: Change) -> None:
     assert [rollout.sequence.prompt for rollout in rollouts] == [tuple(PROMPT)] * 3
 
 
+@pytest.mark.parametrize("all_refused", [False, True])
+async def test_a_refusal_without_tokens_drops_its_group_and_settles_nothing(
+    all_refused: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A filter of the endpoint ended it: its text is not what was sampled, and other answers have their tokens."""
+    refused = with_tokens(completion(*TEXTS))
+    for choice in refused["choices"][0 if all_refused else 1 : 3 if all_refused else 2]:
+        choice |= {"finish_reason": "content_filter", "token_ids": None, "logprobs": None}
+    whole = with_tokens(completion(*TEXTS))
+    async with source(in_turn(Reply(body=refused), Reply(body=whole), Reply(body=refused))) as (asked, _):
+        with pytest.raises(NoTokens, match="a completion was refused"):
+            await asked.sample(QUESTION, 3)
+        rollouts, _ = await asked.sample(QUESTION, 3)
+        with pytest.raises(NoTokens, match="a completion was refused"):
+            await asked.sample(QUESTION, 3)
+    assert all(rollout.sequence.logprobs for rollout in rollouts)
+    assert warnings(caplog) == []
+
+
 async def test_an_endpoint_that_ignores_n_is_asked_as_often() -> None:
     def one(request: Json, number: int) -> Reply:
         return Reply(body=with_tokens(completion(f"text {number}"), number))

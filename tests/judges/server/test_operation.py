@@ -14,7 +14,7 @@ from judges.llm.errors import SettingsError
 from judges.server.operation.telemetry import JsonLines
 from tests.judges.server.bodies import logs
 from tests.judges.server.running import Running, running
-from tests.scripted import Json, Reply, completion
+from tests.scripted import Json, Reply, completion, in_turn
 
 ASK = {"prompt": "Q", "response": "A"}
 OPENRLHF = {"query": ["QA"], "prompts": ["Q"], "labels": [None]}
@@ -236,6 +236,10 @@ async def test_metrics_and_the_last_judgments() -> None:
         'judgegym_responses_total{judge="",status="ok"} 1.0',
         'judgegym_responses_total{judge="",status="unparsable"} 1.0',
         'judgegym_judge_failures_total{judge=""} 1.0',
+        'judgegym_score_bucket{judge="",le="0.9"} 0.0',
+        'judgegym_score_count{judge=""} 1.0',
+        'judgegym_judge_call_seconds_count{judge=""} 4.0',
+        'judgegym_judge_attempts_total{judge=""} 4.0',
         'judgegym_judge_calls_total{judge=""} 4.0',  # the one without a score was drawn again, twice
         'judgegym_cost_usd_total{judge=""} 40.0',
         "judgegym_in_flight 0.0",
@@ -257,9 +261,31 @@ async def test_cached_prompt_tokens_are_counted_priced_and_told() -> None:
     assert 'judgegym_cached_prompt_tokens_total{judge=""} 8.0' in metrics
 
 
-async def test_cost_without_a_price_has_no_series_and_is_null() -> None:
+async def test_requests_that_are_sent_again_are_attempts_of_one_call() -> None:
+    replies = in_turn(Reply(status=429, headers={"Retry-After": "0"}), Reply(status=500), VERDICT)
+    async with running("--judge_max_retries=2", judge=replies) as server:
+        await server.post("/v1/score", ASK)
+        metrics = (await server.get("/metrics")).text
+    assert 'judgegym_judge_calls_total{judge=""} 1.0' in metrics
+    assert 'judgegym_judge_attempts_total{judge=""} 3.0' in metrics
+
+
+async def test_an_empty_completion_is_no_failure_of_the_judge() -> None:
     async with running(judge=VERDICT) as server:
+        await server.post("/v1/score", {"prompt": "Q", "responses": ["", "A"]})
+        metrics = (await server.get("/metrics")).text
+    assert 'judgegym_responses_total{judge="",status="invalid_completion"} 1.0' in metrics
+    assert "judgegym_judge_failures_total{" not in metrics
+
+
+async def test_cost_without_a_price_has_no_series_and_is_null(tmp_path: Path) -> None:
+    def judge(request: Json, number: int) -> str | Reply:
+        return Reply(status=400) if "Evaluate\n\nFAIL" in request["messages"][-1]["content"] else VERDICT
+
+    async with running(f"--judge_cache={tmp_path / 'cache.sqlite'}", judge=judge) as server:
+        await server.post("/v1/score", {"prompt": "Q", "responses": ["FAIL", ""]})
         answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["A"]})
+        await server.post("/v1/score", {"prompt": "Q", "responses": ["A"]})  # from the cache
         metrics = (await server.get("/metrics")).text
     assert [result["usage"]["cost_usd"] for result in answer.json["results"]] == [None]
     assert "judgegym_judge_calls_total" in metrics
