@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -72,6 +73,12 @@ class Clients:
         """Return which endpoints all their calls wait for, as in `ChatClient.waiting`; `None` if there is none."""
         found = (client.waiting for client in (*self._policies, *self._judges))
         return "; ".join(dict.fromkeys(sentence for sentence in found if sentence is not None)) or None
+
+    @property
+    def finish_reasons(self) -> dict[str, Counter[str]]:
+        """Return how many choices of policies and judges ended with each finish reason."""
+        roles = {"policy": self._policies, "judge": self._judges}
+        return {role: sum((client.finish_reasons for client in found), Counter[str]()) for role, found in roles.items()}
 
     @property
     def notices(self) -> list[str]:

@@ -176,7 +176,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             notices.append(terminal.offline_notice(settings.stand_ins))
         rows = saved.where(FINISHED.__contains__)
         tables = await run.disk.retried(path, lambda: self.runner.write_report(path, rows), in_thread=True)
-        evaluated = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, time.monotonic() - started)
+        seconds, reasons = time.monotonic() - started, env.clients.finish_reasons
+        evaluated = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons)
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
         await run.write_metrics(metrics_file(env, self.runner, evaluated, metrics, notices=recorded, tables=tables))
         # Rows that are not complete still need the answers that they have.

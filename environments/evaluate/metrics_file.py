@@ -37,12 +37,14 @@ class EvaluatedRows:
         digest: a digest of everything that the judge saw of them.
         datasets: the datasets that were read.
         seconds: how long this command evaluated; of a resumed run, the last part alone.
+        finish_reasons: how many choices of `policy` and `judge` ended with each finish reason in that time.
     """
 
     selected: int
     digest: str
     datasets: Sequence[DatasetRead]
     seconds: float
+    finish_reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ def file_of(
         "headline": measured.headline,
         "headline_words": measured.words,
         "metric_notes": dict(measured.notes),
+        "finish_reasons": {role: dict(sorted(of.items())) for role, of in rows.finish_reasons.items() if of},
         "notices": list(notices),
         "left_out": dict(metrics.left_out),
         "unknown": dict(metrics.unknown),

@@ -72,6 +72,7 @@ class TokenServer:
         )
         self._endpoint = first.shown
         self._model = first.model
+        self._rules = settings.finish_rules(config)
 
     @property
     def waiting(self) -> str | None:
@@ -148,7 +149,9 @@ class TokenServer:
             nodes = managed.get_state()["nodes"]
         for replica in self._replicas:
             replica.reached()
-        found = [checked(_choice(choice, node)) for choice, node in zip(answer.choices, nodes, strict=True)]
+        found = [
+            checked(_choice(choice, node), self._rules) for choice, node in zip(answer.choices, nodes, strict=True)
+        ]
         choices = [choice for choice in found if isinstance(choice, Choice)]
         if not choices:
             problem = "no completion" if not found else str(found[0])

@@ -87,6 +87,11 @@ class CompletionSettings(BaseModel):
         ge=0,
     )
 
+    @property
+    def policy_is_judge(self) -> bool:
+        """Whether the policy judges, and no other judge is called."""
+        return False
+
 
 class RunSettings(BaseModel):
     """Where a run takes given answers from and writes its results, and what it logs."""
@@ -160,11 +165,6 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     def _max_retries_is_the_judges_too(self) -> Self:
         share_max_retries(self, self)
         return self
-
-    @property
-    def policy_is_judge(self) -> bool:
-        """Whether the policy judges, and no other judge is called."""
-        return False
 
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:

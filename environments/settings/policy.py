@@ -10,6 +10,7 @@ from environments.settings.reasoning import ReasoningEffort, reasoning_body
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.config.fields import operational, setting
 from judges.config.judge import api_key
+from judges.llm.finish_reason import FinishRules, accepted_reasons
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
 from judges.llm.urls import check_urls, same_host, split_urls
@@ -27,6 +28,10 @@ class CallSettings(Protocol):
     endpoint_away_deadline: float
     max_retries: int
     retry_delay: float
+
+    @property
+    def policy_is_judge(self) -> bool:
+        """Whether the policy judges."""
 
 
 class ReplicaSettings(BaseModel):
@@ -90,6 +95,11 @@ class PolicySettings(BaseModel):
     extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.'
     )
+    finish_reasons: list[str] = operational(
+        [],
+        "Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, "
+        "end_turn, eos_token, complete and their like; a completion with an unknown one is asked for again.",
+    )
     price_input: float | None = operational(
         None,
         "Report the policy's cost with this price in US dollars for a million prompt tokens; if unset, the cost is "
@@ -119,6 +129,11 @@ class PolicySettings(BaseModel):
     @classmethod
     def _is_url(cls, value: str) -> str:
         return check_urls(value)
+
+    @field_validator("finish_reasons")
+    @classmethod
+    def _may_be_whole(cls, value: list[str]) -> list[str]:
+        return sorted(accepted_reasons(value))
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -151,11 +166,17 @@ class PolicySettings(BaseModel):
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
             n_is_ignored=self.n_kwarg_is_ignored,
+            finish_rules=self.finish_rules(config),
             prices=Prices(self.price_input, self.price_output, self.price_cached_input),
             title="the policy",
             section=section,
             price_settings="openai.price_",
         )
+
+    def finish_rules(self, config: CallSettings) -> FinishRules:
+        """Which of its answers are whole; a policy that judges gives no verdict where it calls tools."""
+        accepted = frozenset(self.finish_reasons)
+        return FinishRules(accepted, "openai.finish_reasons", takes_tool_calls=not config.policy_is_judge)
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The servers with their keys.

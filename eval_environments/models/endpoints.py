@@ -28,6 +28,7 @@ from judges.config.fields import operational, setting
 from judges.config.judge import api_key
 from judges.core.naming import slug
 from judges.llm import wire
+from judges.llm.finish_reason import FinishRules, accepted_reasons
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
 from judges.llm.urls import check_urls, same_host, split_urls
@@ -56,6 +57,9 @@ class ModelSettings(BaseModel):
         "Take the answers of this JSONL file (fields uid and answer) or run directory instead of asking an endpoint.",
     )
     extra_body: dict[str, JsonValue] = setting({}, "Add these fields to each request.")
+    finish_reasons: list[str] = operational(
+        [], "Take these finish reasons of the endpoint, beside the known ones, to mean a whole answer."
+    )
     max_concurrency: int = operational(64, "Send at most this many requests at once.", ge=1)
     price_input: float | None = operational(
         None,
@@ -78,6 +82,11 @@ class ModelSettings(BaseModel):
     @classmethod
     def _is_url(cls, value: str | None) -> str | None:
         return None if value is None else check_urls(value)
+
+    @field_validator("finish_reasons")
+    @classmethod
+    def _may_be_whole(cls, value: list[str]) -> list[str]:
+        return sorted(accepted_reasons(value))
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -128,6 +137,7 @@ class ModelSettings(BaseModel):
             max_retries=config.judge_max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=self.max_concurrency,
+            finish_rules=FinishRules(frozenset(self.finish_reasons), f"the model {self.name!r}: finish_reasons"),
             prices=self.prices,
             title=f"the model {self.name!r}",
             section="env.",
@@ -143,11 +153,13 @@ class ModelSettings(BaseModel):
         Raises:
             SettingsError: a key is needed and there is none.
         """
+        settings = self.chat_settings(config)
         return replace(
-            self.chat_settings(config),
+            settings,
             timeout_s=timeout_s,
             deadline_s=config.policy_deadline,
             max_retries=config.max_retries,
+            finish_rules=replace(settings.finish_rules, takes_tool_calls=True),
         )
 
 

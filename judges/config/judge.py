@@ -14,6 +14,7 @@ from typing_extensions import Self
 from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile, prompt_digest
 from judges.llm.errors import SettingsError
+from judges.llm.finish_reason import FinishRules, accepted_reasons
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
 from judges.llm.urls import check_urls, is_public, same_host, split_urls
@@ -108,6 +109,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     judge_extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the judge, such as {"reasoning_effort": "low"}.'
     )
+    judge_finish_reasons: list[str] = operational(
+        [],
+        "Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are stop, end_turn, "
+        "eos_token, complete and their like; an answer with an unknown one is asked for again.",
+    )
     judge_output: JudgeOutput = setting(
         "text",
         "Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON object, reasons "
@@ -150,6 +156,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     @classmethod
     def _is_url(cls, value: str) -> str:
         return check_urls(value)
+
+    @field_validator("judge_finish_reasons")
+    @classmethod
+    def _may_be_whole(cls, value: list[str]) -> list[str]:
+        return sorted(accepted_reasons(value))
 
     @model_validator(mode="after")
     def _set_vote_temperature(self) -> Self:
@@ -221,6 +232,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             max_concurrency=self.judge_max_concurrency,
             requests_per_minute=self.judge_requests_per_minute,
             tokens_per_minute=self.judge_tokens_per_minute,
+            finish_rules=FinishRules(frozenset(self.judge_finish_reasons), f"{section}judge_finish_reasons"),
             prices=Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input),
             identity=identity,
             title="the judge",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -91,6 +92,11 @@ class ChatClient:
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
         return self._transport.presence.waiting
+
+    @property
+    def finish_reasons(self) -> Counter[str]:
+        """How many choices ended with each finish reason, those that could not be used included."""
+        return self._transport.finish_reasons
 
     @property
     def formats(self) -> FormatHabits:
@@ -284,7 +290,8 @@ class ChatClient:
             return await self._choices.one(messages, parameters, record)
 
         def is_kept(choice: Choice) -> bool:
-            return is_usable(choice) and choice.state == "whole" and (keep is None or keep(choice))
+            is_whole = is_usable(choice, self.settings.finish_rules) and choice.state == "whole"
+            return is_whole and (keep is None or keep(choice))
 
         row = await cache.get(key)
         if row.choice is not None and is_kept(row.choice):

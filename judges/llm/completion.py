@@ -19,7 +19,9 @@ from typing import cast
 from judges.llm.wire import JSON, Choice, Token
 
 _KEPT_TOKENS = "judgegym_tokens"
-_LONGEST_REASON = 64
+LONGEST_REASON = 64
+_TEXT_PARTS = frozenset({None, "text", "output_text"})
+_REASONING_PARTS = frozenset({"reasoning", "reasoning_text", "thinking"})
 _LARGEST_TOKEN_ID = 2**31
 
 
@@ -55,16 +57,16 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise NotACompletion("a choice has no message")
     finish, content = choice.get("finish_reason"), message.get("content")
-    text, refused = (
-        (content, None) if isinstance(content, str) else (_parts(content, "text"), _parts(content, "refusal"))
-    )
+    text, thought, refused = (content, "", "") if isinstance(content, str) else _parts(content)
     logprobs, kept = choice.get("logprobs"), choice.get(_KEPT_TOKENS)
     ids, of_ids = _sampled(choice.get("token_ids"), logprobs, token_count)
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
-        reasoning=_optional_text(message.get("reasoning_content")) or _optional_text(message.get("reasoning")),
-        finish_reason=finish[:_LONGEST_REASON] if isinstance(finish, str) and finish else None,
+        reasoning=_optional_text(message.get("reasoning_content"))
+        or _optional_text(message.get("reasoning"))
+        or _optional_text(thought),
+        finish_reason=finish[:LONGEST_REASON] if isinstance(finish, str) and finish else None,
         refusal=_optional_text(message.get("refusal")) or refused or None,
         token_ids=ids,
         logprobs=of_ids,
@@ -72,14 +74,28 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     )
 
 
-def _parts(content: JSON, kind: str) -> str:
-    """The text of a message's content that is no string: nothing, or a list of parts of which those of a kind count."""
+def _parts(content: JSON) -> tuple[str, str, str]:
+    """Text, reasoning and refusal of a message's content that is no string: nothing, or a list of parts.
+
+    A part is read by its type. Mistral's part of type `thinking` has a list of texts in a field of that name.
+    """
     if content is None:
-        return ""
-    if isinstance(content, Sequence):
-        parts = [part.get(kind) for part in content if isinstance(part, Mapping)]
-        return "".join(part for part in parts if isinstance(part, str))
-    raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
+        return "", "", ""
+    if not isinstance(content, Sequence):
+        raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
+    texts, thoughts, refusals = list[str](), list[str](), list[str]()
+    for part in content:
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if not isinstance(part, Mapping) or not isinstance(kind, str | None):
+            continue
+        if kind in _TEXT_PARTS:
+            texts.append(_optional_text(part.get("text")) or "")
+        elif kind in _REASONING_PARTS:
+            inner = part.get("thinking") or part.get("text") or part.get("reasoning")
+            thoughts.append(_parts(inner)[0] if isinstance(inner, list) else _optional_text(inner) or "")
+        elif kind == "refusal":
+            refusals.append(_optional_text(part.get("refusal")) or "")
+    return "".join(texts), "".join(thoughts), "".join(refusals)
 
 
 def _optional_text(value: JSON) -> str | None:

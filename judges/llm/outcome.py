@@ -1,10 +1,11 @@
 """What an endpoint's answer is worth: the one place that decides, for judge and policy alike.
 
 An attempt ends `Answered`, with the choices that may be used, or `Failed`, with a `FailureKind`. A choice that may be
-used is whole, cut off by the length limit or refused (`Choice.state`). All others are unusable: those that carry an
-error, broke off (`error`, `abort`), have no finish reason though the endpoint otherwise gives one (or has hardly
-answered yet), or hold no text (empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is
-a failed attempt.
+used is whole, cut off by the length limit or refused (`Choice.state`); `judges.llm.finish_reason` has the words for
+that. All others are unusable: those that carry an error, broke off, end with a word that nobody knows, have no finish
+reason though the endpoint otherwise gives one (or has hardly answered yet), end in tool calls that a judge makes, or
+hold no text (empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is a failed attempt;
+of an endpoint that ends all its answers with one unknown word it is the last one.
 
 Guarantees: whatever an endpoint sends, one of the two comes out and nothing is raised; counts, pauses and texts that no
 endpoint can mean are absent or unusable.
@@ -17,6 +18,7 @@ import errno
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias, cast
@@ -26,6 +28,7 @@ import aiohttp
 from judges.llm import completion, wire
 from judges.llm.completion import NotACompletion
 from judges.llm.errors import FailureKind
+from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules, normalized
 from judges.llm.retry.header import retry_after_seconds
 from judges.llm.wire import CUT_OFF, JSON, Choice
 
@@ -39,6 +42,12 @@ _ANSWERS_IN_DOUBT = 2
 """An endpoint whose first answers have no finish reason is asked again so often; then it is taken to give none at all.
 At the start of a run, an answer that broke off would otherwise be believed."""
 
+_UNKNOWN_IN_A_ROW = 3
+"""An endpoint that ends so many answers with the same unknown word, and none with a known one, ends all with it."""
+_MOST_REASONS = 100
+"""Different finish reasons of an endpoint that are counted by name."""
+_NO_REASON = "(none)"
+
 _GAPS = (
     "gives no ids of some tokens, such as those within a character that takes several: of such an answer, the tokens "
     "up to the first that may be missing are known and trained on"
@@ -48,17 +57,6 @@ _BUSY = frozenset({429, 503, 529})  # 529: Anthropic's "overloaded"
 _RETRYABLE = frozenset({408, 409})
 _NOBODY_THERE = frozenset(
     {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
-)
-
-_STOPPED = frozenset(
-    {"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "complete", "completed", "tool_calls"}
-    | {"function_call", "tool_use"}
-)
-_CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "max_length", "model_length"})
-_FILTERED = frozenset({"content_filter", "content_filtered", "safety", "recitation", "prohibited_content", "blocklist"})
-_BROKEN_OFF = frozenset(
-    {"error", "errored", "failed", "abort", "aborted", "cancel", "cancelled", "canceled", "timeout", "interrupted"}
-    | {"preempted", "insufficient_system_resource", "malformed_function_call"}
 )
 
 
@@ -127,13 +125,23 @@ class Habits:
 
     Attributes:
         name: the endpoint, for messages.
+        rules: which of its answers are whole.
         gives_reasons: it has given a finish reason, so a choice without one broke off.
         without_reason: its answers so far in which no choice had one.
+        gives_known: it has given a finish reason that is known.
+        unknown: the unknown one of its last answer, normalized.
+        unknown_in_a_row: its last answers that ended with that.
+        reasons: how many of its choices ended with each finish reason, normalized; `(none)` without one.
     """
 
     name: str
+    rules: FinishRules = KNOWN_WORDS_ALONE
     gives_reasons: bool = False
     without_reason: int = 0
+    gives_known: bool = False
+    unknown: str = ""
+    unknown_in_a_row: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
     _said: set[str] = field(default_factory=set)
 
     @property
@@ -141,16 +149,41 @@ class Habits:
         """Whether it gives reasons, or has answered too seldom to say that it never does."""
         return self.gives_reasons or self.without_reason <= _ANSWERS_IN_DOUBT
 
+    @property
+    def refusal(self) -> Failed | None:
+        """Why no answer of the endpoint will be usable, if all end with one unknown word."""
+        if self.gives_known or self.unknown_in_a_row < _UNKNOWN_IN_A_ROW:
+            return None
+        return Failed(
+            FailureKind.REJECTED,
+            f"its answers end with the finish_reason {self.unknown!r}, which is not known to mean a whole answer; if "
+            f"it does, accept it with --{self.rules.setting}={self.unknown}",
+            200,
+        )
+
     def learn(self, sent: Sequence[JSON]) -> None:
-        """Note whether the choices of an answer have finish reasons."""
-        reasons = [raw.get("finish_reason") for raw in sent if isinstance(raw, dict)]
-        if any(isinstance(reason, str) and reason for reason in reasons):
-            if self.without_reason > _ANSWERS_IN_DOUBT:
-                taken = self.without_reason - _ANSWERS_IN_DOUBT
-                self.say_once("late", f"gives a finish_reason now; {taken} answers without one were taken to be whole")
-            self.gives_reasons = True
-        else:
+        """Note the finish reasons of an answer's choices."""
+        given = [raw.get("finish_reason") for raw in sent if isinstance(raw, dict)]
+        words = [normalized(reason[: completion.LONGEST_REASON]) for reason in given if isinstance(reason, str)]
+        found = list(filter(None, words))
+        for word in (*found, *[_NO_REASON] * (len(sent) - len(found))):
+            self.reasons[word if word in self.reasons or len(self.reasons) < _MOST_REASONS else "others"] += 1
+        if not self.gives_reasons:
+            self._learn_whether_given(bool(found))
+        if self.gives_known or not found:
+            return
+        self.gives_known = any(self.rules.state(word) != "unknown" for word in found)
+        self.unknown_in_a_row = self.unknown_in_a_row + 1 if {self.unknown} == set(found) else 1
+        self.unknown = found[0]
+
+    def _learn_whether_given(self, is_given: bool) -> None:
+        if not is_given:
             self.without_reason += 1
+            return
+        if self.without_reason > _ANSWERS_IN_DOUBT:
+            taken = self.without_reason - _ANSWERS_IN_DOUBT
+            self.say_once("late", f"gives a finish_reason now; {taken} answers without one were taken to be whole")
+        self.gives_reasons = True
 
     def say_once(self, topic: str, what: str) -> None:
         """Log a peculiarity of the endpoint, the first time that it is met."""
@@ -180,15 +213,14 @@ def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits)
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
-    if not habits.gives_reasons:
-        habits.learn(sent)
+    habits.learn(sent)
     choices: list[Choice] = []
     faults: list[Failed] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
         read = _choice(raw, status, habits, tokens.completion if len(sent) == 1 else 0)
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
-        return replace(faults[0], tokens=tokens)
+        return replace(habits.refusal or faults[0], tokens=tokens)
     prompt_ids = body.get("prompt_token_ids")
     return Answered(tuple(choices), len(sent), tokens, None if prompt_ids is None else completion.token_ids(prompt_ids))
 
@@ -244,9 +276,9 @@ def kind_of_exception(error: BaseException) -> FailureKind:
     return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN
 
 
-def is_usable(choice: Choice) -> bool:
+def is_usable(choice: Choice, rules: FinishRules) -> bool:
     """Whether a choice that was kept from an earlier answer may be used, as if an endpoint had just sent it."""
-    return not isinstance(checked(choice), str)
+    return not isinstance(checked(choice, rules), str)
 
 
 def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
@@ -291,37 +323,40 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
             return Failed(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
-    usable = checked(read, tool_calls=isinstance(message, dict) and bool(message.get("tool_calls")))
+    calls_tools = isinstance(message, dict) and bool(message.get("tool_calls") or message.get("function_call"))
+    usable = checked(read, habits.rules, calls_tools=calls_tools)
     if isinstance(usable, str):
         return Failed(FailureKind.BROKEN, usable, status)
-    if (
-        usable.finish_reason != "stop"
-        and usable.state == "whole"
-        and (usable.finish_reason or "").lower() not in _STOPPED
-    ):
-        said = f"gives the finish_reason {usable.finish_reason!r}: such answers are taken to be whole"
-        habits.say_once("unknown", said)
+    if usable.state == "whole" and (calls_tools or habits.rules.is_tool_call(usable.finish_reason)):
+        habits.say_once("tools", "calls tools, which nobody runs here: of such an answer the text is taken")
     if usable.token_ids is not None and len(usable.token_ids) < token_count and "token_ids" not in raw:
         habits.say_once("gaps", _GAPS)
     return usable
 
 
-def checked(choice: Choice, *, tool_calls: bool = False) -> Choice | str:
+def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) -> Choice | str:
     """The choice with its finish reason in the words of `Choice.state`, or why it may not be used."""
-    reason = (choice.finish_reason or "").lower()
+    state = "whole" if choice.finish_reason is None else rules.state(choice.finish_reason)
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT} characters"
-    if reason in _BROKEN_OFF:
+    if state == "broken_off":
         return f"the answer broke off: finish_reason {choice.finish_reason!r}"
-    if choice.refusal is not None or reason == "refusal":
+    if state == "unknown":
+        return (
+            f"the answer ends with the finish_reason {choice.finish_reason!r}, which is not known to mean a whole "
+            f"answer (--{rules.setting} accepts it)"
+        )
+    if choice.refusal is not None:
         return replace(choice, finish_reason="refusal")
-    if reason in _FILTERED:
-        return replace(choice, finish_reason="content_filter")
-    if reason in _CUT_OFF:  # also without text: the reasoning, shown or not, took all the tokens
+    if state == "refused":
+        word = normalized(choice.finish_reason or "")
+        return replace(choice, finish_reason="refusal" if word == "refusal" else "content_filter")
+    if state == "cut_off":  # also without text: the reasoning, shown or not, took all the tokens
         return replace(choice, finish_reason=CUT_OFF)
+    calls_tools = calls_tools or state == "tool_calls"
     if choice.text and not choice.text.isspace():
-        return choice
-    if tool_calls:
+        return choice if rules.takes_tool_calls or not calls_tools else "the answer ends in tool calls, not in a text"
+    if calls_tools:
         return "no text, only tool calls"
     return "no text, only reasoning" if choice.reasoning else "empty content"
 

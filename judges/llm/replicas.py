@@ -11,6 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
+from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
 from judges.llm.outcome import Habits
 from judges.llm.urls import is_loopback, without_credentials
 
@@ -57,6 +58,8 @@ class Replica:
     """An endpoint, its load, its recent failures and whether it is there (`judges.llm.presence`).
 
     Attributes:
+        endpoint: where it is.
+        rules: which of its answers are whole.
         is_there: it accepts connections, as far as is known.
         away_since: when it first refused a connection after its last answer (monotonic clock).
         away_in_a_row: how often it was probed since its last answer.
@@ -64,6 +67,7 @@ class Replica:
     """
 
     endpoint: Endpoint
+    rules: FinishRules = KNOWN_WORDS_ALONE
     is_there: bool = True
     away_since: float | None = None
     away_in_a_row: int = 0
@@ -75,12 +79,12 @@ class Replica:
     url: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     proxy: str | None = field(default=None, repr=False)
-    habits: Habits = field(default_factory=lambda: Habits(""), repr=False)
+    habits: Habits = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Build the URL and the request headers and look up the proxy once, not for every request."""
         self.url = self.endpoint.url
-        self.habits.name = self.endpoint.shown
+        self.habits = Habits(self.endpoint.shown, self.rules)
         self.proxy = environment_proxy(self.url)
         self.headers = {"Content-Type": "application/json"}
         if self.endpoint.api_key is not None:
@@ -127,15 +131,15 @@ class Replica:
 class ReplicaSet:
     """The replicas of one model."""
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        """Take one endpoint or more.
+    def __init__(self, endpoints: Sequence[Endpoint], rules: FinishRules = KNOWN_WORDS_ALONE) -> None:
+        """Take one endpoint or more, and which of their answers are whole.
 
         Raises:
             ValueError: there is none.
         """
         if not endpoints:
             raise ValueError("a chat client needs an endpoint")
-        self.replicas = tuple(Replica(endpoint) for endpoint in endpoints)
+        self.replicas = tuple(Replica(endpoint, rules) for endpoint in endpoints)
 
     def pick(self) -> Replica:
         """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""

@@ -9,6 +9,7 @@ that cannot record the answer (the disk stays full).
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ class Transport:
         self.meter = meter
         self.limit = AdaptiveLimit(settings.max_concurrency)
         self.formats = FormatHabits()
-        self._replicas = ReplicaSet(settings.endpoints)
+        self._replicas = ReplicaSet(settings.endpoints, settings.finish_rules)
         self.presence = Presence(
             self._replicas.replicas,
             title=settings.title,
@@ -82,6 +83,11 @@ class Transport:
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
         self._owns_session = session is None
+
+    @property
+    def finish_reasons(self) -> Counter[str]:
+        """How many choices of all replicas ended with each finish reason."""
+        return sum((replica.habits.reasons for replica in self._replicas.replicas), Counter[str]())
 
     async def use_up_rates(self) -> None:
         """Take all that is left of this minute's requests and tokens."""
@@ -181,6 +187,7 @@ class Transport:
     async def _counted_attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
         """Make one attempt that the budget has admitted. It is finished when it fails, or its answer is recorded."""
         assert call.budget is not None
+        before = call.attempts
         try:
             outcome = await self._attempt(replica, call, admitted)
         except BaseException:  # re-raised; it was sent
@@ -188,14 +195,20 @@ class Transport:
             raise
         if not isinstance(outcome, Failed):
             call.record.finish = call.budget.finish
-        elif outcome.kind is FailureKind.AWAY:
+        elif outcome.kind is FailureKind.AWAY or call.attempts == before:
             call.budget.give_back()
         else:
             call.budget.finish()
         return outcome
 
     async def _attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
-        """Make one attempt in the slot that the call holds; report its outcome to the limit and the replica."""
+        """Make one attempt in the slot that the call holds; report its outcome to the limit and the replica.
+
+        Nothing is sent to a replica whose answers have shown that none will be usable.
+        """
+        if (refusal := replica.habits.refusal) is not None:
+            self.limit.release()
+            return refusal
         call.attempts += 1
         replica.in_flight += 1
         timeout = self._timeout if call.failure is None else self._rest_of_time(call)

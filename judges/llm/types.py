@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
 from judges.llm.replicas import Endpoint
 from judges.llm.usage import Prices, Usage
 from judges.llm.wire import JSON, Choice
@@ -29,6 +30,7 @@ class ChatSettings:
         requests_per_minute: rate budget; `None` for none.
         tokens_per_minute: rate budget; `None` for none.
         n_is_ignored: the endpoint returns one choice whatever `n` is; detected at the first such answer if not set.
+        finish_rules: which answers are whole.
         prices: US dollars for a million tokens.
         identity: the endpoint's name in the cache's key; its first base URL by default.
         title: what the endpoint is, in messages.
@@ -49,6 +51,7 @@ class ChatSettings:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     n_is_ignored: bool = False
+    finish_rules: FinishRules = KNOWN_WORDS_ALONE
     prices: Prices = field(default_factory=Prices)
     identity: str = ""
     title: str = "the model"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -43,6 +44,12 @@ class Clients:
     def all(self) -> Sequence[ChatClient]:
         """All clients."""
         return [self.judge] if self.policy is None else [self.policy.client, self.judge]
+
+    @property
+    def finish_reasons(self) -> dict[str, Counter[str]]:
+        """How many choices of policy and judge ended with each finish reason."""
+        policy = Counter[str]() if self.policy is None else self.policy.client.finish_reasons
+        return {"policy": policy, "judge": self.judge.finish_reasons}
 
     @property
     def waiting(self) -> str | None:

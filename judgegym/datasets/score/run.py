@@ -198,7 +198,7 @@ class ScoreRun:
                 datasets=self.input.datasets,
                 answers_of=self.input.answers_of,
                 notices=[*filter(None, [self.clients.judge.formats.words])],
-                part=Part(time.monotonic() - started, len(saved) - earlier, is_resumed=earlier > 0),
+                part=Part(time.monotonic() - started, len(saved) - earlier, earlier > 0, self.clients.finish_reasons),
             )
         finally:
             await packing  # the directory is this process's until then

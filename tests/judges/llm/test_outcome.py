@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.llm.errors import FailureKind
+from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
 from judges.llm.outcome import (
     LONGEST_TEXT,
     Answered,
@@ -58,8 +59,6 @@ STATES: list[tuple[dict[str, Any], ChoiceState, str | None]] = [
     (choice(), "whole", "stop"),
     (choice(finish="end_turn"), "whole", "end_turn"),
     (choice(finish="EOS"), "whole", "EOS"),
-    (choice(finish="tool_calls", tool_calls=TOOL_CALLS), "whole", "tool_calls"),
-    (choice(finish="something new"), "whole", "something new"),
     (choice("ye", "length"), "cut_off", "length"),
     (choice("ye", "max_tokens"), "cut_off", "length"),
     (choice("ye", "MAX_TOKENS"), "cut_off", "length"),
@@ -81,7 +80,63 @@ def test_choice_that_may_be_used_has_a_state(sent: dict[str, Any], state: str, r
     assert isinstance(answered, Answered)
     (read,) = answered.choices
     assert (read.state, read.finish_reason) == (state, reason)
-    assert is_usable(read), "it may be taken from the cache"
+    assert is_usable(read, KNOWN_WORDS_ALONE), "it may be taken from the cache"
+
+
+PARTS: list[tuple[list[dict[str, Any]], str, str | None]] = [
+    ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", None),
+    ([{"type": "output_text", "text": "a"}], "a", None),
+    ([{"text": "a"}], "a", None),
+    ([{"type": "reasoning", "text": "[[A>B]]"}, {"type": "text", "text": "a"}], "a", "[[A>B]]"),
+    ([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}], "a", "hm"),
+    ([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}], "a", "hm"),
+    ([{"type": "tool_use", "text": "[[A>B]]"}, {"type": "text", "text": "a"}], "a", None),
+    ([{"type": ["text"], "text": "b"}, {"type": "text", "text": "a"}], "a", None),
+]
+
+
+@pytest.mark.parametrize(("parts", "text", "reasoning"), PARTS)
+def test_parts_of_a_content_are_read_by_their_type(
+    parts: list[dict[str, Any]], text: str, reasoning: str | None
+) -> None:
+    answered = of(choice(parts))
+    assert isinstance(answered, Answered)
+    assert (answered.choices[0].text, answered.choices[0].reasoning) == (text, reasoning)
+
+
+TOOLS: list[dict[str, Any]] = [
+    choice("Let me look. [[A>B]]", "tool_calls", tool_calls=TOOL_CALLS),
+    choice("Let me look. [[A>B]]", "stop", tool_calls=TOOL_CALLS),
+    choice("Let me look. [[A>B]]", "function_call", function_call={"name": "f", "arguments": "{}"}),
+    choice("Let me look. [[A>B]]", "tool_use"),
+]
+
+
+@pytest.mark.parametrize("sent", TOOLS)
+def test_answer_that_ends_in_tool_calls_is_none_of_a_judge(
+    sent: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert broken(of(sent), "tool calls")
+    of_policy = Habits("http://h/v1", FinishRules(takes_tool_calls=True))
+    for _ in range(2):
+        answered = of(sent, habits=of_policy)
+        assert isinstance(answered, Answered) and answered.choices[0].state == "whole"
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["http://h/v1 calls tools, which nobody runs here: of such an answer the text is taken"]
+
+
+def test_unknown_word_fails_an_attempt_until_three_in_a_row_have_shown_that_there_is_no_other() -> None:
+    habits = Habits("http://h/v1")
+    assert broken(of(choice(finish="odd"), habits=habits), "--finish_reasons accepts it")
+    assert broken(of(choice(finish="other"), habits=habits))
+    assert broken(of(choice(finish="Other"), habits=habits))
+    third = of(choice(finish="OTHER"), habits=habits)
+    assert isinstance(third, Failed) and third.kind is REJECTED and "'other'" in third.answer
+    assert isinstance(of(choice(), habits=habits), Answered)
+    for _ in range(4):
+        assert broken(of(choice(finish="odd"), habits=habits)), "it knows another word"
+    accepted = Habits("http://h/v1", FinishRules(frozenset({"odd_word"})))
+    assert isinstance(of(choice(finish="Odd-Word"), habits=accepted), Answered)
 
 
 UNUSABLE: dict[str, tuple[Any, str]] = {
@@ -155,10 +210,12 @@ def test_error_of_a_choice_that_says_busy_is_waiting() -> None:
         (Choice("", reasoning="since", finish_reason="stop"), False),
         (Choice("ye", finish_reason="error"), False),
         (Choice("ye", finish_reason="abort"), False),
+        (Choice("yes", finish_reason="network_error"), False),
+        (Choice("yes", finish_reason="tool_calls"), False),
     ],
 )
 def test_choice_that_was_kept_is_held_to_the_same(stored: Choice, usable: bool) -> None:
-    assert is_usable(stored) is usable
+    assert is_usable(stored, KNOWN_WORDS_ALONE) is usable
 
 
 # -------------------------------------------------------------------------------------------------- finish reasons
@@ -205,12 +262,11 @@ def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
     assert broken(of(choice("ye", None), habits=habits))
 
 
-@pytest.mark.parametrize("finish", [None, "something new"])
-def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCaptureFixture, finish: str | None) -> None:
+def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     habits = Habits("http://h/v1", without_reason=2)
     with caplog.at_level(logging.WARNING):
-        for number in range(3):
-            assert isinstance(of(choice(finish=finish and f"{finish} {number}"), habits=habits), Answered)
+        for _ in range(3):
+            assert isinstance(of(choice(finish=None), habits=habits), Answered)
     (said,) = (record.getMessage() for record in caplog.records)
     assert "http://h/v1" in said and "finish_reason" in said and "whole" in said
 
@@ -344,7 +400,7 @@ JSON = st.recursive(
 def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: str | None) -> None:
     outcome = of_answer(status, json.dumps(body).encode(), retry_after, Habits(""))
     assert isinstance(outcome, Answered | Failed)
-    assert isinstance(outcome, Failed) or all(is_usable(each) for each in outcome.choices)
+    assert isinstance(outcome, Failed) or all(is_usable(each, KNOWN_WORDS_ALONE) for each in outcome.choices)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async def concluded(
     outcomes = saved.outcomes()
     numbers = await asyncio.to_thread(score_numbers, units, saved, outcomes, settings.thinking_mode, seed=settings.seed)
     said = [*notices, *_notices(settings, numbers)]
-    rows = EvaluatedRows(outcomes.rows, numbers.digest, datasets, part.seconds)
+    rows = EvaluatedRows(outcomes.rows, numbers.digest, datasets, part.seconds, part.finish_reasons)
     await run.write_metrics(metrics_file(settings, rows, numbers, said, answers_of))
     problem = too_many_failures(outcomes, settings.max_judge_error_rate)
     _log(run, numbers.metrics, outcomes, problem)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from environments.evaluate.saved import Outcomes
@@ -36,11 +36,16 @@ _WITHIN_ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What this command has done of a run: how long it took, for how many responses, and whether it went on."""
+    """What this command has done of a run: how long it took, for how many responses, and whether it went on.
+
+    Attributes:
+        finish_reasons: how many choices of `policy` and `judge` ended with each finish reason.
+    """
 
     seconds: float
     responses: int
     is_resumed: bool
+    finish_reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def failed(outcomes: Outcomes) -> int:
