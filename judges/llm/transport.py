@@ -16,6 +16,7 @@ from typing import NamedTuple
 import aiohttp
 
 from judges.llm import wire
+from judges.llm.connector import CheckedConnector
 from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
 from judges.llm.ledger import RequestRecord
 from judges.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
@@ -42,7 +43,7 @@ def open_session() -> aiohttp.ClientSession:
     Proxies of the environment are taken from each replica (`Replica.proxy`): with `trust_env` the session would look
     them up, and read `~/.netrc`, on a thread for every request.
     """
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar())
+    return aiohttp.ClientSession(connector=CheckedConnector(), cookie_jar=aiohttp.DummyCookieJar())
 
 
 class Reply(NamedTuple):

@@ -14,6 +14,7 @@ import aiohttp
 from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judges.llm import wire
+from judges.llm.connector import CheckedConnector
 from judges.llm.errors import SettingsError
 from judges.llm.urls import without_credentials
 from judges.llm.wire import JSON
@@ -116,7 +117,7 @@ class ServerSource:
     async def _post(self, request: Request) -> tuple[int, JSON]:
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout)
+            self._session = aiohttp.ClientSession(connector=CheckedConnector(), timeout=timeout)
         async with self._session.post(self._url, data=wire.dumps(request), headers=self._headers) as response:
             data = await response.read()
             return response.status, wire.loads(data) if response.status == 200 else _error(data)
