@@ -2,14 +2,18 @@
 
 HTTP/1.1 tells answers apart by their order alone. A server or proxy that sends a second answer leaves it on the
 connection, where the next request would take it for its own, and so would all after it. Such a connection is closed
-before it is reused, and its host, once it has done so, is given a new connection for each request: an answer that comes
-while another request is in flight cannot be told from that request's own.
+before it is reused, and its host gets a new connection for each request from then on.
+
+A busy client reuses a connection at once, so that the second answer would come while the next request is in flight,
+where nothing tells it from that request's own. So a connection rests for `_REST_S` after each of a host's first
+answers, and after one of ten of the later ones; at most `_MOST_RESTING` connections rest, and others take their place.
 """
 
 from __future__ import annotations
 
 import logging
 import select
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -21,6 +25,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_REST_S = 0.1
+_FIRST_ANSWERS = 100
+_ONE_OF = 10
+_MOST_RESTING = 128
+
 
 class CheckedConnector(aiohttp.TCPConnector):
     """A TCP connector that checks each kept connection before it is used again."""
@@ -28,25 +37,45 @@ class CheckedConnector(aiohttp.TCPConnector):
     def __init__(self) -> None:
         """Begin without a connection; their number has no limit."""
         super().__init__(limit=0)
-        self._kept: WeakSet[Any] = WeakSet()
+        self._used: WeakSet[Any] = WeakSet()
         self._sends_unasked: set[ConnectionKey] = set()
+        self._answers: Counter[ConnectionKey] = Counter()
+        self._resting = 0
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Connection:
         """Return a connection for a request: a kept one on which nothing has come since, or else a new one."""
+        key = req.connection_key
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             assert protocol is not None
-            if protocol not in self._kept:
-                self._kept.add(protocol)
-                if req.connection_key in self._sends_unasked:
-                    protocol.force_close()
+            if protocol not in self._used:
+                self._used.add(protocol)
                 return connection
             if protocol.should_close:
-                self._note(req.connection_key)
-            elif req.connection_key not in self._sends_unasked and not _is_readable(connection):
+                self._note(key)
+            elif key not in self._sends_unasked and not _is_readable(connection):
                 return connection
             connection.close()
+
+    def _release(self, key: ConnectionKey, protocol: Any, *, should_close: bool = False) -> None:
+        """Take a connection back, perhaps after a rest. aiohttp calls this when an answer has been read."""
+        if should_close or protocol.should_close or key in self._sends_unasked or self._closed:
+            super()._release(key, protocol, should_close=True)
+            return
+        self._answers[key] += 1
+        count = self._answers[key]
+        if self._resting >= _MOST_RESTING or (count > _FIRST_ANSWERS and count % _ONE_OF):
+            super()._release(key, protocol)
+            return
+        self._resting += 1
+        self._loop.call_later(_REST_S, self._rested, key, protocol)
+
+    def _rested(self, key: ConnectionKey, protocol: Any) -> None:
+        self._resting -= 1
+        if protocol.should_close and protocol.is_connected():
+            self._note(key)
+        super()._release(key, protocol, should_close=key in self._sends_unasked)
 
     def _note(self, key: ConnectionKey) -> None:
         if key not in self._sends_unasked:

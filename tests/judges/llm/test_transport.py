@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from judges.llm.errors import EndpointError, FailureKind
 from judges.llm.limits import admission, in_flight
@@ -298,3 +299,19 @@ async def test_nothing_but_completions_is_ever_asked_for(connect: Connect) -> No
         await client.chat(ASK, n=2)
     assert {(request.method, request.path) for request in endpoint.requests} == {("POST", "/v1/chat/completions")}
     assert all(json.loads(request.raw)["messages"] == ASK for request in endpoint.requests)
+
+
+async def test_connections_are_kept(connect: Connect) -> None:
+    ports = set[int]()
+
+    class Counting(ScriptedEndpoint):
+        async def _serve(self, request: web.Request) -> web.StreamResponse:
+            assert request.transport is not None
+            ports.add(request.transport.get_extra_info("peername")[1])
+            return await super()._serve(request)
+
+    async with Counting() as endpoint:
+        client = connect(endpoint, max_concurrency=4)
+        await asyncio.gather(*(client.chat([{"role": "user", "content": f"{n}"}]) for n in range(400)))
+    assert len(endpoint.requests) == 400
+    assert len(ports) <= 128 + 4, "as many as rest and as many as are in use"
