@@ -51,7 +51,10 @@ Script = Callable[[Json, int], "Reply | str | Awaitable[Reply | str]"]
 
 @dataclass(frozen=True)
 class Recorded:
-    """One request as it arrived: `at` on the monotonic clock; `json` is the body, `{}` if there was none."""
+    """One request as it arrived: `at` on the monotonic clock; `json` is the body, `{}` if there was none.
+
+    `query` is that of its URL, as it was sent.
+    """
 
     method: str
     path: str
@@ -59,6 +62,7 @@ class Recorded:
     json: Json
     raw: bytes
     at: float
+    query: str = ""
 
 
 def completion(
@@ -157,7 +161,17 @@ class ScriptedEndpoint:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         body = json.loads(raw) if raw else {}
-        self.requests.append(Recorded(request.method, request.path, request.headers, body, raw, time.monotonic()))
+        self.requests.append(
+            Recorded(
+                request.method,
+                request.path,
+                request.headers,
+                body,
+                raw,
+                time.monotonic(),
+                request.rel_url.raw_query_string,
+            )
+        )
         self._arrival.set()
         if (request.method, request.path) != ("POST", "/v1/chat/completions"):
             return web.json_response({"error": {"message": "not found"}}, status=404)

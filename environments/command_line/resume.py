@@ -13,9 +13,11 @@ from environments.command_line.program import CommandLine
 from environments.settings import EnvSettings
 from judges.config.sources import LoadedSettings
 from judges.config.structure import secrets
-from judges.llm.urls import without_credentials
+from judges.llm import wire
+from judges.llm.urls import without_credentials, without_secret_fields
 
 _LONG_ENOUGH_TO_BE_A_KEY = 8
+_SECRET_FLAGS = ("api_key", "extra_headers")
 _RETRY = "--retry_failed"
 _KEY_IN_JSON = re.compile(r'(?P<before>,\s*)?"\w*api_key"\s*:\s*"(?:[^"\\]|\\.)*"(?P<after>\s*,\s*)?')
 
@@ -49,7 +51,7 @@ def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str
     keys = list(secrets(settings))
     shown, left_out = _without_keys(words)
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
-    return [without_credentials(_without(keys, word)) for word in shown], hint
+    return [without_credentials(_without(keys, _without_fields(word))) for word in shown], hint
 
 
 def without_retry_failed(typed: CommandLine) -> CommandLine:
@@ -71,7 +73,7 @@ def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     words = iter(arguments)
     for word in words:
         flag, equals, _ = word.partition("=")
-        if flag.startswith("--") and flag.endswith("api_key"):
+        if flag.startswith("--") and flag.endswith(_SECRET_FLAGS):
             left_out.append(flag)
             if not equals:
                 next(words, None)
@@ -82,6 +84,19 @@ def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             shown.append(word)
     return shown, left_out
+
+
+def _without_fields(word: str) -> str:
+    """A word of the command line of whose JSON object the secret fields are blank."""
+    flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    if not value.startswith("{"):
+        return word
+    try:
+        fields = wire.loads(value)
+    except ValueError:
+        return word
+    blank = without_secret_fields(fields)
+    return word if blank == fields else f"{flag}{equals}{wire.dumps(blank).decode()}"
 
 
 def _comma(match: re.Match[str]) -> str:

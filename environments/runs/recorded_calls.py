@@ -25,6 +25,7 @@ from environments.runs.lines import RawLine, damage, whole_lines
 from judges.llm import wire
 from judges.llm.ledger import Asked
 from judges.llm.types import ChatAnswer
+from judges.llm.urls import without_secret_fields
 from judges.llm.wire import JSON, Message, Role
 
 CALLS, PACKED_CALLS = "calls.jsonl", "calls.jsonl.gz"
@@ -124,7 +125,7 @@ def call_line(facts: CallFacts, asked: Asked, answer: ChatAnswer, texts: Texts |
     line: dict[str, Any] = {**facts, "component": asked.component, "vote": asked.vote, "model": asked.model}
     if texts is not None:
         line["messages"] = [texts.written(message) for message in asked.messages]
-    line |= {"parameters": asked.parameters, "answer": answer}
+    line |= {"parameters": without_secret_fields(asked.parameters), "answer": answer}
     try:
         return orjson.dumps({"call": line}, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a lone surrogate in a message

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validato
 from environments.settings.reasoning import ReasoningEffort, reasoning_body
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.config.fields import operational, setting
-from judges.config.judge import api_key
+from judges.config.judge import api_key, checked_headers
 from judges.llm.finish_reason import FinishRules, accepted_reasons
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
-from judges.llm.urls import check_urls, same_host, split_urls
+from judges.llm.urls import check_not_blank, check_urls, same_host, split_urls
 from judges.llm.usage import Prices
 
 _HOSTED = "https://api.openai.com/v1"
@@ -95,6 +95,11 @@ class PolicySettings(BaseModel):
     extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.'
     )
+    extra_headers: dict[str, SecretStr] = operational(
+        {},
+        "Send these headers with each request to the policy: NAME=VALUE, or JSON. Their values are secrets, which no "
+        "file keeps; give them again when a run is resumed.",
+    )
     finish_reasons: list[str] = operational(
         [],
         "Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, "
@@ -129,6 +134,17 @@ class PolicySettings(BaseModel):
     @classmethod
     def _is_url(cls, value: str) -> str:
         return check_urls(value)
+
+    @field_validator("extra_headers")
+    @classmethod
+    def _can_be_sent(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        return checked_headers(value)
+
+    @field_validator("extra_body")
+    @classmethod
+    def _has_its_secrets(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        check_not_blank(value)
+        return value
 
     @field_validator("finish_reasons")
     @classmethod
@@ -196,7 +212,9 @@ class PolicySettings(BaseModel):
                     variable=self.api_key_env,
                     variable_is_meant=is_named or same_host(replica.base_url, _HOSTED),
                     setting="--openai.api_key_env",
+                    headers=self.extra_headers,
                 ),
+                self.extra_headers,
             )
             for replica in replicas
         )

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from judges.llm.urls import without_credentials
+from judges.llm.urls import without_credentials, without_secret_fields
 from judges.llm.wire import JSON
 
 
 def without_secrets(model: BaseModel) -> dict[str, JSON]:
-    """The settings as JSON, without API keys, credentials in URLs, and default names of key variables in lists."""
+    """The settings as JSON, without secrets: API keys, headers, what of URLs and request fields is secret.
+
+    In lists of models the default names of keys' variables are left out, too.
+    """
     secret = {name for name, field in type(model).model_fields.items() if "SecretStr" in str(field.annotation)}
     dumped: dict[str, JSON] = model.model_dump(mode="json", exclude=secret)
     for name, value in dumped.items():
         if isinstance(value, str):
             dumped[name] = without_credentials(value)
+        elif name.endswith("extra_body"):
+            dumped[name] = without_secret_fields(value)
         models = getattr(model, name)
         if isinstance(models, list) and any(isinstance(item, BaseModel) for item in models):
             dumped[name] = [_without_variable(item) for item in models]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -17,7 +20,7 @@ from judges.llm.errors import SettingsError
 from judges.llm.finish_reason import FinishRules, accepted_reasons
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
-from judges.llm.urls import check_urls, is_public, same_host, split_urls
+from judges.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
 from judges.llm.usage import Prices
 from judges.parsing.verdict_form import VerdictForm
 
@@ -36,6 +39,11 @@ _CONSTRAINTS = frozenset(
 )
 """Fields by which endpoints are told another form of an answer."""
 
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OWN_HEADERS = frozenset({"content-type", "content-length", "transfer-encoding", "host", "connection"})
+_KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"})
+"""Headers that hold an API key at some provider: with one of them no other key is needed."""
 
 STAND_IN_IDENTITY = "--offline"
 """The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
@@ -109,6 +117,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     judge_extra_body: dict[str, JsonValue] = setting(
         {}, 'Add these fields to each request to the judge, such as {"reasoning_effort": "low"}.'
     )
+    judge_extra_headers: dict[str, SecretStr] = operational(
+        {},
+        "Send these headers with each request to the judge: NAME=VALUE, or JSON. Their values are secrets, which no "
+        "file keeps; give them again when a run is resumed.",
+    )
     judge_finish_reasons: list[str] = operational(
         [],
         "Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are stop, end_turn, "
@@ -156,6 +169,27 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     @classmethod
     def _is_url(cls, value: str) -> str:
         return check_urls(value)
+
+    @field_validator("judge_model_name")
+    @classmethod
+    def _is_one_name(cls, value: str) -> str:
+        if "," in value:
+            raise ValueError(
+                f"{value!r} would be sent as the name of one model; expected one name. Commas separate replicas of one "
+                "model in judge_base_url; several judges are for `judgegym evaluate self_critique` (--env.judges)"
+            )
+        return value
+
+    @field_validator("judge_extra_headers")
+    @classmethod
+    def _can_be_sent(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        return checked_headers(value)
+
+    @field_validator("judge_extra_body")
+    @classmethod
+    def _has_its_secrets(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        check_not_blank(value)
+        return value
 
     @field_validator("judge_finish_reasons")
     @classmethod
@@ -218,9 +252,13 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             variable=self.judge_api_key_env,
             variable_is_meant="judge_api_key_env" in self.model_fields_set or same_host(self.judge_base_url, default),
             setting=f"--{section}judge_api_key_env",
+            headers=self.judge_extra_headers,
         )
         return ChatSettings(
-            endpoints=tuple(Endpoint(url, self.judge_model_name, key) for url in split_urls(self.judge_base_url)),
+            endpoints=tuple(
+                Endpoint(url, self.judge_model_name, key, self.judge_extra_headers)
+                for url in split_urls(self.judge_base_url)
+            ),
             temperature=self.judge_temperature,
             max_tokens=self.judge_max_tokens,
             extra_body=self.judge_extra_body,
@@ -242,7 +280,13 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
 
 
 def api_key(
-    urls: str, *, given: SecretStr | None, variable: str, variable_is_meant: bool, setting: str
+    urls: str,
+    *,
+    given: SecretStr | None,
+    variable: str,
+    variable_is_meant: bool,
+    setting: str,
+    headers: Mapping[str, SecretStr] = MappingProxyType({}),
 ) -> SecretStr | None:
     """The API key for an endpoint; `None` if no key is set and no host is public (`judges.llm.urls.is_public`).
 
@@ -255,15 +299,29 @@ def api_key(
         variable: the environment variable that may hold a key.
         variable_is_meant: the variable's key belongs to this host.
         setting: the setting that names the variable, for the message.
+        headers: further headers of the requests; one that names a key takes the place of a variable's.
 
     Raises:
-        SettingsError: a host is public and there is no key; or a key cannot be sent in a header.
+        SettingsError: a host is public and there is no key; or a key cannot be sent in a header, or a URL or a header
+            has another one.
     """
-    if given is not None and given.get_secret_value():
-        return SecretStr(_sendable(given.get_secret_value(), f"{setting.removesuffix('_env')}: the key"))
-    key = os.environ.get(variable) if variable_is_meant else None
+    has_own = any(name.lower() in _KEY_HEADERS for name in headers)
+    key = given.get_secret_value() if given is not None else ""
     if key:
-        return SecretStr(_sendable(key, f"{setting}: the key in the environment variable {variable}"))
+        where, what = setting.removesuffix("_env"), "the key"
+    else:
+        key = os.environ.get(variable, "") if variable_is_meant and not has_own else ""
+        where, what = setting, f"the key in the environment variable {variable}"
+    if key:
+        if any("@" in urlsplit(url).netloc for url in split_urls(urls)):
+            raise SettingsError(
+                f"{where}: the base URL has a user and a password, and {what} would be sent, too; expected one of both"
+            )
+        if any(name.lower() == "authorization" for name in headers):
+            raise SettingsError(f"{where}: the extra headers have Authorization, too; expected one of both")
+        return SecretStr(_sendable(key, f"{where}: {what}"))
+    if has_own:
+        return None
     hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in split_urls(urls) if is_public(url)}))
     if not hosts:
         return None
@@ -275,6 +333,22 @@ def api_key(
     raise SettingsError(
         f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set; {otherwise}"
     )
+
+
+def checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    """Further headers of requests, if they can be sent.
+
+    Raises:
+        ValueError: one cannot be, or is not the user's to set; no value is shown.
+    """
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header; expected NAME=VALUE or a JSON object")
+        if name.lower() in _OWN_HEADERS:
+            raise ValueError(f"{name} cannot be set: it follows from the request")
+        if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
+            raise ValueError(f"the value of {name} holds a character that no header can hold")
+    return headers
 
 
 def _sendable(key: str, what: str) -> str:

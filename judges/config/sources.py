@@ -29,7 +29,7 @@ from judges.config.structure import (
 )
 from judges.llm import wire
 from judges.llm.errors import SettingsError
-from judges.llm.urls import without_credentials
+from judges.llm.urls import without_credentials, without_secret_fields
 
 DEFAULT = "default"
 MASK = "**********"
@@ -123,7 +123,9 @@ class LoadedSettings(Generic[SettingsT]):
 
 
 def _shown(value: object) -> str:
-    return MASK if isinstance(value, SecretStr) else without_credentials(str(value))
+    if isinstance(value, SecretStr):
+        return MASK
+    return without_credentials(str(without_secret_fields(value) if isinstance(value, dict) else value))
 
 
 def load(

@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from judges.llm.urls import secrets_in_fields, secrets_in_url, split_urls
+
 DEEPEST = 90
 """How deep lists and mappings may be nested in a setting."""
 
@@ -78,8 +80,14 @@ def secrets(model: BaseModel) -> Iterator[str]:
     """The text of every secret in a model, to remove it from output."""
     for name in type(model).model_fields:
         value = getattr(model, name)
-        for item in value if isinstance(value, list) else [value]:
+        if name.endswith("extra_body"):
+            yield from filter(None, secrets_in_fields(value))
+            continue
+        items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+        for item in items:
             if isinstance(item, BaseModel):
                 yield from secrets(item)
             elif isinstance(item, SecretStr) and item.get_secret_value():
                 yield item.get_secret_value()
+            elif isinstance(item, str) and name.endswith("url"):
+                yield from filter(None, (secret for url in split_urls(item) for secret in secrets_in_url(url)))

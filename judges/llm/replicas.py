@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -13,10 +13,13 @@ from pydantic import SecretStr
 
 from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
 from judges.llm.outcome import Habits
-from judges.llm.urls import is_loopback, without_credentials
+from judges.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
+from judges.llm.wire import JSON
 
 _PATH = "/chat/completions"
 _VERSION_AT_END = re.compile(r"/v\d+$")
+_SHORTEST_SECRET = 5
+"""Characters; a shorter value, such as a key `none`, would be blanked within other words."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 
@@ -29,22 +32,28 @@ class Endpoint:
         base_url: up to and without `/chat/completions`, such as `http://localhost:8000/v1`.
         model: the model's name at the endpoint.
         api_key: the bearer token, if it needs one.
+        headers: further headers of each request.
     """
 
     base_url: str
     model: str
     api_key: SecretStr | None = None
+    headers: Mapping[str, SecretStr] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
         """The chat completions URL; a base URL may be that already."""
-        base = self.base_url.rstrip("/")
-        return base if base.endswith(_PATH) else base + _PATH
+        return self.at(_PATH)
+
+    def at(self, path: str) -> str:
+        """The URL of a part of the API: `path` below the base URL, with the query of that."""
+        parts = urlsplit(self.base_url)
+        return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix(_PATH).rstrip("/") + path))
 
     def beside(self, path: str) -> str:
         """The URL of something that the server has beside its API: `path` below the base URL without its version."""
-        base = self.base_url.rstrip("/").removesuffix(_PATH).rstrip("/")
-        return _VERSION_AT_END.sub("", base) + path
+        parts = urlsplit(self.at(""))
+        return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path) + path))
 
     @property
     def shown(self) -> str:
@@ -80,6 +89,7 @@ class Replica:
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     proxy: str | None = field(default=None, repr=False)
     habits: Habits = field(init=False, repr=False)
+    _secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Build the URL and the request headers and look up the proxy once, not for every request."""
@@ -89,13 +99,21 @@ class Replica:
         self.headers = {"Content-Type": "application/json"}
         if self.endpoint.api_key is not None:
             self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"
+        self.headers |= {name: value.get_secret_value() for name, value in self.endpoint.headers.items()}
+        values = [value.removeprefix("Bearer ") for value in list(self.headers.values())[1:]]
+        urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]
+        self._secrets = tuple(secret for secret in dict.fromkeys((*values, *urls)) if len(secret) >= _SHORTEST_SECRET)
 
-    def redact(self, text: str) -> str:
-        """`text` without the endpoint's key and passwords; endpoints and libraries repeat them in their errors."""
-        key = self.endpoint.api_key.get_secret_value() if self.endpoint.api_key is not None else ""
-        for secret in (key, _credentials(self.endpoint.base_url), _credentials(self.proxy or "")):
-            if secret:
-                text = text.replace(secret, "***")
+    def redact(self, text: str, body: Mapping[str, JSON] | None = None) -> str:
+        """`text` without keys, passwords and other secrets; endpoints and libraries repeat them in their errors.
+
+        Args:
+            text: a message.
+            body: the request that it is about, whose fields may hold secrets.
+        """
+        of_body = () if body is None else secrets_in_fields({**body, "messages": None})
+        for secret in (*self._secrets, *of_body):
+            text = without_secret(text, secret)
         return without_credentials(text)
 
     def reached(self, *, succeeded: bool = False) -> None:
@@ -160,8 +178,3 @@ def environment_proxy(url: str) -> str | None:
     if proxy is None or is_loopback(url) or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy
-
-
-def _credentials(url: str) -> str:
-    """The `user:password` of a URL; the URL of a proxy may lack a scheme."""
-    return (url.partition("://")[2] or url).partition("/")[0].rpartition("@")[0]

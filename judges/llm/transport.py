@@ -171,7 +171,7 @@ class Transport:
             EndpointError: there must be no other attempt.
             BudgetSpent: there may be none any more.
         """
-        failure = call.failure = _error(replica, outcome)
+        failure = call.failure = _error(replica, outcome, call.body)
         if outcome.kind is FailureKind.AWAY:
             call.attempts -= 1  # nothing was sent
             call.record.stays()
@@ -295,9 +295,9 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(parts)
 
 
-def _error(replica: Replica, failed: Failed) -> EndpointError:
-    """A failed attempt as an error, without the endpoint's key and passwords."""
-    answer = wire.shorten(replica.redact(failed.answer))
+def _error(replica: Replica, failed: Failed, body: Mapping[str, JSON] | None) -> EndpointError:
+    """A failed attempt as an error, without secrets."""
+    answer = wire.shorten(replica.redact(failed.answer, body))
     if failed.status in (404, 405) and (meant := with_version(replica.endpoint.base_url)) is not None:
         answer += f" (did you mean {meant}?)"
     return EndpointError(

@@ -1,10 +1,18 @@
-"""Endpoint URLs: splitting, validation, and removal of credentials."""
+"""Endpoint URLs: splitting, validation, and removal of secrets from URLs, request fields and texts.
+
+Secret in a URL are user names, passwords, and every value of its query but those of a few names that providers use for
+versions and deployments. Secret among the fields of a request are the values whose name looks like that of a secret.
+"""
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
+
+from judges.llm.wire import JSON
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PRIVATE_SUFFIXES = (
@@ -13,11 +21,85 @@ _PRIVATE_SUFFIXES = (
 )
 _VERSION = re.compile(r"/v\d")
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
+_QUERY = re.compile(r"(?<=\w)://[^\s?#\"'<>]*\?[^\s#\"'<>]*")
+_VALUE = re.compile(r"(?P<name>[^?&=;,]+)=(?P<value>[^&;,]*)")
+_SHOWN_IN_A_QUERY = frozenset({"api-version", "api_version", "version", "deployment", "model", "region", "stream"})
+_NAMES_A_SECRET = re.compile(
+    r"(api|access|secret|private|subscription|auth|bearer)[-_ ]?key|^key$|secret|passw|credential|authorization"
+    r"|((^|[-_ ])(api|auth|access|bearer|id|refresh|session|hf|user)[-_ ]?|^)token$|signature|^sig$|^auth$|cookie",
+    re.IGNORECASE,
+)
+BLANK = "***"
+"""Takes the place of a secret."""
+_PART = 8
+"""Characters of a secret's beginning or end that are blanked, too."""
 
 
 def without_credentials(text: str) -> str:
-    """`text` without user names and passwords in its URLs."""
-    return _CREDENTIALS.sub("", text)
+    """`text` without user names, passwords and query values in its URLs, but for harmless ones (`api-version`)."""
+    if "://" not in text:
+        return text
+    return _QUERY.sub(lambda found: _VALUE.sub(_blank_value, found[0]), _CREDENTIALS.sub("", text))
+
+
+def _blank_value(found: re.Match[str]) -> str:
+    return found[0] if found["name"].lower() in _SHOWN_IN_A_QUERY else f"{found['name']}={BLANK}"
+
+
+def without_secret_fields(value: JSON, name: str = "") -> JSON:
+    """A JSON value in which texts and numbers are blank whose field's name looks like that of a secret."""
+    if isinstance(value, Mapping):
+        return {key: without_secret_fields(item, key) for key, item in value.items()}
+    if isinstance(value, str):
+        return BLANK if value and _NAMES_A_SECRET.search(name) else without_credentials(value)
+    return [without_secret_fields(item, name) for item in value] if isinstance(value, Sequence) else value
+
+
+def secrets_in_url(url: str) -> Iterator[str]:
+    """What of a URL must not be shown: its `user:password`, and the secret values of its query."""
+    credentials = (url.partition("://")[2] or url).partition("/")[0].rpartition("@")[0]  # a proxy's may lack a scheme
+    if credentials:
+        plain = unquote(credentials)
+        yield from (credentials, plain, b64encode(plain.encode()).decode())
+        yield from filter(None, (credentials.partition(":")[2], plain.partition(":")[2]))
+    for name, value in parse_qsl(urlsplit(url).query):
+        if name.lower() not in _SHOWN_IN_A_QUERY:
+            yield value
+
+
+def secrets_in_fields(value: JSON, name: str = "") -> Iterator[str]:
+    """The values that `without_secret_fields` blanks, and those in URLs."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from secrets_in_fields(item, key)
+    elif isinstance(value, str):
+        yield from [value] if _NAMES_A_SECRET.search(name) else secrets_in_url(value) if "://" in value else []
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from secrets_in_fields(item, name)
+
+
+def check_not_blank(value: JSON) -> None:
+    """Raise `ValueError` if a value of a field is `BLANK`: it was copied from a file, which has no secrets."""
+    if BLANK in set(secrets_in_fields(value)):
+        raise ValueError(f"a value is {BLANK}: secrets are not written to files; give it again")
+
+
+def _lower(secret: str) -> str:
+    return re.sub("%..", lambda found: found[0].lower(), quote(secret, safe=""))
+
+
+def without_secret(text: str, secret: str) -> str:
+    """`text` without a secret: as it is, URL-encoded, and the beginning or the end of it from 8 characters on."""
+    for form in dict.fromkeys((secret, quote(secret, safe=""), quote(secret), quote_plus(secret), _lower(secret))):
+        text = text.replace(form, BLANK)
+        if len(form) < 2 * _PART:
+            continue
+        for end in range(len(form) - 1, _PART - 1, -1) if form[:_PART] in text else ():
+            text = text.replace(form[:end], BLANK)
+        for start in range(1, len(form) - _PART + 1) if form[-_PART:] in text else ():
+            text = text.replace(form[start:], BLANK)
+    return text
 
 
 def split_urls(value: str) -> list[str]:
@@ -36,6 +118,8 @@ def check_urls(value: str) -> str:
         if not _is_url(url):
             shown = without_credentials(url)
             raise ValueError(f"{shown!r} is not a URL; expected something like http://localhost:8000/v1")
+        if BLANK in secrets_in_url(url):
+            raise ValueError(f"{without_credentials(url)}: {BLANK} stands for a secret that files do not keep; give it")
     if not urls:
         raise ValueError("no URL given; expected something like http://localhost:8000/v1")
     return value
@@ -70,7 +154,8 @@ def with_version(base_url: str) -> str | None:
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path):
         return None
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], f"{parts.path.rstrip('/')}/v1", "", ""))
+    path = f"{parts.path.rstrip('/')}/v1"
+    return without_credentials(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, "")))
 
 
 def is_loopback(url: str) -> bool:

@@ -82,7 +82,7 @@ class JudgeHealth:
             return
         self._latest = time.monotonic()
         for endpoint in self._client.settings.endpoints:
-            url = f"{endpoint.base_url.rstrip('/')}/models"
+            url = endpoint.at("/models")
             try:
                 async with session.get(url, timeout=aiohttp.ClientTimeout(total=_PROBE_TIMEOUT_S)) as answer:
                     if answer.status < 500:

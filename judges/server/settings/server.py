@@ -38,6 +38,11 @@ def _hide_keys(mounts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for values in mounts.values():
         if isinstance(values.get("judge_api_key"), str):
             values["judge_api_key"] = SecretStr(values["judge_api_key"])
+        headers = values.get("judge_extra_headers")
+        if isinstance(headers, dict):
+            values["judge_extra_headers"] = {
+                name: SecretStr(value) if isinstance(value, str) else value for name, value in headers.items()
+            }
     return mounts
 
 
