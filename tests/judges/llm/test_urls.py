@@ -1,13 +1,16 @@
 import pytest
 
+from judges.llm.replicas import Endpoint
 from judges.llm.urls import (
     check_urls,
     is_loopback,
     is_public,
     same_host,
+    secrets_in_fields,
     split_urls,
     with_version,
     without_credentials,
+    without_secret_fields,
 )
 
 LOOPBACK = ["http://localhost:8000/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000/v1", "http://LOCALHOST/v1"]
@@ -92,7 +95,7 @@ def test_host_is_public_unless_its_address_or_name_is_private(url: str, expected
     [
         ("http://h:8000", "http://h:8000/v1"),
         ("http://h:8000/", "http://h:8000/v1"),
-        ("http://user:password@h:8000/api?key=x", "http://h:8000/api/v1"),
+        ("http://user:password@h:8000/api?key=x", "http://h:8000/api/v1?key=***"),
         ("http://h:8000/v1", None),
         ("https://h/v1beta/openai", None),
         ("https://h/api/paas/v4/", None),
@@ -130,3 +133,47 @@ def test_same_host_compares_all_urls(first: str, second: str, expected: bool) ->
 )
 def test_without_credentials_removes_user_and_password(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("base_url", "url", "beside"),
+    [
+        ("http://h/v1", "http://h/v1/chat/completions", "http://h/tokenize"),
+        ("http://h/v1/?api-version=1", "http://h/v1/chat/completions?api-version=1", "http://h/tokenize?api-version=1"),
+        ("http://h/v1/chat/completions?a=b", "http://h/v1/chat/completions?a=b", "http://h/tokenize?a=b"),
+        ("http://h/openai/deployments/m?a=b", "http://h/openai/deployments/m/chat/completions?a=b", None),
+    ],
+)
+def test_query_of_a_base_url_stays_behind_the_path(base_url: str, url: str, beside: str | None) -> None:
+    endpoint = Endpoint(base_url, "m")
+    assert endpoint.url == url
+    assert endpoint.shown == without_credentials(base_url).partition("?")[0]
+    if beside is not None:
+        assert endpoint.beside("/tokenize") == beside
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://h/v1?api-version=1&sig=abc", "http://h/v1?api-version=1&sig=***"),
+        ("http://h/v1?code=abc,http://g/v1?k=d", "http://h/v1?code=***,http://g/v1?k=***"),
+        ("see 'http://u:p@h?token=abc' and https://a/b#c=d", "see 'http://h?token=***' and https://a/b#c=d"),
+        ("a=b&c=d", "a=b&c=d"),
+    ],
+)
+def test_values_of_a_query_are_blank_but_for_harmless_ones(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        *((name, True) for name in ("api_key", "apiKey", "X-API-Key", "access_token", "token", "client_secret", "key")),
+        *((name, True) for name in ("password", "passwd", "Authorization", "signature", "sig", "hf_token", "auth_key")),
+        *((name, False) for name in ("max_tokens", "stop_token", "top_p", "reasoning_effort", "stop", "keyword")),
+    ],
+)
+def test_fields_whose_names_look_like_secrets_are_blank(name: str, is_secret: bool) -> None:
+    fields = {"a": [{name: "value"}]}
+    assert without_secret_fields(fields) == {"a": [{name: "***" if is_secret else "value"}]}
+    assert list(secrets_in_fields(fields)) == (["value"] if is_secret else [])
