@@ -13,6 +13,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
 from environments.command_line.signals import StopSignal, until_stopped
@@ -89,12 +90,32 @@ def read_options(argv: Sequence[str]) -> Options:
         made.error(f"{missing[0]} is not installed: pip install -e '.[examples]', or `make learn`, which does it")
     out = (given.out or Path("runs/tiny_grpo") / time.strftime("%Y-%m-%d--%H-%M-%S")).resolve()
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        out = _made(out, is_given=given.out is not None)
         if any(out.iterdir()):
             made.error(f"--out: {out} is not empty; expected a new folder")
     except OSError as error:
         made.error(f"--out: {out} cannot be used: {error.strerror}")
     return Options(tasks, comparisons, tuple(range(given.seeds)), given.steps, out, faults)
+
+
+def _made(folder: Path, *, is_given: bool) -> Path:
+    """The folder, or for one that is named by its time another of that second.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    names = (folder.name if number == 1 else f"{folder.name}-{number}" for number in count(1))
+    for name in names:
+        made = folder.with_name(name)
+        try:
+            made.mkdir()
+        except FileExistsError:
+            if not is_given:
+                continue
+            made.mkdir(exist_ok=True)
+        return made
+    raise AssertionError("names do not end")
 
 
 def _chosen(made: OneLineParser, given: Namespace) -> tuple[tuple[Task, ...], tuple[Comparison, ...], tuple[str, ...]]:

@@ -1,7 +1,8 @@
 """The processes of a run: each with a log of its own, all of them ended with the block, whatever ends it.
 
 Guarantees: no child outlives the block, neither after an error nor after Ctrl-C or SIGTERM, which reach this process
-alone; a child that ends before it should is one error, which names it and shows the end of its log.
+alone, nor after SIGKILL: a process that has a pipe to this one ends the others when the pipe breaks. A child that ends
+before it should is one error, which names it and shows the end of its log.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ from examples.processes import ROOT, variables
 T = TypeVar("T")
 
 _GRACE_S = 5.0
+_MINDER = f"""
+import os, signal, sys, time
+groups = [int(line) for line in sys.stdin]  # until the process that writes them is gone
+for number in (signal.SIGTERM, signal.SIGKILL):
+    for group in groups:
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            pass
+    time.sleep({_GRACE_S} if number == signal.SIGTERM else 0)
+"""
 _TAIL = 12  # lines of a log
 _LONGEST_LINE = 1 << 20
 
@@ -58,6 +70,7 @@ class Children:
         self._children: list[Child] = []
         self._watchers: list[asyncio.Task[None]] = []
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._minder: Process | None = None
 
     async def start(self, name: str, *words: str, log: Path, ends: bool = False, reads: bool = False) -> Child:
         """Start `python -m WORDS` in the root of the project.
@@ -81,6 +94,8 @@ class Children:
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # a Ctrl-C in the terminal is for this process, which ends the others
             )
+        assert self._minder is not None and self._minder.stdin is not None  # it is started with the block
+        self._minder.stdin.write(b"%d\n" % process.pid)
         child = Child(name, process, log, ends=ends)
         self._children.append(child)
         self._watchers.append(asyncio.create_task(self._watch(child)))
@@ -123,6 +138,8 @@ class Children:
 
     async def __aenter__(self) -> Children:
         """Begin with none."""
+        words = (sys.executable, "-c", _MINDER)
+        self._minder = await asyncio.create_subprocess_exec(*words, stdin=PIPE, start_new_session=True)
         return self
 
     async def __aexit__(
@@ -131,6 +148,9 @@ class Children:
         """End all of them."""
         await self.end(self._children)
         self._failed.cancel()
+        if self._minder is not None:
+            self._minder.kill()
+            await self._minder.wait()
 
     async def _watch(self, child: Child) -> None:
         code = await child.process.wait()

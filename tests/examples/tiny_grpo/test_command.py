@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,6 +64,15 @@ def test_without_torch_a_line_says_what_to_install(
     monkeypatch.setattr(command, "find_spec", lambda module: None if module == "torch" else module)
     assert "torch is not installed" in refused(capsys, f"--out={tmp_path / 'out'}")
     assert not (tmp_path / "out").exists()
+
+
+def test_two_that_begin_in_one_second_have_folders_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "time", SimpleNamespace(strftime=lambda form: "now"))
+    folders = [command.read_options([]).out for _ in range(3)]
+    assert folders == [tmp_path / "runs/tiny_grpo" / name for name in ("now", "now-2", "now-3")]
 
 
 @pytest.mark.parametrize(("last", "code"), [(0.9, 0), (0.1, 1)])
