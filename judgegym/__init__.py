@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from judges.llm.errors import DataError, EndpointError, JudgeGymError, SettingsError
     from judges.rubrics.prompt import Rubric
 
+    __version__: str
+
 __all__ = [
     "ArenaHardJudge",
     "AspectJudge",
@@ -75,6 +77,10 @@ def __getattr__(name: str) -> object:
     Raises:
         AttributeError: the name is not in `__all__`.
     """
+    if name == "__version__":
+        from judges.config.version import package_version
+
+        return package_version()
     if name not in _HOMES:
         raise AttributeError(f"module 'judgegym' has no attribute {name!r}")
     value: object = getattr(importlib.import_module(_HOMES[name]), name)
@@ -84,4 +90,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return __all__
+    return [*__all__, "__version__"]

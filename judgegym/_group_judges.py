@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from judgegym._arguments import optional_text, shows_settings
 from judgegym._group_table import GroupTable
 from judgegym._results import EMPTY
 from judgegym._session import WithSession
@@ -82,6 +83,7 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         return GroupTable(case.answers, judgments, judged.orders)
 
 
+@shows_settings(ListwiseJudgeSettings)
 class ListwiseJudge(OpenGroupJudge):
     """Scores all answers of a group in one call, from 0 to 1.
 
@@ -102,6 +104,7 @@ class ListwiseJudge(OpenGroupJudge):
         self.criteria = criteria
 
 
+@shows_settings(TournamentSettings)
 class TournamentJudge(OpenGroupJudge):
     """Lets the answers of a group meet in pairs: the score is the chance to beat the group's mean, or the baseline.
 
@@ -131,11 +134,18 @@ def _case(
     baseline: str | None,
 ) -> GroupCase:
     listed = [answers] if isinstance(answers, str) else answers
+    if not isinstance(listed, Iterable):
+        raise DataError(f"answers: expected a list of texts or conversations, found {type(listed).__name__}")
     parted = [_conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
     asked = _conversation(question, "the question")
     try:
         return conversation_case(
-            asked, parted, criteria=criteria, reference=reference, context=context, anchor=baseline
+            asked,
+            parted,
+            criteria=criteria,
+            reference=optional_text(reference, "reference"),
+            context=optional_text(context, "context"),
+            anchor=optional_text(baseline, "baseline"),
         )
     except UnseenPart as error:
         raise DataError(str(error)) from None

@@ -6,11 +6,14 @@ the command line without `--env.`. Call `judge` in async code, and `judge_sync` 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+import inspect
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
-from judgegym._results import EMPTY, JudgmentTable
+from judgegym._arguments import optional_text, shows_settings, text, texts
+from judgegym._many import judge_rows
+from judgegym._results import JudgmentTable
 from judgegym._session import WithSession
 from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
 from judges.arena.settings import ArenaJudgeSettings
@@ -20,6 +23,7 @@ from judges.aspects.settings import AspectJudgeSettings
 from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
 from judges.core.judge import Judge
+from judges.llm.errors import DataError
 from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
 from judges.peers.settings import PeerJudgeSettings
 from judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
@@ -33,13 +37,62 @@ DetailT = TypeVar("DetailT")
 class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
     """A judge that judges each answer by itself."""
 
-    async def _judge(self, answers: Sequence[str], cases: Sequence[CaseT]) -> JudgmentTable[DetailT]:
+    async def many(self, rows: Iterable[Mapping[str, object]], *, progress: bool = True) -> JudgmentTable[DetailT]:
+        """Judge one answer to each of many questions, all at once, up to `judge_max_concurrency`.
+
+        Args:
+            rows: for each answer the arguments of `judge` by name, with `answer` in place of `answers`, such as
+                `{"question": …, "answer": …}`; other columns are an error. A table of pandas gives them with
+                `table[["question", "answer"]].to_dict("records")`.
+            progress: write a line to standard error for each tenth of the rows.
+
+        Returns:
+            A judgment for each row, in order; its `failures` and `cost` are those of all.
+
+        Raises:
+            DataError: a row has no question or answer, or an argument that this judge does not take.
+        """
+        answers, cases = self._of_rows(rows)
+        return await BACKGROUND.join(self._judge(answers, cases, progress=progress))
+
+    def many_sync(self, rows: Iterable[Mapping[str, object]], *, progress: bool = True) -> JudgmentTable[DetailT]:
+        """The same as `many`, in code without `await`."""
+        answers, cases = self._of_rows(rows)
+        return BACKGROUND.run(self._judge(answers, cases, progress=progress))
+
+    @abstractmethod
+    def _cases(self, *args: Any, **arguments: Any) -> list[CaseT]:
+        """Check the arguments of `judge`, and make the case of each answer."""
+
+    def _of_rows(self, rows: Iterable[Mapping[str, object]]) -> tuple[list[str], list[CaseT]]:
+        parameters = inspect.signature(self._cases).parameters
+        taken = ["answer" if name == "answers" else name for name in parameters]
+        needed = [name for name, each in zip(taken, parameters.values(), strict=True) if each.default is each.empty]
+        answers, cases = list[str](), list[CaseT]()
+        for number, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise DataError(f"rows[{number}]: expected a mapping by name, found a {type(row).__name__}")
+            unknown = [name for name in row if name not in taken]
+            lacking = [name for name in needed if name not in row]
+            if unknown or lacking:
+                what = f"no {lacking[0]!r}" if lacking else f"the unknown {unknown[0]!r}"
+                raise DataError(f"rows[{number}]: found {what}; this judge takes {', '.join(taken)}")
+            try:
+                answers.append(text(row["answer"], "answer"))
+                given: dict[str, Any] = {name: value for name, value in row.items() if name != "answer"}
+                cases += self._cases(**given, answers=answers[-1])
+            except DataError as error:
+                raise DataError(f"rows[{number}].{error}") from None
+        return answers, cases
+
+    async def _judge(
+        self, answers: Sequence[str], cases: Sequence[CaseT], *, progress: bool = False
+    ) -> JudgmentTable[DetailT]:
         judge = await self._session.opened()
-        asked = [case for answer, case in zip(answers, cases, strict=True) if answer.strip()]
-        judged = iter(await asyncio.gather(*(judge.judge(case) for case in asked)))
-        return JudgmentTable(tuple(answers), tuple(next(judged) if answer.strip() else EMPTY for answer in answers))
+        return await judge_rows(answers, cases, judge.judge, progress=progress)
 
 
+@shows_settings(RubricJudgeSettings)
 class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
     """Scores answers on a scale by a rubric.
 
@@ -73,10 +126,12 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
         """The same as `judge`, in code without `await`."""
         return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, reference)))
 
-    def _cases(self, question: str, answers: str | Sequence[str], reference: str | None) -> list[RubricCase]:
-        return [RubricCase(question, answer, self.rubric, reference) for answer in listed(answers)]
+    def _cases(self, question: str, answers: str | Sequence[str], reference: str | None = None) -> list[RubricCase]:
+        asked, shown = text(question, "question"), optional_text(reference, "reference")
+        return [RubricCase(asked, answer, self.rubric, shown) for answer in listed(answers)]
 
 
+@shows_settings(AspectJudgeSettings)
 class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
     """Judges answers by aspects: yes/no questions, each decided by a majority of votes.
 
@@ -109,11 +164,18 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
         return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, context, reference)))
 
     def _cases(
-        self, question: str, answers: str | Sequence[str], context: str | None, reference: str | None
+        self,
+        question: str,
+        answers: str | Sequence[str],
+        context: str | None = None,
+        reference: str | None = None,
     ) -> list[AspectCase]:
-        return [AspectCase(answer, question, context, reference) for answer in listed(answers)]
+        asked, shown = text(question, "question"), optional_text(reference, "reference")
+        read = optional_text(context, "context")
+        return [AspectCase(answer, asked, read, shown) for answer in listed(answers)]
 
 
+@shows_settings(ArenaJudgeSettings)
 class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
     """Compares answers with a baseline, in both orders: −1 (both games lost) to 1 (both won).
 
@@ -141,9 +203,11 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
         return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, baseline)))
 
     def _cases(self, question: str, answers: str | Sequence[str], baseline: str) -> list[ArenaCase]:
-        return [ArenaCase(question, answer, baseline) for answer in listed(answers)]
+        asked, other = text(question, "question"), text(baseline, "baseline")
+        return [ArenaCase(asked, answer, other) for answer in listed(answers)]
 
 
+@shows_settings(PeerJudgeSettings)
 class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
     """Scores answers from 0 to 100 by a rubric in text.
 
@@ -172,9 +236,14 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
         return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers)))
 
     def _cases(self, question: str, answers: str | Sequence[str]) -> list[PeerCase]:
-        return [PeerCase(question, answer, self.rubric) for answer in listed(answers)]
+        asked = text(question, "question")
+        return [PeerCase(asked, answer, self.rubric) for answer in listed(answers)]
 
 
 def listed(answers: str | Sequence[str]) -> list[str]:
-    """The answers as a list; a single answer becomes a list of one."""
-    return [answers] if isinstance(answers, str) else list(answers)
+    """The answers as a list; a single answer becomes a list of one.
+
+    Raises:
+        DataError: one is no text.
+    """
+    return texts(answers, "answers")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from judgegym._arguments import shows_settings, text
 from judgegym._judges import OpenJudge, listed
 from judgegym._results import JudgmentTable
 from judges.config.judge import JudgeSettings
@@ -24,6 +25,7 @@ _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_promp
 """Settings of the built-in judges that no other judge is given."""
 
 
+@shows_settings(JudgeSettings)
 class OwnJudge(OpenJudge[CaseT, DetailT]):
     """Judges answers by a judge of one's own.
 
@@ -78,4 +80,5 @@ class OwnJudge(OpenJudge[CaseT, DetailT]):
         return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers)))
 
     def _cases(self, question: str, answers: str | Sequence[str]) -> list[CaseT]:
-        return [self._case(question, answer) for answer in listed(answers)]
+        asked = text(question, "question")
+        return [self._case(asked, answer) for answer in listed(answers)]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Never
 
 from judgegym._table import TextTable
 from judges.core.judgment import Judgment, Status
+from judges.llm.errors import SettingsError
+from judges.llm.usage import Usage
 
+_MOST_ROWS = 40
 DetailT = TypeVar("DetailT")
 EMPTY: Judgment[Never] = Judgment(None, Status.INVALID_COMPLETION, explanation="the answer is empty")
 """The judgment of an answer without text, about which no judge is asked."""
@@ -43,6 +48,42 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     def scores(self) -> list[float | None]:
         """The scores of the judgments, in the judge's own range; `None` if the judge failed."""
         return [judgment.score for judgment in self.judgments]
+
+    @property
+    def failures(self) -> list[int]:
+        """The places of the answers whose judge failed, from 0."""
+        return [place for place, judgment in enumerate(self.judgments) if judgment.status.is_failure]
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars for all judge calls; `None` if the price is not known."""
+        return sum((call.run.usage for judgment in self.judgments for call in judgment.calls), Usage()).cost
+
+    def records(self) -> list[dict[str, str | float | None]]:
+        """Return a row for each answer: `answer`, `score`, `status`, `label` and `explanation`."""
+        return [
+            {
+                "answer": answer,
+                "score": judgment.score,
+                "status": judgment.status.value,
+                "label": judgment.label,
+                "explanation": judgment.explanation,
+            }
+            for answer, judgment in zip(self.answers, self.judgments, strict=True)
+        ]
+
+    def to_pandas(self) -> Any:
+        """Return the records as a `pandas.DataFrame`; a failed judge's score is missing (NaN).
+
+        Raises:
+            SettingsError: pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")  # late: it is no dependency
+        except ImportError:
+            raise SettingsError("to_pandas needs pandas: pip install pandas") from None
+        frame = pandas.DataFrame(self.records(), columns=["answer", "score", "status", "label", "explanation"])
+        return frame.astype({"score": "float64"})
 
     def table(self) -> TextTable:
         """The answers with their scores, labels and explanations."""
@@ -77,8 +118,19 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         return iter(self.judgments)
 
     def __str__(self) -> str:
-        """The table as text."""
-        return str(self.table())
+        """The table as text: of more than 40 answers the first and the last 20, and how all ended."""
+        return str(self._shown())
+
+    def _shown(self) -> TextTable:
+        whole = self.table()
+        if len(self) <= _MOST_ROWS:
+            return whole
+        gap, half = ("…",) + ("",) * (len(whole.header) - 1), _MOST_ROWS // 2
+        rows = [*whole.rows[:half], gap, *whole.rows[-half:]]
+        ended = Counter(judgment.status.value for judgment in self.judgments)
+        counts = ", ".join(f"{count:,} {status}" for status, count in ended.items())
+        title = "; ".join(filter(None, (f"{len(self):,} answers: {counts}", whole.title)))
+        return TextTable(whole.header, rows, title=title)
 
     def __repr__(self) -> str:
         """The table as text, for prompts and notebooks; the calls are in `judgments`."""
@@ -86,4 +138,4 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
 
     def _repr_html_(self) -> str:
         """The table as HTML, for notebooks."""
-        return self.table()._repr_html_()
+        return self._shown()._repr_html_()

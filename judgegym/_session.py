@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from typing_extensions import Self
 
+from judgegym._arguments import without_dashes
 from judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judges.config.keywords import settings_from_keywords
 from judges.core.background import BACKGROUND
@@ -97,6 +98,9 @@ class JudgeSession(Generic[JudgeT]):
                 stack = AsyncExitStack()
                 try:
                     self._judge = self._build(await self._client(stack))
+                except SettingsError as error:
+                    await stack.aclose()
+                    raise SettingsError(without_dashes(str(error), type(self._settings).model_fields)) from None
                 except BaseException:  # any error, also a cancellation: close what is open, and raise it
                     await stack.aclose()
                     raise
