@@ -83,6 +83,9 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[Line]:
         if not is_unknown and "cost_usd" not in found:
             continue
         calls = _with_cached(found.get("calls"), found.get("cached_calls"), "calls")
+        requests = found.get("requests")  # retries included, and none for a call from the cache
+        if requests is not None and requests != found.get("calls", 0) - found.get("cached_calls", 0):
+            calls += f" in {requests:,.0f} requests"
         prompt = _with_cached(found.get("prompt_tokens"), found.get("cached_prompt_tokens"), "tokens in")
         out = f"{found['completion_tokens']:,.0f} out" if "completion_tokens" in found else ""
         cost = UNKNOWN if is_unknown else dollars(found["cost_usd"])

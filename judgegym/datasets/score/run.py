@@ -122,6 +122,7 @@ class ScoreRun:
                 with closing(saved):
                     found = read_earlier(before, self.units, saved, limit=settings.limit)
                     self._live.share = found.share
+                    self._live.usage, self._live.policy_usage = found.usage, found.policy_usage
                     if found.changed:
                         logger.warning(
                             "responses whose rows have changed since, and are judged again, or are gone: %d",

@@ -15,7 +15,9 @@ from environments.runs.lines import RawLine, whole_lines
 from environments.runs.response_uids import response_of_uid, uid_of_row
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
+from judges.llm import wire
 from judges.llm.errors import RunDirectoryError
+from judges.llm.usage import Usage
 from judges.llm.wire import JSON
 
 
@@ -68,10 +70,14 @@ class EarlierResponses:
     Attributes:
         changed: how many of its lines are of rows that have changed, or are gone.
         share: what the others add to the mean score.
+        usage: what their judge cost.
+        policy_usage: what the policy cost that was asked for them.
     """
 
     changed: int
     share: HeadlineShare
+    usage: Usage = Usage()
+    policy_usage: Usage = Usage()
 
 
 def added(share: HeadlineShare, other: HeadlineShare | None) -> HeadlineShare:
@@ -96,14 +102,17 @@ def read_earlier(
     Raises:
         RunDirectoryError: a line cannot be read, or is of a row that is left out on purpose.
     """
-    changed, share = 0, HeadlineShare(0.0, 0.0)
+    changed, share, usage, policy_usage = 0, HeadlineShare(0.0, 0.0), Usage(), Usage()
     for line in before.failures:
         saved.begin_after(FAILURES, line.offset + len(line.data))
     for line, place, status in judged_places(before.samples, units):
         saved.begin_after(SAMPLES, line.offset + len(line.data))
         if place is not None:
             saved.note(place, line.offset, len(line.data), status, is_complete=True)
-            share = added(share, _share(line))
+            fields = line.fields()
+            share = added(share, _share(fields))
+            usage = _with_costs(usage, wire.lookup(fields, "run.judge_calls"))
+            policy_usage = _with_costs(policy_usage, wire.lookup(fields, "run.policy_calls"))
             continue
         row, _ = _response(line, line.fields().get("uid"))
         if limit is not None and row in range(len(units.numbers), len(units.reader.rows)):
@@ -112,11 +121,19 @@ def read_earlier(
                 "expected no --limit, or as many rows as before"
             )
         changed += 1
-    return EarlierResponses(changed, share)
+    return EarlierResponses(changed, share, usage, policy_usage)
 
 
-def _share(line: RawLine) -> HeadlineShare | None:
-    found = line.fields().get("headline")
+def _with_costs(usage: Usage, calls: JSON) -> Usage:
+    """A usage with the costs of the calls in a line added."""
+    for call in calls.values() if isinstance(calls, Mapping) else calls if isinstance(calls, list) else ():
+        cost = wire.lookup(call, "usage.cost")
+        usage += Usage(cost=cost if isinstance(cost, int | float) else None)
+    return usage
+
+
+def _share(fields: Mapping[str, JSON]) -> HeadlineShare | None:
+    found = fields.get("headline")
     total, weight = (found.get("total"), found.get("weight")) if isinstance(found, Mapping) else (None, None)
     return HeadlineShare(total, weight) if isinstance(total, float) and isinstance(weight, float) else None
 

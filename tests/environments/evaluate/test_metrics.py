@@ -10,6 +10,7 @@ from environments.evaluate.metrics import SharedMetrics, failure_notices, too_ma
 from environments.evaluate.saved import Outcomes
 from environments.metrics import MetricAggregator, Metrics
 from environments.records import Sample, SampleRun
+from environments.terminal.metric_lines import cost_lines
 from judges.core.judgment import CallRun, Judgment, Status
 from judges.llm.usage import Usage
 from tests.environments.samples_of import sample
@@ -107,6 +108,16 @@ def test_cost_is_unknown_if_that_of_one_call_is() -> None:
     assert metrics.values["eval/policy_cost_usd"] == 0.25
     assert "eval/judge_cost_usd" not in metrics.values
     assert [*metrics.unknown] == ["eval/judge_cost_usd"]
+
+
+@pytest.mark.parametrize(
+    ("calls", "cached", "requests", "said"),
+    [(40, 0, 130, "40 calls in 130 requests"), (40, 0, 40, "40 calls"), (40, 10, 30, "40 calls (10 cached)")],
+)
+def test_requests_are_named_where_they_are_not_the_calls(calls: int, cached: int, requests: int, said: str) -> None:
+    values = {"policy_calls": calls, "policy_cached_calls": cached, "policy_requests": requests, "policy_cost_usd": 1.0}
+    (line,) = cost_lines(Metrics({f"eval/{name}": value for name, value in values.items()}, {}), "eval")
+    assert line.remark == said
 
 
 def test_without_calls_there_is_nothing_to_say_of_them() -> None:

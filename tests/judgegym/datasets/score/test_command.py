@@ -256,13 +256,16 @@ def test_help_lists_the_most_used_settings_in_their_order() -> None:
     assert "other:" not in score("--help_all").out
 
 
-def test_the_mean_of_the_progress_is_that_of_the_result(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_the_mean_and_the_cost_of_the_progress_are_those_of_the_result(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     rows = [*ROWS, {"id": 20, "prompt": "Say nothing.", "response": "", "source": "a"}]  # 0 in the mean
     words = (data(tmp_path, rows), "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
+    words += ("--judge_price_input=100000", "--judge_price_output=0")  # a dollar for each of the 20 answers
     assert score(*words, "--budget_calls=12", "--judge_max_concurrency=1").code == 1
     ended = score(*words, "--resume")
     assert "21 of 21 responses" in ended.err and "mean score 0.476" in ended.err
     assert "0.4762" in ended.out.splitlines()[1]
+    assert "judge $20.00" in ended.err
+    assert any("$20.00" in line and "20 calls" in line for line in ended.out.splitlines())
 
 
 def test_a_flag_that_may_stand_alone_takes_the_word_after_it(tmp_path: Path) -> None:
