@@ -72,7 +72,7 @@ async def test_the_examples_train(tmp_path: Path) -> None:
             ('{"invalid_thinking_reward"', f'{{{endpoint}, "invalid_thinking_reward"'),
             ("http://127.0.0.1:8400", server.url),
         )
-        factory = functions.partition("trainer =")[0] + example("TRL", number=1)
+        factory = functions.partition("reward =")[0] + example("TRL", number=1)
         shape = {"per_device": 4, "generations": 4, "texts": [*TEXTS[:3], ""]}
         runs = {
             "functions": {**shape, "example": functions},
