@@ -414,7 +414,7 @@ async def test_a_function_whose_failures_would_count_as_0_is_refused(
     columns: dict[str, Any] = {"uid": [None, None], "log_metric": trainer.log_metric}
     columns |= {} if environments is None else {"environment": environments}
     if is_refused:
-        with pytest.raises(SettingsError, match=r"reward_funcs: SummingTrainer adds up .* combined_reward"):
+        with pytest.raises(SettingsError, match=r"reward_funcs: SummingTrainer adds up .*combined_reward"):
             await ARENA(["Q", "Q"], ["a", "b"], **columns)
     else:
         assert await ARENA(["Q", "Q"], ["a", "b"], **columns) == [None, None]
