@@ -10,7 +10,7 @@ import pytest
 
 from tests.integrations import trainers
 from tests.integrations.offline import offline_judge
-from tests.integrations.trl.asked import environment
+from tests.integrations.trl.asked import EACH_BY_ITSELF, environment
 from tests.judges.server.running import asked, running
 from tests.scripted import Json
 
@@ -19,7 +19,6 @@ SCORES = {"good": 1.0, "fair one": 0.5, "poor": 0.0}
 HALVES = [0.5, 0.5, 0.5, 0.5]
 """What the user's own function `length` gives for these texts, all of which have an even number of characters."""
 SHAPE = {"rows": [{"prompt": "Q"}], "per_device": 4, "generations": 4, "texts": TEXTS}
-GDPO = {"config": {"multi_objective_aggregation": "normalize_then_sum"}}
 
 
 def judge(request: Json, number: int) -> str:
@@ -94,7 +93,7 @@ async def test_several_functions_that_are_added_up_are_refused(tmp_path: Path) -
 @pytest.mark.timeout(200)
 async def test_with_normalize_then_sum_a_failed_part_adds_its_groups_mean(tmp_path: Path) -> None:
     async with running("--judge=rubric", judge=judge) as server:
-        run = {**SHAPE, **GDPO, "reward": {"judge": {"url": server.url}}, "beside": True}
+        run = {**SHAPE, "config": EACH_BY_ITSELF, "reward": {"judge": {"url": server.url}}, "beside": True}
         ended = await trainers.run("trl", "program.py", str(tmp_path), {"gdpo": run})
     assert ended.code == 0, ended.err
     # The other function says the same of all, so that only the judge's part differs; in its mean it is 0.
