@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 from judgegym.integrations.scores.cells import CellError, label_fields
 from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
 from judgegym.integrations.scores.groups import Row
-from judgegym.integrations.scores.results import NoRewardError, Worth
+from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, Worth
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
 from judgegym.integrations.scores.variables import settings_in
 from judges.config.extras import needs
@@ -55,9 +55,6 @@ _SETTINGS = (
 )
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
 """The values of `--algo.advantage.estimator` that subtract the mean of the group, or that of the others."""
-MOST_FAILED = 32
-"""After this many failed judgments in a row, or two groups, the agent ends the run: a batch of samples that are all
-masked has no token, and OpenRLHF divides by the number of tokens."""
 THREADS = 1024
 """How many samples of the reward function may wait for their group at the same time."""
 
@@ -160,7 +157,7 @@ def agent_executor(
 
         def __init__(self) -> None:
             super().__init__(None)
-            self._failed_in_a_row = 0
+            self._failures = FailuresInARow(max(MOST_FAILED, 2 * (group_size or 1)))
 
         async def execute(
             self,
@@ -178,15 +175,13 @@ def agent_executor(
             )
             ((start, end),) = output["action_ranges"]
             response = hf_tokenizer.decode(output["observation_tokens"][start:end], skip_special_tokens=False)
-            numbers = (await rewards.of(prompt, response, label)).numbers
+            worth = await rewards.of(prompt, response, label)
+            numbers = worth.numbers
             score = numbers.pop("score")
             output |= {"reward": score, "scores": score, "extra_logs": numbers}
-            if not is_masked or not numbers["judge_failed"]:
-                self._failed_in_a_row = 0
-            else:
-                self._failed_in_a_row += 1
-                if self._failed_in_a_row >= max(MOST_FAILED, 2 * (group_size or 1)):
-                    raise NoRewardError(f"the judge failed for {self._failed_in_a_row} samples in a row")
+            if is_masked:
+                self._failures.add(worth.rewarded)
+            if is_masked and worth.rewarded.is_failed:
                 # No token is an action: neither loss nor whitening counts it. A length penalty would move the baseline.
                 output |= {"action_ranges": [], "truncated": False}
             return output
