@@ -57,7 +57,7 @@ from judges.config.installation import install_command
 from judgegym.integrations import art, openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 art.judge_group("http://127.0.0.1:1")
-openrlhf.reward_function("http://127.0.0.1:1")
+openrlhf.reward_function("http://127.0.0.1:1", on_failure="score")
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before} - {"art", "openai"}
 owners = {package for module, packages in importlib.metadata.packages_distributions().items()
           if module in loaded for package in packages}
