@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from environments.data.rows import FILE_KINDS, Row, TaskT, by_uid, load_rows
+from environments.data.opening import FILE_KINDS, kind_of
+from environments.data.rows import Row, TaskT, by_uid, load_rows
 from environments.data.task_list import uids_of
 from judges.llm.errors import DataError
 
@@ -45,7 +46,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Answers:
     Raises:
         DataError: the file cannot be loaded, or lacks the answer to a row; leaving the row out would change the result.
     """
-    if path.suffix not in FILE_KINDS:  # else it would be looked for on the hub
+    if kind_of(str(path)) is None:  # else it would be looked for on the hub
         if not path.exists():
             raise DataError(f"{path}: there is no such file of answers or run directory")
         raise DataError(

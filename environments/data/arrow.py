@@ -20,12 +20,15 @@ import orjson
 from environments.data.hub import why_out_of_reach
 from environments.data.mapped import MappedFiles
 from environments.data.stored import (
+    JoinedTables,
     MappedTable,
     ParquetFile,
     StoredTable,
     WithoutColumns,
     json_text_columns,
+    maps_as_lists,
     version_of,
+    without_maps,
 )
 from judges.config.extras import needs
 from judges.llm import wire
@@ -43,6 +46,7 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
     """The rows of a table of `datasets`.
 
     Attributes:
+        table: a `datasets.Dataset`.
         stored: the same rows as they are stored.
     """
 
@@ -54,14 +58,14 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
             feature = table.features[name]
             if hasattr(feature, "decode"):  # the library's reader rounds numbers and refuses long ones
                 table = table.cast_column(name, type(feature)(decode=False))
-        self._table = table
+        self.table = table
         self._mapped = MappedFiles([file["filename"] for file in table.cache_files])
         self._mapped_each = self._mapped.size // max(len(table), 1)
         self._block: tuple[int, list[dict[str, JSON]]] = (0, [])  # replaced as a whole: threads may read, too
 
     def __len__(self) -> int:
         """How many rows there are."""
-        return len(self._table)
+        return len(self.table)
 
     @overload
     def __getitem__(self, index: int) -> Mapping[str, JSON]: ...
@@ -75,7 +79,7 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
         first, rows = self._block
         if not first <= places < first + len(rows):
             first = places - places % _AT_ONCE
-            columns = self._table[first : first + _AT_ONCE]
+            columns = self.table[first : first + _AT_ONCE]
             for name in self._json_text:
                 columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -85,8 +89,8 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
 
     def without(self, columns: Collection[str]) -> ArrowRows:
         """The same rows without the columns of these names."""
-        left_out = [name for name in self._table.column_names if name in columns]
-        return ArrowRows(self._table.remove_columns(left_out), WithoutColumns(self.stored, columns))
+        left_out = [name for name in self.table.column_names if name in columns]
+        return ArrowRows(self.table.remove_columns(left_out), WithoutColumns(self.stored, columns))
 
     def digest(self) -> str:
         """SHA-256 of the rows as JSON lines; the order of the columns does not matter."""
@@ -97,8 +101,12 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
         return hashed.hexdigest()
 
 
-def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
+def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[str, JSON]], str]:
     """The rows of a CSV, TSV or Parquet file, and the SHA-256 of the file.
+
+    Args:
+        path: the file.
+        name: what it is called in messages; by default its path.
 
     Raises:
         DataError: it cannot be loaded, or changes while it is.
@@ -131,9 +139,11 @@ def read_table(path: Path) -> tuple[Sequence[Mapping[str, JSON]], str]:
     except Exception as error:  # pandas and pyarrow each raise their own kinds
         if _is_header_alone(path):
             return (), digest
-        raise DataError(f"{path}: cannot be loaded: {_first_line(error)}") from error
+        raise DataError(f"{name or path}: cannot be loaded: {_first_line(error)}") from error
     if version_of(path) != before:
-        raise DataError(f"{path}: the file changed while it was read; run again with a file that nobody writes to")
+        raise DataError(
+            f"{name or path}: the file changed while it was read; run again with a file that nobody writes to"
+        )
     return rows, digest
 
 
@@ -150,11 +160,51 @@ def _mapped_copy(stored: ParquetFile, copy: Path) -> Any:
     import datasets  # late, with pyarrow: the imports take a second and a half
     import pyarrow
 
-    schema = datasets.Features.from_arrow_schema(stored.schema).arrow_schema
+    schema = datasets.Features.from_arrow_schema(without_maps(stored.schema)).arrow_schema
     with pyarrow.OSFile(str(copy), "wb") as file, pyarrow.ipc.new_stream(file, schema) as writer:
         for batch in stored.batches(range(stored.rows)):
-            writer.write_table(datasets.table.table_cast(pyarrow.Table.from_batches([batch]), schema))
+            whole = pyarrow.Table.from_batches([batch])
+            plain = whole if whole.schema == without_maps(whole.schema) else maps_as_lists(whole)
+            writer.write_table(datasets.table.table_cast(plain, schema))
     return datasets.Dataset.from_file(str(copy))
+
+
+def joined_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
+    """The rows of several files as one table.
+
+    Raises:
+        DataError: the files have different columns.
+    """
+    datasets = _datasets()
+    first, *others = parts
+    for other in others:
+        if other.stored.schema != first.stored.schema:
+            raise DataError(f"{name}: expected files with the same columns and types, and they differ")
+    table = datasets.concatenate_datasets([part.table for part in parts])
+    return ArrowRows(table, None if isinstance(first.stored, MappedTable) else JoinedTables([p.stored for p in parts]))
+
+
+def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], str]:
+    """The rows of a folder that `datasets.save_to_disk` has written, and the SHA-256 of its rows as JSON.
+
+    Args:
+        path: the folder.
+        split: the split, if it has several.
+
+    Raises:
+        DataError: it cannot be loaded, or has no such split.
+    """
+    datasets = _datasets()
+    try:
+        saved = datasets.load_from_disk(str(path))
+    except Exception as error:  # pyarrow and the library each raise their own kinds
+        raise DataError(f"{path}: cannot be loaded as a folder of save_to_disk: {_first_line(error)}") from error
+    if isinstance(saved, datasets.DatasetDict):
+        if split not in saved:
+            raise DataError(f"{path}: has no split {split!r}; expected one of {', '.join(saved)} (--split)")
+        saved = saved[split]
+    rows = ArrowRows(saved)
+    return rows, rows.digest()
 
 
 def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence[Mapping[str, JSON]], str]:

@@ -16,7 +16,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import overload
+from typing import NamedTuple, overload
 from zlib import crc32
 
 from judges.llm import wire
@@ -29,16 +29,33 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
 """A string, the beginning of one whose end is not there, or a bracket."""
 
 
+class BadLine(NamedTuple):
+    """A line of a file that is no JSON object: the file, the line's number from 1, and the reason."""
+
+    source: str
+    number: int
+    reason: str
+
+
 class JsonFile(Sequence[Mapping[str, JSON]]):
     """The objects of a file. The file is closed with the last reference to this."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, name: str | None = None, skips: bool = False) -> None:
         """Open and check a file: a list of objects, or one object per line.
+
+        Args:
+            path: the file.
+            name: what it is called in messages; by default its path.
+            skips: leave lines out that are no objects; `bad_lines` has them.
 
         Raises:
             DataError: something in it is not an object; the message names the file and the row.
         """
         self._path = path
+        self._name = name or str(path)
+        self._skips = skips
+        self.bad_lines: list[BadLine] = []
+        """Lines that are left out because they are no objects."""
         self._edit: Callable[[bytes], bytes] | None = None
         self._whole: JsonFile | None = None
         self._file = os.open(path, os.O_RDONLY)
@@ -59,10 +76,25 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
         with open(self._file, "rb", closefd=False) as lines:
             for number, line in enumerate(lines, start=1):
                 see(line)
-                if line.strip():
-                    _check(line, f"{self._path}, row {number}")
+                if line.strip() and self._is_object(line, number):
                     yield offset, line
                 offset += len(line)
+
+    def _is_object(self, line: bytes, number: int) -> bool:
+        """Whether a line is to be read.
+
+        Raises:
+            DataError: it is no object, and none is left out.
+        """
+        try:
+            _check(line, "")
+        except DataError as error:
+            reason = str(error).removeprefix(": ")
+            if not self._skips:
+                raise DataError(f"{self._name}, row {number}: {reason}") from error
+            self.bad_lines.append(BadLine(self._name, number, reason))
+            return False
+        return True
 
     def _list(self, see: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
         """The text of each object of a list, and its offset. `see` is called with all bytes of the file."""
@@ -86,11 +118,11 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
         try:
             values = wire.loads(self._path.read_bytes().removeprefix(codecs.BOM_UTF8))
         except ValueError as error:
-            return DataError(f"{self._path}: not JSON: {error}")
+            return DataError(f"{self._name}: not JSON: {error}")
         for number, value in enumerate(values if isinstance(values, list) else [], start=1):
             if not isinstance(value, Mapping):
-                return DataError(f"{self._path}, row {number}: expected an object, found {type(value).__name__}")
-        return DataError(f"{self._path}: expected a list of objects in UTF-8")
+                return DataError(f"{self._name}, row {number}: expected an object, found {type(value).__name__}")
+        return DataError(f"{self._name}: expected a list of objects in UTF-8")
 
     def __len__(self) -> int:
         """How many objects there are."""
@@ -108,12 +140,16 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
         """
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        return _check(self.text(index), str(self._path))
+        return _check(self.text(index), self._name)
 
     @property
     def size(self) -> int:
         """The bytes of all objects."""
         return sum(self._lengths)
+
+    def texts(self) -> Iterator[bytes]:
+        """The bytes of all objects, one after the other."""
+        return (self.text(index) for index in range(len(self)))
 
     def edited(self, edit: Callable[[bytes], bytes]) -> JsonFile:
         """The same objects with other texts, such as without some of their keys.
@@ -134,7 +170,7 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
         text = os.pread(self._file, self._lengths[index], self._offsets[index])
         if len(text) != self._lengths[index] or crc32(text) != self._checksums[index]:
             raise DataError(
-                f"{self._path}: the file has changed since it was opened, and a row of it is no longer there; "
+                f"{self._name}: the file has changed since it was opened, and a row of it is no longer there; "
                 "run again with a file that nobody writes to"
             )
         return text if self._edit is None else self._edit(text)

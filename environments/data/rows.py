@@ -6,15 +6,15 @@ Guarantee: memory holds the places of rows and, where they are looked up, their 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol, TypeVar, overload
 
 from environments.data import provenance
-from environments.data.arrow import read_hub, read_table
-from environments.data.json_file import JsonFile
+from environments.data.json_file import BadLine
+from environments.data.opening import STDIN, kind_of, open_data
 from judges.core.turns import UnseenPart
 from judges.llm import wire
 from judges.llm.errors import DataError
@@ -22,7 +22,6 @@ from judges.llm.wire import JSON
 
 Split = Literal["train", "eval"]
 
-FILE_KINDS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 _TEXT_TABLES = (".csv", ".tsv")
 _LISTS = frozenset(
     {
@@ -53,6 +52,23 @@ _SHOWN = 60
 _UID_COLUMNS = ("uid", "question_id", "id")
 
 
+class RowError(DataError):
+    """A row cannot be read.
+
+    Attributes:
+        place: file and row.
+        reason: why, without the row's place.
+        column: the column at fault, if one is.
+    """
+
+    def __init__(self, place: str, reason: str, column: str | None = None) -> None:
+        """Name the row's place before the reason."""
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+        self.reason = reason
+        self.column = column
+
+
 class Task(Protocol):
     """The fields that the task of every environment has."""
 
@@ -74,16 +90,24 @@ TaskT = TypeVar("TaskT", bound=Task)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a dataset, with its source and its number (from 1)."""
+    """A row of a dataset.
+
+    Attributes:
+        source: the dataset, or its file of several.
+        number: its number in the dataset, from 1.
+        values: its columns.
+        number_in_file: its number in the file, if the dataset has several.
+    """
 
     source: str
     number: int
     values: Mapping[str, JSON]
+    number_in_file: int | None = None
 
     @property
     def place(self) -> str:
         """File and row, for messages."""
-        return f"{self.source}, row {self.number}"
+        return f"{self.source}, row {self.number if self.number_in_file is None else self.number_in_file}"
 
     def uid(self) -> str:
         """The row's id.
@@ -154,7 +178,8 @@ class Row:
         except ValueError:
             if column in _LISTS and _PYTHON_LIST.match(text):
                 raise self.lacks(
-                    f'a list in JSON in {column}, such as ["a", "b"], not {text[:_SHOWN]} (write it with json.dumps)'
+                    f'a list in JSON in {column}, such as ["a", "b"], not {text[:_SHOWN]} (write it with json.dumps)',
+                    column,
                 ) from None
             return cell
         entries = value if isinstance(value, list) else [value]
@@ -163,9 +188,41 @@ class Row:
         is_list = column in _LISTS or (column not in _TEXTS and all(isinstance(entry, str) for entry in entries))
         return value if isinstance(value, list) and is_list else cell
 
-    def lacks(self, what: str) -> DataError:
+    def value(self, path: str) -> JSON:
+        """The value of a column, or of a path into one; `None` without it. See `value_at`."""
+        return value_at(self.values, path)
+
+    def error(self, reason: str, column: str | None = None) -> RowError:
+        """The error that says why the row cannot be read, and the column that is at fault, if one is."""
+        return RowError(self.place, reason, column)
+
+    def lacks(self, what: str, column: str | None = None) -> RowError:
         """The error for something that the row should have but has not."""
-        return DataError(f"{self.place}: expected {what}; columns found: {', '.join(self.values) or 'none'}")
+        return self.error(f"expected {what}; columns found: {', '.join(self.values) or 'none'}", column)
+
+
+def value_at(values: Mapping[str, JSON], path: str) -> JSON:
+    """The value of a column, or within one: `meta.source`, `turns.0.text`; `None` without it.
+
+    A name after a list is that of a field of each of its objects: `completions.response` is a list of responses.
+    """
+    if path in values or "." not in path:
+        return values.get(path)
+    found: JSON = values
+    for step in path.split("."):
+        found = _step(found, step)
+    return found
+
+
+def _step(value: JSON, step: str) -> JSON:
+    if isinstance(value, Mapping):
+        return value.get(step)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return None
+    if step.isascii() and step.isdigit():
+        return value[int(step)] if int(step) < len(value) else None
+    found = [_step(each, step) for each in value]
+    return None if all(each is None for each in found) else found
 
 
 @contextmanager
@@ -178,7 +235,7 @@ def named_row(row: Row) -> Iterator[None]:
     try:
         yield
     except UnseenPart as error:
-        raise DataError(f"{row.place}: {error}") from None
+        raise row.error(str(error)) from None
 
 
 class Table(Sequence[Row]):
@@ -188,12 +245,29 @@ class Table(Sequence[Row]):
         source: the dataset's name.
         values: the columns of each row. What `load_rows` has read is a `JsonFile` or `ArrowRows`, which also give the
             rows as they are stored.
+        bad_lines: lines of its files that are no rows, if such lines are left out.
     """
 
-    def __init__(self, source: str, values: Sequence[Mapping[str, JSON]]) -> None:
-        """Name the rows in `values` by the dataset's name and their numbers."""
+    def __init__(
+        self,
+        source: str,
+        values: Sequence[Mapping[str, JSON]],
+        files: Sequence[tuple[int, str]] = (),
+        bad_lines: Sequence[BadLine] = (),
+    ) -> None:
+        """Name the rows in `values` by the dataset's name and their numbers.
+
+        Args:
+            source: the dataset's name.
+            values: the columns of each row.
+            files: where each of several files begins among the rows, with its name.
+            bad_lines: see `Table`.
+        """
         self.source = source
         self.values = values
+        self.bad_lines = bad_lines
+        self._files = files
+        self._starts = [start for start, _ in files]
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -212,22 +286,30 @@ class Table(Sequence[Row]):
         places = range(len(self))[index]
         if isinstance(places, range):
             return [self[place] for place in places]
-        return Row(self.source, places + 1, self.values[places])
+        return self._row(places, self.values[places])
+
+    def _row(self, place: int, values: Mapping[str, JSON]) -> Row:
+        if not self._files:
+            return Row(self.source, place + 1, values)
+        start, name = self._files[bisect_right(self._starts, place) - 1]
+        return Row(name, place + 1, values, place - start + 1)
 
     def __iter__(self) -> Iterator[Row]:
         """Read all rows, one after the other."""
-        return (Row(self.source, number, values) for number, values in enumerate(self.values, start=1))
+        return (self._row(place, values) for place, values in enumerate(self.values))
 
 
-def load_rows(source: str, *, split: str) -> Table:
+def load_rows(source: str, *, split: str, skips: bool = False) -> Table:
     """The rows of a dataset, in its own order.
 
     JSON is parsed line by line and not loaded as a table, because a table infers types: text that looks like a date or
     a number would be converted.
 
     Args:
-        source: a JSONL, JSON, CSV or Parquet file, or a dataset's name on the Hugging Face hub.
-        split: the split of a hub dataset; ignored for a file.
+        source: a JSONL, JSON, CSV, TSV or Parquet file, also compressed (.gz); a pattern of such files; `-` for JSON on
+            standard input; a folder of `datasets.save_to_disk`; or a dataset's name on the Hugging Face hub.
+        split: the split of the last two; ignored for a file.
+        skips: leave lines out that are no JSON objects, instead of raising an error.
 
     Returns:
         At least one row; each is read when it is asked for. Lone surrogates in texts are replaced by U+FFFD.
@@ -235,24 +317,18 @@ def load_rows(source: str, *, split: str) -> Table:
     Raises:
         DataError: the dataset cannot be loaded or is empty; the message names the file and, if one is wrong, the row.
     """
-    path = Path(source).expanduser()
-    kind = path.suffix.lower()
-    values: Sequence[Mapping[str, JSON]]
-    if kind not in FILE_KINDS and path.is_file():
-        raise DataError(f"{source}: expected a file with one of the endings {', '.join(FILE_KINDS)}")
-    if kind not in FILE_KINDS:
-        values, digest = read_hub(source, split, FILE_KINDS)
-    elif not path.is_file():
-        raise DataError(f"{source}: there is no such file")
-    elif kind in (".jsonl", ".json"):
-        values = JsonFile(path)
-        digest = values.digest
-    else:
-        values, digest = read_table(path)
-    if not values:
-        raise DataError(f"{source}: no rows")
-    provenance.record(source, split=None if kind in FILE_KINDS else split, rows=len(values), digest=digest)
-    return Table(source, values)
+    opened = open_data(source, split, skips=skips)
+    if not opened.values:
+        first = next(iter(opened.bad_lines), None)
+        raise DataError(f"{source}: no rows" if first is None else bad_line_words(first))
+    is_file = kind_of(source) is not None or source == STDIN or bool(opened.files)
+    provenance.record(source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest)
+    return Table(source, opened.values, opened.files, opened.bad_lines)
+
+
+def bad_line_words(line: BadLine) -> str:
+    """The error about a line that is no row."""
+    return f"{line.source}, row {line.number}: {line.reason}"
 
 
 class RowsByUid(Mapping[str, Row]):

@@ -59,6 +59,10 @@ class StoredTable(Protocol):
         """The columns with their types and metadata."""
 
     @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    @property
     def size(self) -> int:
         """About how many bytes all rows have, uncompressed."""
 
@@ -85,6 +89,11 @@ class MappedTable:
     def schema(self) -> pyarrow.Schema:
         """See `StoredTable`."""
         return self._table.schema
+
+    @property
+    def rows(self) -> int:
+        """See `StoredTable`."""
+        return int(self._table.num_rows)
 
     @property
     def size(self) -> int:
@@ -160,6 +169,83 @@ class ParquetFile:
             )
 
 
+class JoinedTables:
+    """The rows of several tables with the same columns, one table after the other."""
+
+    def __init__(self, tables: Sequence[StoredTable]) -> None:
+        """Join at least one table."""
+        self._tables = tables
+        self.entries_keep_names = tables[0].entries_keep_names
+        self._starts = [0]
+        for table in tables:
+            self._starts.append(self._starts[-1] + table.rows)
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """See `StoredTable`."""
+        return self._tables[0].schema
+
+    @property
+    def rows(self) -> int:
+        """See `StoredTable`."""
+        return self._starts[-1]
+
+    @property
+    def size(self) -> int:
+        """See `StoredTable`."""
+        return sum(table.size for table in self._tables)
+
+    def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
+        """See `StoredTable`."""
+        for table, (start, stop) in zip(self._tables, pairwise(self._starts), strict=True):
+            wanted = range(max(places.start, start) - start, min(places.stop, stop) - start)
+            if wanted:
+                yield from table.batches(wanted)
+
+
+def without_maps(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """A schema with lists of key and value in place of maps, which `datasets` does not know."""
+    import pyarrow  # late: an extra
+
+    fields = [each.with_type(_without_maps(each.type)) for each in schema]
+    return schema if fields == [*schema] else pyarrow.schema(fields)
+
+
+def _without_maps(kind: pyarrow.DataType) -> pyarrow.DataType:
+    import pyarrow
+
+    if pyarrow.types.is_map(kind):
+        entries = [("key", _without_maps(kind.key_type)), ("value", _without_maps(kind.item_type))]
+        return pyarrow.list_(pyarrow.struct(entries))
+    if pyarrow.types.is_list(kind):
+        return pyarrow.list_(_without_maps(kind.value_type))
+    if pyarrow.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return pyarrow.struct([(each.name, _without_maps(each.type)) for each in fields])
+    return kind
+
+
+def maps_as_lists(table: pyarrow.Table) -> pyarrow.Table:
+    """A table with lists of key and value in place of maps."""
+    import pyarrow
+
+    schema = without_maps(table.schema)
+    columns = []
+    for column, kind in zip(table.columns, schema.types, strict=True):
+        plain = column.to_pylist() if column.type != kind else None
+        columns.append(column if plain is None else pyarrow.array(map(_entries, plain), kind))
+    return pyarrow.Table.from_arrays(columns, schema=schema)
+
+
+def _entries(value: Any) -> Any:
+    """A value of Arrow with objects of key and value in place of the pairs of maps."""
+    if isinstance(value, tuple):
+        return {"key": _entries(value[0]), "value": _entries(value[1])}
+    if isinstance(value, list):
+        return [_entries(each) for each in value]
+    return {name: _entries(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
 class WithoutColumns:
     """A table without some of its columns; the others are as they were."""
 
@@ -176,6 +262,11 @@ class WithoutColumns:
 
         schema = self._table.schema
         return pyarrow.schema([schema.field(place) for place in self._kept], schema.metadata)
+
+    @property
+    def rows(self) -> int:
+        """See `StoredTable`."""
+        return self._table.rows
 
     @property
     def size(self) -> int:

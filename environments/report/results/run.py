@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 
-from environments.data.rows import FILE_KINDS
+from environments.data.opening import FILE_KINDS
 from environments.report.results.sample import SavedSample, read_sample
 from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
 from environments.runs.lines import RawLine, whole_lines

@@ -104,6 +104,7 @@ class BatchScorer:
         """The results of the responses of each row, in their order."""
         opened = await self._opened()
         units = Units(Table(_BATCH, rows), self.share, opened.scorer.check)
+        units.require_all()
         if self._several not in (None, units.several):
             raise DataError(
                 f"{_BATCH}: its rows have {RESPONSES_OF_ROW[units.several]}, and those of an earlier batch "

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from environments.data.arrow import ArrowRows
+from environments.data.opening import is_pattern
 from environments.data.rows import Row, Table
 from judgegym.datasets.files.columns import JUDGED, AddedColumns
 from judgegym.datasets.files.endings import has_known_ending, is_parquet
@@ -43,6 +44,8 @@ def check_out(out: Path, *, data: str | None = None) -> None:
     if not os.access(out.parent, os.W_OK | os.X_OK):
         raise SettingsError(f"--out: the folder {out.parent} cannot be written to")
     read = Path(data).expanduser() if data is not None else None
+    if data is not None and is_pattern(data) and out.absolute().match(str(Path(data).expanduser().absolute())):
+        raise SettingsError(f"--out: {out} would be one of the files of {data}; name one that the pattern leaves out")
     if read is not None and out.exists() and read.exists() and out.samefile(read):
         raise SettingsError(f"--out: {out} is the data set itself, which is not overwritten; name another file")
 

@@ -20,6 +20,9 @@ SCORE, STATUS, LABEL = "judge/score", "judge/status", "judge/label"
 EXPLANATION, DETAIL = "judge/explanation", "judge/detail"
 RESPONSE, THINKING, FINISH_REASON = "policy/response", "policy/thinking", "policy/finish_reason"
 
+BAD_ROW = "bad_row"
+"""The status of a row that could not be judged, and that --on_bad_row=skip has left out."""
+
 JUDGED = (SCORE, STATUS, LABEL, EXPLANATION, DETAIL)
 SAMPLED = (RESPONSE, THINKING, FINISH_REASON)
 
@@ -64,6 +67,11 @@ class AddedColumns:
             return {name: [each[name] for each in responses] for name in self.names}
         (only,) = responses
         return {name: only[name] for name in self.names}
+
+    def of_bad_row(self, reason: str) -> dict[str, JSON]:
+        """The values of a row that could not be judged: no score, and the reason."""
+        nothing: dict[str, JSON] = dict.fromkeys(SAMPLED)
+        return self.of_row([{**nothing, **judged_values(None, BAD_ROW, None, reason, {})}])
 
     def in_order(self, added: Mapping[str, JSON]) -> dict[str, JSON]:
         """The values of a row's added columns, in their order; a lone surrogate in a text becomes U+FFFD.

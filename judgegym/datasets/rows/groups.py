@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import orjson
 
@@ -17,13 +17,13 @@ def digest_of_value(row: Row, column: str) -> bytes:
     Raises:
         DataError: it has none.
     """
-    value = row.values.get(column)
+    value = row.value(column)
     if value is None:
         raise row.lacks(f"a value in {column} (--group_by)")
     return digest_of(orjson.dumps(value, default=str))
 
 
-def groups_of(rows: Sequence[Row], column: str, numbers: range) -> list[Sequence[int]]:
+def groups_of(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[Sequence[int]]:
     """The numbers of the rows of each group, in the order of the groups' first rows.
 
     Args:
@@ -34,10 +34,11 @@ def groups_of(rows: Sequence[Row], column: str, numbers: range) -> list[Sequence
     Raises:
         DataError: a row has no value.
     """
-    digests = bytearray()
+    digests, taken = bytearray(), array("q")
     for number in numbers:
         digests += digest_of_value(rows[number], column)
+        taken.append(number)
     groups: dict[int, array[int]] = {}
     for place, first in enumerate(first_equals(bytes(digests), KEY_BYTES)):
-        groups.setdefault(first, array("q")).append(numbers[place])
+        groups.setdefault(first, array("q")).append(taken[place])
     return list(groups.values())

@@ -10,40 +10,43 @@ from collections.abc import Sequence
 class Places:
     """The places of the responses of some rows; memory holds eight bytes for each row at most."""
 
-    def __init__(self, numbers: range, groups: Sequence[Sequence[int]] | None) -> None:
-        """Know of no response yet.
+    def __init__(
+        self, numbers: range, groups: Sequence[Sequence[int]] | None, counts: Sequence[int] | None, *, several: bool
+    ) -> None:
+        """Place the responses of rows after each other.
 
         Args:
             numbers: the rows, from 0.
             groups: the rows of each unit, if that is not a row each.
+            counts: how many responses each row has; `None` if each has one.
+            several: the rows have lists of responses.
         """
         self._numbers = numbers
         self._groups = groups
+        self._several = several
         self._starts: array[int] | None = None
         self._unit_of_row = array("q")
         self.count = len(numbers)
         """How many responses there are."""
+        if counts is not None:
+            self._starts = array("q", [0])
+            for count in counts:
+                self._starts.append(self._starts[-1] + count)
+            self.count = self._starts[-1]
         if groups is not None:
             self._unit_of_row = array("q", [0]) * len(numbers)
             for unit, rows in enumerate(groups):
                 for row in rows:
                     self._unit_of_row[row - numbers.start] = unit
 
-    def set_several(self, counts: Sequence[int]) -> None:
-        """Let each row have so many responses; otherwise each has one."""
-        self._starts = array("q", [0])
-        for count in counts:
-            self._starts.append(self._starts[-1] + count)
-        self.count = self._starts[-1]
-
     def of_unit(self, unit: int) -> Sequence[int]:
         """The places of a unit's responses, in their order."""
         if self._groups is not None:
-            return [row - self._numbers.start for row in self._groups[unit]]
+            return [place for row in self._groups[unit] for place in self.of_row(row)]
         return self.of_row(self._numbers[unit])
 
     def of_row(self, row: int) -> range:
-        """The places of a row's responses."""
+        """The places of a row's responses; none for a row that cannot be judged."""
         place = row - self._numbers.start
         return range(place, place + 1) if self._starts is None else range(self._starts[place], self._starts[place + 1])
 
@@ -53,16 +56,15 @@ class Places:
 
     def find(self, row: int, number: int | None) -> int | None:
         """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
-        if row not in self._numbers or (number is None) is not (self._starts is None):
+        if row not in self._numbers or (number is None) is self._several:
             return None
         found = self.of_row(row)
         return found[number or 0] if (number or 0) < len(found) else None
 
     def unit(self, place: int) -> int:
         """The unit of the response at a place."""
-        if self._groups is not None:
-            return self._unit_of_row[place]
-        return place if self._starts is None else bisect_right(self._starts, place) - 1
+        index = place if self._starts is None else bisect_right(self._starts, place) - 1
+        return index if self._groups is None else self._unit_of_row[index]
 
     def row(self, place: int) -> tuple[int, int]:
         """The row of the response at a place, and its number among the row's responses."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from environments.data.preference_schemas import prompt_of_pair, turns_of_prompt
 from environments.data.prompts import CONVERSATIONS, PROMPTS, parts_of_prompt, whole_prompt
-from environments.data.rows import Row, named_row
+from environments.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
 from judges.core.turns import Turn, text_turn, transcript
 from judges.llm.wire import JSON
@@ -57,11 +57,12 @@ def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Seque
     columns = names(settings.prompt_column)
     found: list[tuple[Turn, ...]] = []
     for column in columns:
-        turns = turns_of_prompt(values.get(column)) if column in values else None
+        value = value_at(values, column)
+        turns = None if value is None else turns_of_prompt(value)
         if turns is None and isinstance(row.values.get(column), str):
             turns = turns_of_prompt(row.values[column])  # a text that looks like a list
-        if column not in row.values or (turns is None and column in values):
-            raise row.lacks(f"a prompt (a text or messages) in {column}")
+        if (column not in row.values and value is None) or (turns is None and value is not None):
+            raise row.lacks(f"a prompt (a text or messages) in {column}", column)
         found += [turns] if turns and transcript(turns) else []
     if len(found) > 1:
         return Prompt((text_turn("user", "\n\n".join(map(transcript, found))),), columns)

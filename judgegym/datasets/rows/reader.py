@@ -6,6 +6,7 @@ expected answer, a context) does not take its place. Rows of JSON may have anoth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -13,12 +14,11 @@ import orjson
 
 from environments.data.arrow import ArrowRows
 from environments.data.prompts import unread
-from environments.data.rows import Row, Table
+from environments.data.rows import Row, RowError, Table, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
 from judgegym.datasets.rows.unit import EarlierResponse, ToSample, Unit
-from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 from judges.scorers.fields import ITEM_FIELDS, FieldTypeError, item_of
 from judges.scorers.items import Item
@@ -59,11 +59,12 @@ class RowReader:
         named = {name: getattr(settings, f"{name}_column") for name in (*ITEM_FIELDS, "category")}
         self._named = {name: column for name, column in named.items() if column is not None}
         for name, column in self._named.items():
-            if column not in first.values and not _is_in_others(column, rows):
+            if column not in first.values and first.value(column) is None and not _is_in_others(column, rows):
                 raise first.lacks(f"a column {column} (--{name}_column)")
-        if settings.group_by is not None and settings.group_by not in first.values:
-            raise first.lacks(f"a column {settings.group_by} (--group_by)")
-        self.first = self._read(first)
+        by = settings.group_by
+        if by is not None and first.value(by) is None and by not in first.values:
+            raise first.lacks(f"a column {by} (--group_by)")
+        self.first = self._first_readable()
         judge = settings.judge if isinstance(settings, KindSettings) else None
         self._unseen = {name for name, kinds in ITEM_FIELDS.items() if judge is not None and judge not in kinds}
         """Fields that the judge is not shown."""
@@ -87,6 +88,19 @@ class RowReader:
             if name in self._named or (column in first and _can_be_read(name, first[column]))
         }
 
+    def _first_readable(self) -> Responses:
+        """The first row that can be read, with which the others are compared.
+
+        Raises:
+            DataError: none can; it is that of the first row.
+        """
+        for row in self.rows:
+            try:
+                return self._read(row)
+            except RowError:
+                continue
+        return self._read(self.rows[0])
+
     def responses(self, number: int) -> tuple[Row, Responses]:
         """A row, and what it has to judge.
 
@@ -96,8 +110,8 @@ class RowReader:
         row = self.rows[number]
         found = self._read(row)
         if found.several != self.first.several:
-            raise DataError(
-                f"{row.place}: has {RESPONSES_OF_ROW[found.several]}, and the first row has "
+            raise row.error(
+                f"has {RESPONSES_OF_ROW[found.several]}, and the first row has "
                 f"{RESPONSES_OF_ROW[self.first.several]}; expected the same in all rows"
             )
         check_same_columns(row, found.columns, self.first.columns, "the first row")
@@ -113,8 +127,8 @@ class RowReader:
                 prompt.text, texts, True, prompt.columns, turns=prompt.turns, earlier=earlier, parts=prompt.parts
             )
         if not found.prompt.strip():
-            raise DataError(
-                f"{row.place}: expected a prompt with some text in {', '.join(found.columns)}, and there is none; name "
+            raise row.error(
+                f"expected a prompt with some text in {', '.join(found.columns)}, and there is none; name "
                 "the column: --prompt_column"
             )
         return found
@@ -133,7 +147,7 @@ class RowReader:
     def _item(self, row: Row, found: Responses) -> Item:
         """The item of a row; what is in its columns and in none of the item's fields is noted."""
         filled = row.filled()
-        given = {name: filled.get(column) for name, column in self._optional.items()}
+        given = {name: value_at(filled, column) for name, column in self._optional.items()}
         try:
             item = item_of(found.prompt, found.texts, given)
         except FieldTypeError:  # a column of a usual name may hold something else
@@ -141,7 +155,7 @@ class RowReader:
                 del given[name]
             item = self._item_of(row, found, given)
         except ValueError as error:
-            raise DataError(f"{row.place}: {error}") from None
+            raise row.error(str(error), self._column_of(error)) from None
         shown = [self._optional[name] for name in given if name not in self._unseen]
         of_settings = filter(None, (self.settings.category_column, self.settings.group_by))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
@@ -152,7 +166,11 @@ class RowReader:
             return item_of(found.prompt, found.texts, given)
         except ValueError as error:
             named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
-            raise DataError(f"{row.place}: {error} ({named})") from None
+            raise row.error(f"{error} ({named})", self._column_of(error)) from None
+
+    def _column_of(self, error: ValueError) -> str | None:
+        """The column of the field that an error is about, with whose name it begins."""
+        return self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])
 
     def category(self, number: int) -> str | None:
         """The category of a row; its text is not read without `--category_column`."""
@@ -160,7 +178,7 @@ class RowReader:
 
     def _category(self, row: Row) -> str | None:
         column = self.settings.category_column
-        value = None if column is None else row.values.get(column)
+        value = None if column is None else row.value(column)
         return value if value is None or isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
@@ -192,14 +210,14 @@ def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], 
     if not differ or (differ == {"prompt"} and "chosen" in found):
         return
     if any(column in row.values for column in expected):
-        raise DataError(
-            f"{row.place}: would be read from {', '.join(found)}, and {expected_of} from {', '.join(expected)}; "
+        raise row.error(
+            f"would be read from {', '.join(found)}, and {expected_of} from {', '.join(expected)}; "
             "expected the same in all rows; fill what is null, or name the columns: --prompt_column, --response_column"
         )
 
 
 def _is_in_others(column: str, rows: Sequence[Row]) -> bool:
     """Whether a column that the first row of JSON lacks is in any other; all rows of a table have the same ones."""
-    if isinstance(rows, Table) and isinstance(rows.values, ArrowRows):
+    if isinstance(rows, Table) and isinstance(rows.values, ArrowRows) and "." not in column:
         return False
-    return any(column in row.values for row in rows)
+    return any(row.value(column) is not None or column in row.values for row in rows)

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from environments.data.preference_schemas import pair_of
 from environments.data.prompts import CONVERSATIONS, RESPONSES, parts_of_prompt, whole_prompt
-from environments.data.rows import Row, named_row
+from environments.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import Prompt, Values, find_prompt, lacks_prompt, names, usual_prompt
 from judgegym.datasets.rows.unit import EarlierResponse
 from judges.core.turns import Turn, answer_text, transcript, turns_of
-from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
 RESPONSES_OF_ROW = ("one response", "several responses")
@@ -103,13 +102,14 @@ def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
 
 def _named(row: Row, values: Values, columns: Sequence[str], prompt: Prompt | None) -> Responses:
     """The responses in columns of one text each, or in one column with a list."""
-    found = [_answers(values.get(column)) for column in columns]
+    found = [_answers(value_at(values, column)) for column in columns]
     for column, answers in zip(columns, found, strict=True):
         if answers is None:
-            what = _kind(values.get(column))
-            raise row.lacks(f"a response (a text or messages), or a list of them, in {column}, which holds {what}")
+            what = _kind(value_at(values, column))
+            wanted = f"a response (a text or messages), or a list of them, in {column}, which holds {what}"
+            raise row.lacks(wanted, column)
         if len(columns) > 1 and answers[1]:
-            raise DataError(f"{row.place}: expected one response in {column}, since --response_column names several")
+            raise row.error(f"expected one response in {column}, since --response_column names several", column)
     if prompt is None:
         raise lacks_prompt(row)
     texts = tuple(text for answers in found if answers is not None for text in answers[0])

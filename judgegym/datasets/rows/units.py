@@ -1,6 +1,6 @@
 """The units of a data set: what is judged together, a row or the rows of a group.
 
-Guarantees: every row is read once before the first call, so that one that cannot be judged is an error that names it;
+Guarantees: every row is read once before the first call, so that it is known which of them cannot be judged, and why;
 units that are equal for their judge are found then. Memory holds some forty bytes for each row, and no text: a unit is
 read again when it is asked for.
 """
@@ -10,15 +10,16 @@ from __future__ import annotations
 import logging
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import overload
 
-from environments.data.rows import Row
+from environments.data.rows import Row, RowError, Table
 from environments.runs.response_uids import uid_of_row
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
-from judgegym.datasets.rows.groups import groups_of
+from judgegym.datasets.rows.groups import digest_of_value, groups_of
 from judgegym.datasets.rows.places import Places
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.unit import Unit
@@ -31,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 _SAID_EVERY_S = 10.0
 _SOME = "a response that will be sampled"
+_NO_KEY = bytes(KEY_BYTES)
+_NAMED = 9
+"""Bad rows that a message names beside the first."""
 
 
 class Units(Sequence[Unit]):
@@ -39,6 +43,8 @@ class Units(Sequence[Unit]):
     Attributes:
         reader: reads the rows.
         numbers: the rows, from 0.
+        bad: the rows that cannot be judged, by their numbers, each with the reason. Such a row has no response; without
+            groups it has a number among the units, and reading it is an error.
         several: each row has a list of responses.
         places: where the responses are among all.
         first_equal: for each unit the first one that is equal to it, which is judged for both; each is its own first
@@ -56,8 +62,9 @@ class Units(Sequence[Unit]):
         *,
         sampled: int | None = None,
         earlier: ReadEarlier | None = None,
+        known_bad: Mapping[int, RowError] | None = None,
     ) -> None:
-        """Read all rows.
+        """Read all rows. `bad` says afterwards which of them cannot be judged.
 
         Args:
             rows: the whole data set.
@@ -66,34 +73,91 @@ class Units(Sequence[Unit]):
             numbers: the rows to take, from 0; by default all.
             sampled: so many responses to each prompt are asked for, and those of the data are not read.
             earlier: reads the responses of a row, where they are those that an earlier run has sampled.
+            known_bad: rows that cannot be judged, as is known already.
 
         Raises:
-            DataError: a row cannot be judged; the message names it.
+            DataError: no row can be read, or a column that is named is in none.
         """
         self.reader = RowReader(rows, settings, sampled, earlier)
         self.several = self.reader.first.several
         self.numbers = range(len(rows)) if numbers is None else numbers
+        self.bad: dict[int, RowError] = dict(known_bad or {})
         if settings.group_by is not None and self.several:
             raise DataError("--group_by: each row has several responses, which are judged together by themselves")
 
-        self._groups = None if settings.group_by is None else groups_of(rows, settings.group_by, self.numbers)
-        self.places = Places(self.numbers, self._groups)
+        self._groups = None if settings.group_by is None else self._grouped(settings.group_by)
         self.empty = 0
         self.chosen = array("I")
         keys, counts = bytearray(), array("q")
-        for unit in _told(self):
-            self._check(unit, check)
-            keys += unit.key
-            self.empty += sum(not response.strip() for response in unit.item.responses)
-            if self.several:
-                counts.append(unit.count)
-                self.chosen.append(unit.chosen)
-        if self.several:
-            self.places.set_several(counts)
+        for number in _told(range(len(self))):
+            unit = self._checked(number, check)
+            if unit is None and self._groups is not None:
+                continue  # the group is left out
+            keys += _NO_KEY if unit is None else unit.key
+            counts.append(0 if unit is None else unit.count)
+            self.chosen.append(0 if unit is None else unit.chosen)
+            self.empty += 0 if unit is None else sum(not response.strip() for response in unit.item.responses)
+        if self._groups is not None:
+            self._groups = [rows for rows in self._groups if len(rows)]
+            counts = array("q", (row not in self.bad for row in self.numbers))
+        are_counted = self.several or bool(self.bad)
+        self.places = Places(self.numbers, self._groups, counts if are_counted else None, several=self.several)
         if not any(self.chosen):
             self.chosen = array("I")
         self._keys = bytes(keys)
         self.first_equal = first_equals(self._keys, KEY_BYTES) if sampled is None else array("q", range(len(self)))
+
+    def _grouped(self, column: str) -> list[Sequence[int]]:
+        """The rows of each group, without those that have no value."""
+        values = array("q")
+        for number in self.numbers:
+            with self._noting([number]):
+                digest_of_value(self.reader.rows[number], column)
+                if number not in self.bad:
+                    values.append(number)
+        return groups_of(self.reader.rows, column, values)
+
+    @contextmanager
+    def _noting(self, numbers: Sequence[int]) -> Iterator[None]:
+        """Note the error of rows as the reason why they cannot be judged."""
+        try:
+            yield
+        except RowError as error:
+            for number in numbers:
+                self.bad[number] = self.reader.rows[number].error(error.reason, error.column)
+
+    def _checked(self, number: int, check: Callable[[Item], None]) -> Unit | None:
+        """A unit; `None` if it cannot be judged."""
+        rows = self._rows_of(number)
+        if any(row in self.bad for row in rows):
+            return None
+        try:
+            unit = self[number]
+            self._check(unit, check)
+        except RowError as error:
+            if self._groups is None:
+                self.bad[rows[0]] = error
+                return None
+            return self._without_bad_rows(number, check)
+        return unit
+
+    def _without_bad_rows(self, number: int, check: Callable[[Item], None]) -> Unit | None:
+        """The unit of a group without the rows that cannot be judged; `None` if that cannot be judged either."""
+        assert self._groups is not None
+        for row in self._groups[number]:
+            with self._noting([row]):
+                self.reader.unit(row)
+        kept = self._groups[number] = [row for row in self._groups[number] if row not in self.bad]
+        if kept:
+            with self._noting(kept):
+                unit = self[number]
+                self._check(unit, check)
+                return unit
+            self._groups[number] = []
+        return None
+
+    def _rows_of(self, number: int) -> Sequence[int]:
+        return [self.numbers[number]] if self._groups is None else self._groups[number]
 
     def _check(self, unit: Unit, check: Callable[[Item], None]) -> None:
         item = unit.item
@@ -104,8 +168,29 @@ class Units(Sequence[Unit]):
         try:
             check(item)
         except ItemError as error:
-            row = self.reader.rows[unit.rows[0]]
-            raise DataError(f"{row.place}: {error}") from None
+            raise self.reader.rows[unit.rows[0]].error(str(error)) from None
+
+    def require_all(self, hint: str = "") -> None:
+        """Check that all rows can be judged.
+
+        Args:
+            hint: how the others are judged, for the message.
+
+        Raises:
+            DataError: some cannot; the message has the reason of the first, and names some of the others.
+        """
+        if not self.bad:
+            return
+        first, *others = sorted(self.bad)
+        shown = ", ".join(str(number + 1) for number in others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
+        more = f"\n{len(self.bad):,} of {len(self.numbers):,} rows cannot be judged, also {shown}" if others else ""
+        raise DataError(f"{self.bad[first]}{more}{hint}")
+
+    @property
+    def bad_lines(self) -> int:
+        """How many lines of the data set are no rows, and are left out."""
+        rows = self.reader.rows
+        return len(rows.bad_lines) if isinstance(rows, Table) else 0
 
     @property
     def are_groups(self) -> bool:
@@ -142,14 +227,14 @@ class Units(Sequence[Unit]):
         return self._keys[index * KEY_BYTES : (index + 1) * KEY_BYTES]
 
 
-def _told(units: Sequence[Unit]) -> Iterator[Unit]:
-    """All units, one after the other; the log says now and then how many have been read."""
+def _told(numbers: range) -> Iterator[int]:
+    """All numbers, one after the other; the log says now and then how many units have been read."""
     said_at = time.monotonic()
-    for number, unit in enumerate(units):
+    for number in numbers:
         if time.monotonic() - said_at > _SAID_EVERY_S:
             said_at = time.monotonic()
-            logger.info("reading, and checking before the first call: %s of %s", f"{number:,}", f"{len(units):,}")
-        yield unit
+            logger.info("reading, and checking before the first call: %s of %s", f"{number:,}", f"{len(numbers):,}")
+        yield number
 
 
 def _together(units: Sequence[Unit], reader: RowReader) -> Unit:
@@ -163,9 +248,7 @@ def _together(units: Sequence[Unit], reader: RowReader) -> Unit:
         for name in ("prompt", "levels", *ITEM_FIELDS):
             if getattr(unit.item, name) != getattr(first.item, name):
                 row, column = reader.rows[unit.rows[0]], reader.settings.group_by
-                raise DataError(
-                    f"{row.place}: has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}"
-                )
+                raise row.error(f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}")
     item = replace(first.item, responses=tuple(unit.item.response for unit in units))
     rows = tuple(unit.rows[0] for unit in units)
     return Unit(rows, item, False, tuple(unit.category[0] for unit in units))

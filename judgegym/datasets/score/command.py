@@ -20,6 +20,7 @@ from environments import terminal
 from environments.command_line.log_heading import log_heading
 from environments.command_line.servers import with_replicas
 from environments.command_line.signals import StopSignal, interruptible, until_stopped
+from environments.data.opening import STDIN
 from environments.runs.directory import CONFIG, check_unused, run_directory_of
 from environments.runs.disk import DiskFull
 from environments.runs.failure_guard import NothingSucceeds
@@ -126,7 +127,8 @@ def _run(words: list[str], prog: str) -> int:
 def with_data(words: Sequence[str]) -> list[str]:
     """The words with the data as a flag, which may stand before the flags without one."""
     first, *rest = words or [""]
-    given = [f"--data={first}", *rest] if first and not first.startswith("-") else list(words)
+    is_data = first == STDIN or (first and not first.startswith("-"))
+    given = [f"--data={first}", *rest] if is_data else list(words)
     return [f"{word}={LOCAL}" if _is_bare(word, after) else word for word, after in zip_longest(given, given[1:])]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from environments.data.provenance import DatasetRead, recording
-from environments.data.rows import Row, Table, load_rows
+from environments.data.rows import Table, bad_line_words, load_rows
 from environments.report.results.run import SavedRun, run_of_file
 from judgegym.datasets.files.columns import RESPONSE
 from judgegym.datasets.files.unscored import without_judge
@@ -18,8 +18,11 @@ from judgegym.datasets.rows.reader import ReadEarlier
 from judgegym.datasets.sample.earlier import earlier_responses
 from judgegym.datasets.score.settings import ScoreSettings
 from judges.llm import wire
-from judges.llm.errors import SettingsError
+from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import JSON
+
+SKIP_HINT = "(--on_bad_row=skip judges the others, and lists what cannot be judged in a file beside FILE)"
+"""How the good rows are judged, for messages about bad ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class ScoreInput:
         answers_of: the run that judged the rows before, if `--rescore` has found it beside them.
     """
 
-    rows: Sequence[Row]
+    rows: Table
     own: Table
     datasets: Sequence[DatasetRead]
     earlier: ReadEarlier | None = None
@@ -80,7 +83,10 @@ def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
         RunDirectoryError: the run beside a file that is judged again is damaged.
     """
     with recording() as read:
-        rows = load_rows(data, split=settings.split)
+        rows = load_rows(data, split=settings.split, skips=True)
+    if rows.bad_lines and settings.on_bad_row == "fail":
+        more = f"\n{len(rows.bad_lines):,} lines are no JSON objects" if len(rows.bad_lines) > 1 else ""
+        raise DataError(f"{bad_line_words(rows.bad_lines[0])}{more}\n{SKIP_HINT}")
     if not settings.rescore:
         return ScoreInput(rows, rows, tuple(read))
     own = without_judge(rows)

@@ -30,12 +30,14 @@ from environments.runs.disk import Disk
 from environments.runs.lines import whole_lines
 from environments.runs.packing import join
 from judgegym.datasets.files.merge import merge_shards
+from judgegym.datasets.files.quarantine import read_quarantine
 from judgegym.datasets.files.shards import group_starts, shards_of
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.settings import compared_settings
 from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.results.ending import Scored, concluded
 from judgegym.datasets.score.results.summary import Part
+from judgegym.datasets.score.run import write_quarantine
 from judgegym.datasets.score.saved import read_ended
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judges.config.fields import is_operational
@@ -92,7 +94,9 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             await run.disk.retried(run.path, lambda: join(runs, run.path), in_thread=True)
             # They were checked before they were judged.
             sampled, earlier = of_shards.responses_per_prompt, found.earlier
-            units = Units(rows, of_shards, lambda item: None, sampled=sampled, earlier=earlier)
+            bad = {row: error for shard in shards_of(count) for row, error in read_quarantine(shard.path(out)).items()}
+            units = Units(rows, of_shards, lambda item: None, sampled=sampled, earlier=earlier, known_bad=bad)
+            await write_quarantine(units, rows, out, run.disk)
             with closing(read_ended(units, run)) as saved:
                 part = Part(time.monotonic() - started, 0, is_resumed=False)
                 result = await concluded(

@@ -28,6 +28,10 @@ class AddedOfRows:
     def __iter__(self) -> Iterator[Mapping[str, JSON]]:
         """Read the lines of one row after the other."""
         for row in self.units.numbers:
+            bad = self.units.bad.get(row)
+            if bad is not None:
+                yield self.columns.of_bad_row(bad.reason)
+                continue
             found = [_columns(self.saved.line(place)) for place in self.units.places.of_row(row)]
             yield self.columns.of_row(found)
 

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from environments.data.prompts import warn_of_unread
+from environments.data.rows import Table
 from environments.metrics import HeadlineShare
 from environments.records import Sample
 from environments.report.run_page.after import write_report_after
@@ -27,6 +28,7 @@ from environments.runs.packing import pack
 from environments.terminal import ProgressDisplay, ProgressState
 from judgegym.datasets.files.check import check_columns
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns
+from judgegym.datasets.files.quarantine import quarantine_lines, quarantine_of
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
@@ -35,7 +37,7 @@ from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, Judging
 from judgegym.datasets.sample.sampling import Sampling
 from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.clients import Clients
-from judgegym.datasets.score.input import read_input
+from judgegym.datasets.score.input import SKIP_HINT, read_input
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
@@ -56,6 +58,19 @@ from judges.scorers.of_settings import scorer_of
 from judges.scorers.scorer import Scorer, score_item
 
 logger = logging.getLogger(__name__)
+
+
+async def write_quarantine(units: Units, rows: Table, out: Path, disk: Disk) -> None:
+    """Write the rows that could not be judged beside the output; without any, remove an earlier file.
+
+    Raises:
+        DiskFull: the disk refused for too long.
+    """
+    path = quarantine_of(out)
+    if units.bad or rows.bad_lines:
+        await disk.write(path, lambda: quarantine_lines(units.bad, rows.bad_lines))
+    else:
+        path.unlink(missing_ok=True)
 
 
 class ScoreRun:
@@ -82,12 +97,19 @@ class ScoreRun:
         self.input = found = read_input(settings, data)
         sampled, numbers = settings.responses_per_prompt, self._numbers()
         self.units = Units(found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier)
+        if settings.on_bad_row == "fail" or len(self.units.bad) == len(found.rows):
+            self.units.require_all(f"\n{SKIP_HINT}")
         self.columns = AddedColumns(self.units.several, sampled=sampled is not None)
         check_columns(found.own, self.columns, out)
         read_from = {**self.units.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
         said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
         of = "" if self.settings.limit is None else f" of {len(found.rows):,}"
         warn_of_unread(data, self.units.reader.unread)
+        if self.units.bad:
+            first = self.units.bad[min(self.units.bad)]
+            logger.warning("%d rows cannot be judged, and have no score; the first: %s", len(self.units.bad), first)
+        if found.rows.bad_lines:
+            logger.warning("%d lines of %s are no JSON objects, and are left out", len(found.rows.bad_lines), data)
         logger.info("%s%s rows; %s", f"{len(self.units.numbers):,}", of, said)
         self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None
@@ -213,6 +235,7 @@ class ScoreRun:
         added = AddedOfRows(self.units, saved, self.columns)
         content = scored_content(self.input.own, self.units.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
+        await write_quarantine(self.units, self.input.rows, self.out, run.disk)
 
     def _numbers(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 from pydantic_settings import CliImplicitFlag
@@ -32,8 +32,8 @@ class RunSettings(SourcedSettings):
 
     data: str | None = operational(
         None,
-        "Judge the rows of this JSONL, JSON, CSV or Parquet file, or data set of the Hugging Face hub; usually the "
-        "first word of the command.",
+        "Judge the rows of this JSONL, JSON, CSV, TSV or Parquet file (also .gz), of a pattern's files, of JSON on "
+        "standard input (-), or of a data set of the Hugging Face hub; usually the first word of the command.",
         group="data",
     )
     out: Path | None = operational(
@@ -48,6 +48,13 @@ class RunSettings(SourcedSettings):
         "goes on with the others.",
         group="data",
         ge=1,
+    )
+    on_bad_row: Literal["fail", "skip"] = operational(
+        "fail",
+        "What to do if rows cannot be judged (no response, an image, a line that is no JSON). fail: judge nothing, and "
+        "name them. skip: judge the others; FILE has these rows without a score, with the status bad_row, and "
+        "FILE's quarantine.jsonl has row, column and reason of each.",
+        group="data",
     )
     rescore: CliImplicitFlag[bool] = setting(
         False,

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from environments.terminal.exits import exit_code
 from environments.terminal.output import offline_notice, say, warn
 
+ALL_COLUMNS = "all"
+"""In place of names: all columns of the scored file."""
+
 if TYPE_CHECKING:
     from judgegym.datasets.files.scored import ScoredRow
     from judgegym.datasets.select.card import CardFacts
@@ -93,8 +96,9 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
         DataError: a row cannot be read, or not be written in the layout.
         SettingsError: nothing can be selected.
     """
+    from judgegym.datasets.files.endings import is_parquet
     from judgegym.datasets.select.card import CardFacts
-    from judgegym.datasets.select.layouts import LAYOUTS, Rows
+    from judgegym.datasets.select.layouts import LAYOUTS, Rows, scores_of
     from judgegym.datasets.select.origin import Origin
     from judgegym.datasets.select.scored import ScoredTexts
     from judgegym.datasets.select.selection import score_deciles, select
@@ -109,7 +113,14 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
     if not len(selection):
         raise SettingsError(f"nothing can be selected, so {options.out} is not written; {_left(selection.prompts)}")
     layout = LAYOUTS[options.layout]
-    rows = Rows(layout, conversational=options.conversational, data_source=options.data_source)
+    rows = Rows(
+        layout,
+        conversational=options.conversational,
+        data_source=options.data_source,
+        kept=_kept(options, list(texts.rows[0].row.values)),
+        scores=scores_of(layout) if options.keep_scores else (),
+        is_table=is_parquet(options.out),
+    )
     content = picked(texts, candidates, selection, options.rule)
     return CardFacts(
         options=options,
@@ -123,6 +134,27 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
         orders_agree=seen.orders_agree,
         again=words,
     )
+
+
+def _kept(options: Options, columns: Sequence[str]) -> list[str]:
+    """The columns of the scored file that are written beside those of the layout.
+
+    Raises:
+        SettingsError: one is not there, or has the name of a column that the command writes.
+    """
+    from judgegym.datasets.select.layouts import LAYOUTS, scores_of
+    from judges.llm.errors import SettingsError
+
+    layout = LAYOUTS[options.layout]
+    written = {*layout.columns, *(scores_of(layout) if options.keep_scores else ())}
+    if options.kept == (ALL_COLUMNS,):
+        return [name for name in columns if name not in written]
+    for name in options.kept:
+        if name not in columns:
+            raise SettingsError(f"--keep_columns: there is no column {name} in {options.scored}")
+        if name in written:
+            raise SettingsError(f"--keep_columns: {name} is a column that select writes itself; leave it out")
+    return list(options.kept)
 
 
 class _Seen:

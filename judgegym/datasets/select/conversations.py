@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from environments.data.preference_schemas import turns_of_prompt
+from environments.data.rows import value_at
 from judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
 from judges.llm.wire import JSON
 
@@ -38,7 +39,7 @@ def as_turns(
         texts: the responses.
         turns: of the prompt, if they are known.
     """
-    found = [values[column] for column in columns if values.get(column) is not None]
+    found = [value for column in columns if (value := value_at(values, column)) is not None]
     asked = turns or _prompt(found, prompt)
     conversations = tuple(_conversations(found))
     return Answered(asked, tuple(_response(conversations, text) for text in texts))

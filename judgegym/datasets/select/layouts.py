@@ -14,13 +14,16 @@ Read from the packages' own code on 2026-11-22:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import orjson
+
 from judgegym.datasets.files.endings import ENDINGS, PARQUET
+from judgegym.datasets.select.candidates import DECIMALS
 from judgegym.datasets.select.conversations import Turns
-from judges.core.turns import Turn
+from judges.core.turns import Turn, UnseenPart
 from judges.llm.errors import DataError
 from judges.llm.wire import JSON
 
@@ -42,6 +45,9 @@ class Picked:
         response: the response, or the chosen one.
         rejected: the rejected one of a pair.
         label: whether the response is a good one, if that is asked.
+        source: the columns of the response's row in the scored file.
+        score: of the response.
+        rejected_score: of the rejected one.
     """
 
     number: int
@@ -50,6 +56,9 @@ class Picked:
     response: Turns
     rejected: Turns = ()
     label: bool = True
+    source: Mapping[str, JSON] = field(default_factory=dict)
+    score: float | None = None
+    rejected_score: float | None = None
 
 
 Part = Literal[
@@ -81,6 +90,25 @@ class Layout:
     def texts(self) -> bool:
         """Whether it can hold texts in the place of messages."""
         return not {"asked", "conversation"} & {*self.columns.values()}
+
+
+def _margin(picked: Picked) -> JSON:
+    chosen, rejected = picked.score, picked.rejected_score
+    return None if chosen is None or rejected is None else round(chosen - rejected, DECIMALS)
+
+
+SCORES: Mapping[str, Callable[[Picked], JSON]] = {
+    "score": lambda picked: picked.score,
+    "score_chosen": lambda picked: picked.score,
+    "score_rejected": lambda picked: picked.rejected_score,
+    "margin": _margin,
+}
+"""Columns of scores."""
+
+
+def scores_of(layout: Layout) -> tuple[str, ...]:
+    """The columns of scores that rows of a layout can have."""
+    return ("score_chosen", "score_rejected", "margin") if layout.takes == "pairs" else ("score",)
 
 
 _ABILITY = "general"
@@ -119,17 +147,30 @@ def read_with(name: str, *, conversational: bool) -> str:
 class Rows:
     """Makes the rows of a layout."""
 
-    def __init__(self, layout: Layout, *, conversational: bool, data_source: str) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        conversational: bool,
+        data_source: str,
+        kept: Sequence[str] = (),
+        scores: Sequence[str] = (),
+        is_table: bool = False,
+    ) -> None:
         """Make rows of a layout.
 
         Args:
             layout: the layout.
             conversational: messages, and no texts.
             data_source: of verl's RL rows, by which it finds the function that rewards them.
+            kept: columns of the scored file that are written after the layout's.
+            scores: columns of scores that are written at the end: some of `SCORES`.
+            is_table: they are written as Parquet, whose columns have one type: what is kept and no text is JSON text.
         """
         self._columns = layout.columns
         self._conversational = conversational
         self._data_source = data_source
+        self._kept, self._scores, self._is_table = kept, scores, is_table
 
     def row(self, picked: Picked) -> dict[str, JSON]:
         """A row.
@@ -137,7 +178,15 @@ class Rows:
         Raises:
             DataError: a text is asked for, and there are several turns.
         """
-        return {column: self._value(part, picked) for column, part in self._columns.items()}
+        row = {column: self._value(part, picked) for column, part in self._columns.items()}
+        row.update({column: self._source(picked.source.get(column)) for column in self._kept})
+        return row | {column: SCORES[column](picked) for column in self._scores}
+
+    def _source(self, value: JSON) -> JSON:
+        """A value of the scored file; in a table as a text."""
+        if not self._is_table or value is None or isinstance(value, str):
+            return value
+        return orjson.dumps(value, default=str).decode()
 
     def schema(self) -> pyarrow.Schema:
         """The Arrow types of the columns."""
@@ -158,7 +207,9 @@ class Rows:
             "reference": pa.struct([("style", text), ("ground_truth", text)]),
             "extra": pa.struct([("split", text), ("index", pa.int64()), ("prompt", turns)]),
         }
-        return pa.schema([(column, types[part]) for column, part in self._columns.items()])
+        fields = [(column, types[part]) for column, part in self._columns.items()]
+        fields += [(column, text) for column in self._kept]
+        return pa.schema([*fields, *((column, pa.float64()) for column in self._scores)])
 
     def _value(self, part: Part, picked: Picked) -> JSON:
         if part in ("prompt", "response", "rejected"):
@@ -166,19 +217,35 @@ class Rows:
         if part == "label":
             return picked.label
         if part == "asked":
-            return messages(picked.prompt)
+            return self._messages(picked, picked.prompt)
         if part == "conversation":
-            return messages([*picked.prompt, *picked.response])
+            return self._messages(picked, [*picked.prompt, *picked.response])
         if part == "reference":  # of the judge that rewards
             return {"style": "judge", "ground_truth": _text(picked, picked.response, "response", "assistant")}
         if part == "extra":
-            return {"split": "train", "index": picked.number, "prompt": messages(picked.prompt)}
+            return {"split": "train", "index": picked.number, "prompt": self._messages(picked, picked.prompt)}
         return self._data_source if part == "source" else _ABILITY
+
+    def _messages(self, picked: Picked, turns: Sequence[Turn]) -> list[JSON]:
+        """Turns as chat messages.
+
+        Raises:
+            DataError: a turn holds what a message, or a column of messages in Parquet, cannot hold.
+        """
+        more = next((turn.more for turn in turns if turn.more), None)
+        if more is not None and self._is_table:
+            raise DataError(
+                f"{picked.place}: a message has {', '.join(more)}, for which Parquet has no column here; write .jsonl"
+            )
+        try:
+            return [turn.message() for turn in turns]
+        except UnseenPart as error:
+            raise DataError(f"{picked.place}: {error}") from None
 
     def _turns(self, part: Part, picked: Picked) -> JSON:
         found = {"prompt": picked.prompt, "response": picked.response, "rejected": picked.rejected}[part]
         if self._conversational:
-            return messages(found)
+            return self._messages(picked, found)
         role = "user" if part == "prompt" else "assistant"
         return _text(picked, found, part, role, "; write messages: --conversational=true")
 
@@ -188,8 +255,3 @@ def _text(picked: Picked, turns: Turns, what: str, role: str, hint: str = "") ->
         return turns[0].text
     roles = ", ".join(turn.role for turn in turns)
     raise DataError(f"{picked.place}: the {what} has the turns {roles}, and a text has one turn of the {role}{hint}")
-
-
-def messages(turns: Sequence[Turn]) -> list[JSON]:
-    """Turns as chat messages."""
-    return [turn.message() for turn in turns]

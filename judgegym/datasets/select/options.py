@@ -37,6 +37,8 @@ class Options:
         conversational: messages, and no texts.
         keep_thinking: with the thinking of sampled responses.
         data_source: of verl's RL rows.
+        kept: columns of the scored file that are written, too; `all` alone for all of them.
+        keep_scores: write the scores, too.
         columns: the columns that are named.
         card: where the card is written; `None` for none.
         repository: of the hub, to push to.
@@ -51,6 +53,8 @@ class Options:
     conversational: bool
     keep_thinking: bool
     data_source: str
+    kept: tuple[str, ...]
+    keep_scores: bool
     columns: Mapping[str, str]
     card: Path | None
     repository: str | None
@@ -84,6 +88,17 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
         help="write prompts and responses as messages; false: as texts (default: true)",
     )
     add("--keep_thinking", action="store_true", help="put the thinking of sampled responses before them, in <think>")
+    add(
+        "--keep_columns",
+        metavar="COLUMNS",
+        help="write these columns of SCORED, too, separated by commas, or all; of a pair, those of the chosen response "
+        "(in Parquet as text)",
+    )
+    add(
+        "--keep_scores",
+        action="store_true",
+        help="write the score of each response, too: score; of pairs score_chosen, score_rejected and margin",
+    )
     add("--data_source", metavar="NAME", help="with --layout verl-rl: its data_source (default: judgegym)")
     add("--prompt_column", metavar="COLUMN", help="column of the prompt (default: as it was judged)")
     add("--response_column", metavar="COLUMN", help="column of the response, or a list (default: as it was judged)")
@@ -140,6 +155,8 @@ def options_of(flags: argparse.Namespace) -> Options:
         conversational=flags.conversational,
         keep_thinking=flags.keep_thinking,
         data_source=flags.data_source or "judgegym",
+        kept=tuple(name.strip() for name in (flags.keep_columns or "").split(",") if name.strip()),
+        keep_scores=flags.keep_scores,
         columns={name: getattr(flags, name) for name in COLUMNS if getattr(flags, name) is not None},
         card=_card(flags),
         repository=flags.push_to_hub,

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from environments.data.rows import Row
-from judgegym.datasets.files.columns import RESPONSE, STATUS, THINKING
+from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import ScoredRow, ScoredRows, read_scored
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import KEY_BYTES, digest_of
@@ -59,7 +59,7 @@ class ScoredTexts:
         self.read = lru_cache(_AT_HAND)(self._read)
         if keep_thinking and THINKING not in first.values:
             raise first.lacks(f"thinking of a sampled policy, in {THINKING} (--keep_thinking)")
-        if columns.group_by is not None and columns.group_by not in first.values:
+        if columns.group_by is not None and first.value(columns.group_by) is None:
             raise first.lacks(f"a column {columns.group_by} (--group_by)")
 
     def _read(self, number: int) -> tuple[ScoredRow, Answered]:
@@ -108,6 +108,12 @@ class ScoredTexts:
         several = self.rows[0].several
         prompts = bytearray()
         for number in range(len(self.rows)):
+            if BAD_ROW in self.rows[number].status:  # it has no response that could be read
+                see(self.rows[number])
+                prompt = digest_of(f"row {number}".encode())
+                prompts += prompt
+                found.add(prompt, [])
+                continue
             scored, answered = self.read(number)
             if scored.several != several:
                 raise DataError(

@@ -7,6 +7,7 @@ written piece by piece, so that memory does not grow with them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -31,20 +32,44 @@ def picked(texts: ScoredTexts, candidates: Candidates, selection: Selection, rul
         row, response = candidates.row(chosen)
         scored, answered = texts.read(row)
         worse_row, worse = candidates.row(rejected)
-        other = texts.read(worse_row)[1].responses[worse]
-        yield Picked(number, scored.row.place, answered.prompt, answered.responses[response], other)
+        worse_scored, other = texts.read(worse_row)
+        yield Picked(
+            number,
+            scored.row.place,
+            answered.prompt,
+            answered.responses[response],
+            other.responses[worse],
+            source=scored.row.values,
+            score=scored.score[response],
+            rejected_score=worse_scored.score[worse],
+        )
     for number, place in enumerate(selection.singles):
         row, response = candidates.row(place)
         scored, answered = texts.read(row)
         label = not (isinstance(rule, Labelled) and is_below(candidates.candidate(place), rule.score))
-        yield Picked(number, scored.row.place, answered.prompt, answered.responses[response], label=label)
+        yield Picked(
+            number,
+            scored.row.place,
+            answered.prompt,
+            answered.responses[response],
+            label=label,
+            source=scored.row.values,
+            score=scored.score[response],
+        )
 
 
 def each_labelled(pairs: Iterator[Picked]) -> Iterator[Picked]:
     """Both responses of each pair, with a label."""
     for number, pair in enumerate(pairs):
-        yield Picked(2 * number, pair.place, pair.prompt, pair.response)
-        yield Picked(2 * number + 1, pair.place, pair.prompt, pair.rejected, label=False)
+        yield replace(pair, number=2 * number, rejected=())
+        yield replace(
+            pair,
+            number=2 * number + 1,
+            response=pair.rejected,
+            rejected=(),
+            label=False,
+            score=pair.rejected_score,
+        )
 
 
 def write_rows(path: Path, rows: Rows, content: Iterator[Picked]) -> int:

@@ -57,12 +57,9 @@ def agent_of(path):
     return module.AgentExecutor()
 
 
-def executor_of(form):
-    return agent_of(form[6:]) if form.startswith("agent=") else SingleTurnAgentExecutor(form.split(","))
-
-
 async def main():
-    executor = executor_of(sys.argv[1])
+    form = sys.argv[1]
+    executor = agent_of(form[6:]) if form.startswith("agent=") else SingleTurnAgentExecutor(form.split(","))
 
     async def one(sample):
         tokenizer = Words() if sample.get("words") else TOKENIZER
@@ -78,5 +75,4 @@ async def main():
     print(json.dumps(results))
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+asyncio.run(main())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from environments.data.rows import FILE_KINDS
+from environments.data.opening import STDIN, kind_of
 from environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, sampling_of, shortened
 from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.datasets.score.input import AnswersOf
@@ -40,8 +40,9 @@ class Named:
 
         What was judged before is called as then.
         """
-        data = PurePath(settings.data or "")
-        subject = data.stem if data.suffix in FILE_KINDS else str(data)
+        given = settings.data or ""
+        data = PurePath(given.removesuffix(".gz"))
+        subject = "standard input" if given == STDIN else data.stem if kind_of(given) else str(data)
         if settings.responses_per_prompt is not None:
             subject = f"{STAND_IN_POLICY if settings.offline else settings.openai.model_name} on {subject}"
         if answers_of is not None:

@@ -117,6 +117,9 @@ def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[Line]:
     if empty:
         what = "empty" if metrics.values.get("eval/policy_calls") is None else "empty, malformed or refusals"
         yield Line("invalid", f"{empty:,}", f"responses are {what}: no score, and 0 in the mean")
+    bad = metrics.values["eval/bad_rows"]
+    if bad:
+        yield Line("bad rows", f"{bad:,}", "rows could not be judged; FILE's quarantine.jsonl says why")
     suspects = metrics.values.get("eval/judge_injection_suspects", 0)
     if suspects:
         yield Line("suspects", f"{suspects:,}", "tokens or markers of the judge's prompt, in texts under judgment")

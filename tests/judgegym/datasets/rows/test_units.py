@@ -20,7 +20,9 @@ from judges.scorers.scorer import ItemError
 
 
 def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> Units:
-    return Units(Table("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
+    units = Units(Table("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
+    units.require_all()
+    return units
 
 
 def row(prompt: str, response: str, **more: JSON) -> Mapping[str, JSON]:
@@ -91,7 +93,7 @@ def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> N
             raise ItemError("responses: expected several")
 
     with pytest.raises(DataError, match=r"data.jsonl, row 2: responses: expected several"):
-        Units(Table("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check)
+        Units(Table("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
 
 
 @given(st.lists(st.integers(0, 5)))

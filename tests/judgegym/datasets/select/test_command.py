@@ -278,3 +278,72 @@ def test_a_damaged_run_beside_the_file_is_one_line(scored: Path) -> None:
         (run / "config.yaml").write_text(text)
         ended = select(scored, "--out", scored.parent / "out.jsonl", "--best")
         assert (ended.code, message in ended.err) == (2, True), ended.err
+
+
+KEPT = [
+    scored_row({"id": 7, "source": "web", "tags": ["a"], "prompt": "Why?", "response": "Since."}, 0.75),
+    scored_row({"id": 8, "source": "book", "tags": [], "prompt": "Why?", "response": "No."}, 0.25),
+]
+WHY, SINCE, NO = said("Why?", "user"), said("Since."), said("No.")
+OF_PAIR = {"score_chosen": 0.75, "score_rejected": 0.25, "margin": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--best", "--keep_columns=id,tags"], [{"prompt": WHY, "completion": SINCE, "id": 7, "tags": ["a"]}]),
+        (["--best", "--keep_scores"], [{"prompt": WHY, "completion": SINCE, "score": 0.75}]),
+        (["--pairs", "--keep_scores"], [{"prompt": WHY, "chosen": SINCE, "rejected": NO, **OF_PAIR}]),
+        (
+            ["--pairs", "--keep_columns=source", "--keep_scores", "--layout=trl-kto"],
+            [
+                {"prompt": WHY, "completion": SINCE, "label": True, "source": "web", "score": 0.75},
+                {"prompt": WHY, "completion": NO, "label": False, "source": "web", "score": 0.25},
+            ],
+        ),
+    ],
+)
+def test_columns_of_the_source_and_scores_are_written_on_request(
+    tmp_path: Path, words: list[str], expected: list[Row]
+) -> None:
+    scored = lines_file(tmp_path / "scored.jsonl", KEPT)
+    assert written(scored, *words) == expected
+    as_text = {"id": "7", "tags": '["a"]'}
+    in_table = [{name: as_text.get(name, value) for name, value in row.items()} for row in expected]
+    assert written(scored, *words, name="out.parquet") == in_table
+
+
+def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
+    (row,) = written(lines_file(tmp_path / "scored.jsonl", KEPT), "--best", "--keep_columns=all", "--keep_scores")
+    assert row["prompt"] == WHY and row["score"] == 0.75
+    assert {name: row[name] for name in ("id", "source", "tags", "response")} == {
+        "id": 7,
+        "source": "web",
+        "tags": ["a"],
+        "response": "Since.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("idd", "there is no column idd"), ("prompt", "prompt is a column that select writes itself")],
+)
+def test_a_column_that_cannot_be_kept_is_an_error(tmp_path: Path, name: str, words: str) -> None:
+    scored = lines_file(tmp_path / "scored.jsonl", KEPT)
+    ended = select(scored, "--out", tmp_path / "o" / "out.jsonl", "--best", f"--keep_columns={name}")
+    assert ended.code == 2
+    assert words in ended.err
+
+
+def test_tool_calls_are_kept_in_lines_and_refused_in_a_table(tmp_path: Path) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    talk = [
+        {"role": "user", "content": "Q"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "4", "tool_call_id": "1"},
+    ]
+    scored = lines_file(tmp_path / "scored.jsonl", [scored_row({"prompt": talk, "response": "4"}, 1.0)])
+    assert written(scored, "--best") == [{"prompt": talk, "completion": said("4")}]
+    ended = select(scored, "--out", tmp_path / "t" / "out.parquet", "--best")
+    assert ended.code == 2
+    assert "row 1: a message has tool_calls, for which Parquet has no column here; write .jsonl" in ended.err

@@ -1,0 +1,191 @@
+"""What the name of a data set stands for: a file, a compressed one, several by a pattern, standard input, a folder.
+
+Guarantees: the files of a pattern are read in the order of their names, as one data set, whose rows are named by file
+and number; a digest is that of the bytes as they are, compressed or not, of several files one after the other.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from environments.data.arrow import ArrowRows, joined_tables, read_hub, read_saved, read_table
+from environments.data.json_file import BadLine, JsonFile
+from judges.llm.errors import DataError
+from judges.llm.wire import JSON
+
+FILE_KINDS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+STDIN = "-"
+_COMPRESSED = ".gz"
+_PATTERN = "*?["
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedData:
+    """The rows of a data set.
+
+    Attributes:
+        values: the columns of each row.
+        digest: SHA-256 of the bytes of its files; of a data set of the hub or of a folder, of its rows as JSON.
+        files: where each file begins among the rows, with its name; none without a pattern.
+        bad_lines: lines that are no JSON objects, if these are left out.
+    """
+
+    values: Sequence[Mapping[str, JSON]]
+    digest: str
+    files: Sequence[tuple[int, str]] = ()
+    bad_lines: Sequence[BadLine] = ()
+
+
+def kind_of(name: str) -> str | None:
+    """The ending that says how a file is read, without that of its compression; `None` for another one."""
+    kind = Path(name.lower().removesuffix(_COMPRESSED)).suffix
+    return kind if kind in FILE_KINDS else None
+
+
+def is_pattern(source: str) -> bool:
+    """Whether a name stands for several files."""
+    return any(sign in source for sign in _PATTERN) and not Path(source).expanduser().exists()
+
+
+def open_data(source: str, split: str, *, skips: bool) -> OpenedData:
+    """Open a data set.
+
+    Args:
+        source: a file, a pattern such as `data/*.jsonl`, `-` for JSON on standard input, a folder that
+            `datasets.save_to_disk` has written, or a data set's name on the hub.
+        split: the split of the last two.
+        skips: leave lines out that are no JSON objects.
+
+    Raises:
+        DataError: it cannot be loaded.
+    """
+    if source == STDIN:
+        return _open_file(standard_input(), "standard input", skips)
+    if is_pattern(source):
+        return _open_pattern(source, skips)
+    path = Path(source).expanduser()
+    if kind_of(source) is None and path.is_file():
+        raise DataError(f"{source}: expected a file with one of the endings {', '.join(FILE_KINDS)}, or these with .gz")
+    if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
+        return OpenedData(*read_saved(path, split))
+    if kind_of(source) is not None:
+        if not path.is_file():
+            raise DataError(f"{source}: there is no such file")
+        return _open_file(path, source, skips)
+    return OpenedData(*read_hub(source, split, FILE_KINDS))
+
+
+def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
+    with _decompressed(path, name) as plain:
+        if plain.suffix.lower() in (".jsonl", ".json"):
+            rows = JsonFile(plain, name=name, skips=skips)
+            digest = rows.digest if plain == path else _digest_of(path)
+            return OpenedData(rows, digest, bad_lines=rows.bad_lines)
+        values, digest = read_table(plain, name)
+        return OpenedData(values, digest if plain == path else _digest_of(path))
+
+
+def _open_pattern(pattern: str, skips: bool) -> OpenedData:
+    """All files of a pattern, as one data set.
+
+    Raises:
+        DataError: there is none, one cannot be read, or they are of several kinds.
+    """
+    wanted = Path(pattern).expanduser()
+    folder = Path(wanted.anchor)
+    found = folder.glob(str(wanted.relative_to(folder)))
+    names = sorted(str(path) for path in found if path.is_file() and not path.name.startswith("."))
+    kinds = {kind_of(name) for name in names}
+    if not names or None in kinds or len(kinds) > 1:
+        some = ", ".join(names[:3]) or "none"
+        raise DataError(f"{pattern}: expected files of one of the kinds {', '.join(FILE_KINDS)}, found {some}")
+    opened = [_open_file(Path(name), name, skips) for name in names]
+    files, start, hashed = list[tuple[int, str]](), 0, hashlib.sha256()
+    for name, each in zip(names, opened, strict=True):
+        files.append((start, name))
+        start += len(each.values)
+        for piece in _pieces(Path(name)):
+            hashed.update(piece)
+    bad_lines = [line for each in opened for line in each.bad_lines]
+    values = _joined(pattern, [each.values for each in opened if len(each.values)])
+    return OpenedData(values, hashed.hexdigest(), files, bad_lines)
+
+
+def _joined(pattern: str, parts: Sequence[Sequence[Mapping[str, JSON]]]) -> Sequence[Mapping[str, JSON]]:
+    tables = [part for part in parts if isinstance(part, ArrowRows)]
+    if tables:
+        return joined_tables(pattern, tables)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "all.jsonl"
+        with path.open("wb") as file:
+            for part in parts:
+                for text in part.texts() if isinstance(part, JsonFile) else ():
+                    # White space alone: no string of JSON holds an end of a line.
+                    file.write(text.strip().replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
+        return JsonFile(path, name=pattern)  # which keeps the file open
+
+
+@contextmanager
+def _decompressed(path: Path, name: str) -> Iterator[Path]:
+    """A file as it is, or the content of a compressed one, which is there as long as the context.
+
+    Raises:
+        DataError: it cannot be decompressed.
+    """
+    if path.suffix.lower() != _COMPRESSED:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / path.stem
+        try:
+            with gzip.open(path) as file, plain.open("wb") as copy:
+                shutil.copyfileobj(file, copy, _PIECE)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{name}: cannot be decompressed: {error}") from error
+        yield plain
+
+
+@cache
+def standard_input() -> Path:
+    """What comes on standard input, in a file that is there until the process ends.
+
+    Raises:
+        DataError: a terminal is there, which nobody types a data set into.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise DataError("-: expected rows in JSON on standard input, such as zcat rows.jsonl.gz | judgegym score - …")
+    folder = tempfile.TemporaryDirectory()
+    _KEPT.append(folder)
+    path = Path(folder.name) / "input.jsonl"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
+    with path.open("rb") as file:
+        is_list = file.read(_PIECE).lstrip().startswith(b"[")
+    return path.rename(path.with_suffix(".json")) if is_list else path
+
+
+_KEPT: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _digest_of(path: Path) -> str:
+    hashed = hashlib.sha256()
+    for piece in _pieces(path):
+        hashed.update(piece)
+    return hashed.hexdigest()
