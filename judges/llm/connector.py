@@ -11,10 +11,13 @@ answers, and after one of ten of the later ones; at most `_MOST_RESTING` connect
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import select
+import ssl
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import aiohttp
@@ -29,6 +32,7 @@ _REST_S = 0.1
 _FIRST_ANSWERS = 100
 _ONE_OF = 10
 _MOST_RESTING = 128
+_HANDSHAKE_S = 5.0
 
 
 class CheckedConnector(aiohttp.TCPConnector):
@@ -85,6 +89,20 @@ class CheckedConnector(aiohttp.TCPConnector):
                 key.host,
                 key.port,
             )
+
+
+async def speaks_tls(url: str) -> bool:
+    """Whether the port of a URL completes a TLS handshake, whatever its certificate says. No request is sent."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    parts = urlsplit(url)
+    connecting = asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context)
+    try:
+        _, writer = await asyncio.wait_for(connecting, _HANDSHAKE_S)
+    except (OSError, asyncio.TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 def _is_readable(connection: Connection) -> bool:

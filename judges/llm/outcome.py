@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import re
 import socket
 import ssl
 from collections import Counter
@@ -54,7 +55,10 @@ _GAPS = (
 )
 
 _BUSY = frozenset({429, 503, 529})  # 529: Anthropic's "overloaded"
-_RETRYABLE = frozenset({408, 409})
+_RETRYABLE = frozenset({408, 409, 425, 499})
+"""Too early, and nginx's "client closed request" of a proxy in between, pass as a time-out does."""
+_NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
+_API_PATH = re.compile(r"/chat/completions/?$")
 _NOBODY_THERE = frozenset(
     {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT}
 )
@@ -192,7 +196,9 @@ class Habits:
             logger.warning("%s %s", self.name, what)
 
 
-def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits) -> Outcome:
+def of_answer(
+    status: int, data: bytes, retry_after: str | None, habits: Habits, *, location: str | None = None
+) -> Outcome:
     """The outcome of an HTTP answer.
 
     Args:
@@ -200,7 +206,14 @@ def of_answer(status: int, data: bytes, retry_after: str | None, habits: Habits)
         data: the body.
         retry_after: the header `Retry-After`.
         habits: of the endpoint; updated.
+        location: the header `Location`.
     """
+    if 300 <= status < 400 and location:
+        place = location.partition("?")[0]
+        meant = _API_PATH.sub("", place)
+        return Failed(
+            FailureKind.REJECTED, f"it redirects to {place}; if that is meant, set its URL to {meant}", status
+        )
     if not 200 <= status < 300:
         return Failed(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
     try:
@@ -240,6 +253,8 @@ def of_exception(error: BaseException, timeout_s: float) -> Failed:
     kind = kind_of_exception(error)
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
         return Failed(kind, f"none within {timeout_s:g} s")
+    if isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
+        return Failed(kind, f"none ({error}); the port answers without TLS: is its URL meant to begin with http://?")
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
         return Failed(kind, f"none ({error}: {type(error.os_error).__name__})")  # a reset within the TLS handshake
     return Failed(kind, f"none ({error or type(error).__name__})")
@@ -249,7 +264,8 @@ def kind_of_status(status: int) -> FailureKind:
     """The kind of failure of an HTTP status other than 2xx."""
     if status in _BUSY:
         return FailureKind.BUSY
-    return FailureKind.BROKEN if status >= 500 or status in _RETRYABLE else FailureKind.REJECTED
+    is_transient = status < 200 or status >= 500 or status in _RETRYABLE  # below 200: an answer that has not come
+    return FailureKind.BROKEN if is_transient else FailureKind.REJECTED
 
 
 def kind_of_exception(error: BaseException) -> FailureKind:

@@ -72,6 +72,7 @@ class Replica:
         is_there: it accepts connections, as far as is known.
         away_since: when it first refused a connection after its last answer (monotonic clock).
         away_in_a_row: how often it was probed since its last answer.
+        was_tried_with_tls: it was called with TLS, although its URL begins with `http://`.
         has_answered: it has answered a request, if only with an error.
     """
 
@@ -81,6 +82,7 @@ class Replica:
     away_since: float | None = None
     away_in_a_row: int = 0
     has_answered: bool = False
+    was_tried_with_tls: bool = False
     in_flight: int = 0
     failures_in_a_row: int = 0
     paused_until: float = float("-inf")

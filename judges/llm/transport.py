@@ -16,7 +16,7 @@ from typing import NamedTuple
 import aiohttp
 
 from judges.llm import wire
-from judges.llm.connector import CheckedConnector
+from judges.llm.connector import CheckedConnector, speaks_tls
 from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
 from judges.llm.ledger import RequestRecord
 from judges.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
@@ -234,11 +234,16 @@ class Transport:
                     data = await response.read()
                 retry_after = response.headers.get("Retry-After")
                 if call.path is None:
-                    outcome = of_answer(response.status, data, retry_after, replica.habits)
+                    location = response.headers.get("Location")
+                    outcome = of_answer(response.status, data, retry_after, replica.habits, location=location)
                 else:
                     outcome = of_other_answer(response.status, data, retry_after)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
             outcome = of_exception(error, timeout.total or 0.0)
+            if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError) and await _needs_tls(
+                replica
+            ):
+                outcome = Failed(FailureKind.REJECTED, "none: the port speaks TLS, so its URL must begin with https://")
         finally:
             replica.in_flight -= 1
             self.limit.release()
@@ -271,6 +276,14 @@ class Transport:
         if self.meter.answered:
             return prompt + self.meter.usage.completion_tokens // self.meter.answered
         return prompt + (longest if isinstance(longest, int) else 0)
+
+
+async def _needs_tls(replica: Replica) -> bool:
+    """Whether a replica that has never answered is called without TLS, and speaks it; found out once."""
+    if replica.habits.reasons or replica.was_tried_with_tls or replica.proxy is not None:
+        return False
+    replica.was_tried_with_tls = True
+    return replica.url.startswith("http://") and await speaks_tls(replica.url)
 
 
 def _timeout(total_s: float) -> aiohttp.ClientTimeout:

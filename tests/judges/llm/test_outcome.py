@@ -407,7 +407,7 @@ def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: s
     ("kind", "statuses"),
     [
         (BUSY, [429, 503, 529]),
-        (BROKEN, [408, 409, 500, 501, 502, 504, 507, 599]),
+        (BROKEN, [100, 101, 408, 409, 425, 499, 500, 501, 502, 504, 507, 599]),
         (REJECTED, [300, 302, 307, 400, 401, 402, 403, 404, 405, 410, 413, 415, 418, 422, 451]),
     ],
 )

@@ -3,8 +3,11 @@
 import asyncio
 import email.utils
 import json
+import socket
+import ssl
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,7 +140,36 @@ async def test_a_redirect_is_not_followed(connect: Connect, status: int) -> None
             with pytest.raises(EndpointError) as raised:
                 await connect(endpoint).chat(ASK)
     assert (raised.value.kind, raised.value.status) == (FailureKind.REJECTED, status)
+    assert (
+        f"it redirects to {other.base_url}/chat/completions; if that is meant, set its URL to {other.base_url}"
+        in str(raised.value)
+    )
     assert (len(endpoint.requests), len(other.requests)) == (1, 0)
+
+
+@pytest.mark.parametrize("status", [425, 499])
+async def test_status_of_a_proxy_that_passes_is_tried_again(connect: Connect, status: int) -> None:
+    async with ScriptedEndpoint(in_turn(Reply(status=status), "fine")) as endpoint:
+        assert (await connect(endpoint).chat(ASK)).first.text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "words"), [("http", "must begin with https://"), ("https", "meant to begin with http://")]
+)
+async def test_tls_and_plain_http_that_are_mixed_up_are_told_at_once(connect: Connect, scheme: str, words: str) -> None:
+    """A server with TLS that is called without, and the other way round."""
+    certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.load_cert_chain(Path(__file__).with_name("localhost.pem"))  # of this test alone
+    runner = web.AppRunner(web.Application())
+    await runner.setup()
+    listener = socket.create_server(("127.0.0.1", 0))
+    await web.SockSite(runner, listener, ssl_context=certificate if scheme == "http" else None).start()
+    url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/v1"
+    with pytest.raises(EndpointError) as raised:
+        await connect(url).chat(ASK)
+    await runner.cleanup()
+    assert raised.value.kind is FailureKind.REJECTED
+    assert words in str(raised.value)
 
 
 # --------------------------------------------------------------------------------------------------------- addresses
