@@ -134,4 +134,9 @@ def settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings[
 def process_defaults(environment: str) -> dict[str, Any]:
     """The defaults of Atropos' `process` under `env`, which differ from those of `serve`."""
     path = f"data/{environment}.jsonl"
-    return {"ensure_scores_are_not_same": False, "include_messages": True, "data_path_to_save_groups": path}
+    return {
+        "ensure_scores_are_not_same": False,
+        "include_messages": True,
+        "data_path_to_save_groups": path,
+        "total_steps": 100,  # of serve it is a number of training steps
+    }

@@ -17,8 +17,13 @@ IGNORED: Mapping[str, str] = {
     "openai.health_check": "health checks would be completions that somebody pays for",
     "openai.rolling_buffer_length": "metrics are of the whole run",
     "openai.tokenizer_name": "env.tokenizer_name is used instead",
+    "openai.weight": "each request goes to the server with the fewest under way",
+    "slurm": "name the servers in openai.base_url, or as a list under openai",
+    "testing": "--offline has stand-ins for the endpoints",
 }
 """Settings without an effect, each with the reason."""
+_NEEDED = ("slurm", "testing")
+"""Those that ask for something if they are true; nothing else would do it."""
 
 
 def refuse_ignored(argv: Sequence[str]) -> None:
@@ -43,9 +48,12 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
     ignored = [name for name in IGNORED if _holds(values, name)]
     for name in ignored:
         section, _, field = name.partition(".")
-        if source.kind != "file":
+        if source.kind != "file" or (name in _NEEDED and values[name] not in (False, None)):
             raise _refusal(name, source.origin(name))
-        values[section] = _without(values[section], field)
+        if field:
+            values[section] = _without(values[section], field)
+        else:
+            del values[section]
     if ignored:
         reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in ignored)
         logger.warning("%s: ignored, because it has no effect here: %s", source.name, reasons)
@@ -59,6 +67,8 @@ def _refusal(name: str, origin: str) -> SettingsError:
 def _holds(values: Mapping[str, Any], name: str) -> bool:
     section, _, field = name.partition(".")
     servers = values.get(section)
+    if not field:
+        return section in values
     return any(
         isinstance(part, dict) and field in part for part in (servers if isinstance(servers, list) else [servers])
     )

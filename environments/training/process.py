@@ -71,6 +71,16 @@ class ProcessResult:
     seconds: float
 
 
+def forecast(groups: int, group_size: int, rows: int) -> str:
+    """Say what a run will ask for, before it does."""
+    completions = groups * group_size
+    each = f", each row about {groups / rows:.0f} times" if groups > rows else ""
+    return (
+        f"to ask for: {completions:,} completions of the policy ({groups:,} groups of {group_size}{each}), and a "
+        "judgment of each, which may take several calls; --env.total_steps asks for fewer or more groups"
+    )
+
+
 class ProcessRun:
     """One run of `process`."""
 
@@ -86,7 +96,7 @@ class ProcessRun:
         if config.total_steps < 1:
             raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
-        self._wanted = config.total_steps
+        self._wanted, self._group_size = config.total_steps, config.group_size
         self._without = {"judge"} if env.policy_is_judge else set[str]()
         self._workers = worker_slots(settings)
         self._metrics = TrainingMetrics(
@@ -134,6 +144,7 @@ class ProcessRun:
         """
         started = time.monotonic()
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
+        logger.info("%s", forecast(self._wanted - self._file.kept, self._group_size, self._rows))
         if self._ledger.is_resumed:
             report_of(self._file.path).unlink(missing_ok=True)  # it would not fit the groups that come
             logger.info("resuming: %d groups are written; %s", self._file.kept, self._ledger.loss)

@@ -77,12 +77,19 @@ def test_settings_of_atropos_have_its_types_and_defaults() -> None:
 def test_ignored_settings_are_settings_of_atropos_and_not_ours() -> None:
     for section in sections():
         ignored = {name.partition(".")[2] for name in IGNORED if name.startswith(f"{section.name}.")}
-        assert ignored <= set(section.theirs.model_fields) - set(section.ours.model_fields)
+        of_files_alone = {"weight"}  # Atropos reads it from no file, but files have it
+        assert ignored - of_files_alone <= set(section.theirs.model_fields) - set(section.ours.model_fields)
 
 
 FILES = [
     ("env: {batch_size: 8, seed: 3}\nopenai: {health_check: true, timeout: 5.0}", 0),
     ("env: {batch_size: 8, seed: 3}\nopenai: [{base_url: 'http://127.0.0.1:1/v1', health_check: true, timeout: 5}]", 1),
+    (
+        "env: {batch_size: 8, seed: 3}\nslurm: false\ntesting: false\nopenai:\n"
+        "- {base_url: 'http://127.0.0.1:1/v1', health_check: true, weight: 1.0, timeout: 5}\n"
+        "- {base_url: 'http://127.0.0.1:2/v1', health_check: true, weight: 0.5, timeout: 5}",
+        2,
+    ),
 ]
 
 
@@ -97,6 +104,20 @@ def test_ignored_settings_of_a_file_are_named_in_one_warning(
     assert (settings.env.seed, settings.openai.timeout, len(settings.openai.replicas)) == (3, 5.0, replicas)
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.startswith(str(path)) and "env.batch_size" in message and "openai.health_check" in message
+
+
+@pytest.mark.parametrize(("name", "instead"), [("slurm", "openai.base_url"), ("testing", "--offline")])
+def test_what_a_file_asks_for_and_nothing_does_is_refused(name: str, instead: str, tmp_path: Path) -> None:
+    path = tmp_path / "atropos.yaml"
+    path.write_text(f"{name}: true")
+    with pytest.raises(SettingsError, match=f"^--{name} .*atropos.yaml.*{instead}"):
+        loaded_from(f"--config={path}")
+
+
+def test_the_page_lists_the_defaults_that_differ() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "coming_from_atropos.md").read_text(encoding="utf-8")
+    assert [name for name in OTHER_DEFAULT if f"`{name}`" not in page and name != "openai.api_key"] == []
+    assert [name for name in IGNORED if f"`{name}" not in page and name != "openai.weight"] == []
 
 
 def test_file_without_ignored_settings_is_read_without_a_warning(

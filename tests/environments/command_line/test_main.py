@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from environments.command_line.arguments import load_settings
 from environments.command_line.main import main
+from environments.training.process import forecast
 from eval_environments.arena_hard_environment import ArenaHardEnv
 from judges.config.installation import install_command
 from tests.command import SCRIPT, in_process
@@ -124,3 +126,12 @@ def test_help_of_evaluate_names_the_data_that_count_for_it() -> None:
     evaluate, serve = (in_process(verb, "--help").out for verb in ("evaluate", "serve"))
     assert "--env.eval_prompt_dataset" in evaluate and "--env.train_prompt_dataset" not in evaluate
     assert "--env.train_prompt_dataset" in serve
+
+
+def test_process_says_before_it_begins_how_much_it_will_ask_for() -> None:
+    assert forecast(100, 4, 10) == (
+        "to ask for: 400 completions of the policy (100 groups of 4, each row about 10 times), and a judgment of each, "
+        "which may take several calls; --env.total_steps asks for fewer or more groups"
+    )
+    assert load_settings(ArenaHardEnv, [], verb="process").settings.env.total_steps == 100
+    assert load_settings(ArenaHardEnv, [], verb="serve").settings.env.total_steps == 1000

@@ -83,6 +83,7 @@ def test_offline_as_a_process(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "arena_hard.html").stat().st_size > 1000
     assert "data/arena_hard.html" in ended.out
     assert "writing 3 groups (env.total_steps) of 12 rows to data/arena_hard.jsonl" in ended.err
+    assert re.search(r"to ask for: \d+ completions of the policy \(3 groups of \d+\)", ended.err)
     assert "no benchmark result" in ended.out
     assert "train/winrate" in ended.out
 
