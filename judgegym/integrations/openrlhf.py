@@ -1,22 +1,28 @@
-"""Rewards for OpenRLHF in its own process: as a reward function, and as an agent.
-
-    from judgegym.integrations.openrlhf import reward_function
-    reward_func = reward_function(judge={"judge": "rubric", "judge_model_name": "…"})   # --reward.remote_url FILE.py
+"""Rewards for OpenRLHF in its own process: as an agent, and as a reward function.
 
     from judgegym.integrations.openrlhf import agent_executor
     AgentExecutor = agent_executor(judge={"judge": "listwise"}, group_size=8)     # --train.agent_func_path FILE.py
 
+    from judgegym.integrations.openrlhf import reward_function
+    reward_func = reward_function(                                                # --reward.remote_url FILE.py
+        judge={"judge": "rubric", "judge_model_name": "…"}, group_size=8, estimator="rloo"
+    )
+
 Either is a file of one's own, or this file itself, which takes the same arguments as a JSON object from the variable
 `JUDGEGYM_OPENRLHF`.
 
-OpenRLHF reads no missing reward: a sample without a score gets the mean of its group (with `group_size`), or
-`fallback_score`, and `extra_logs.judge_failed` is 1. The reward function is called in a thread for each sample, with
-prompt and response in one text; the agent has the response's own tokens. All samples of a prompt are made in one
-process of OpenRLHF, where they meet.
+OpenRLHF reads no missing reward. The agent masks all tokens of a sample whose judge failed (`action_ranges`), so that
+no estimator trains it, and gives it the mean of its group, so that it moves no baseline. The reward function can only
+give the mean, which is no reward where the estimator subtracts the group's mean; neither form sees OpenRLHF's
+arguments, so that the function is told the `estimator`, and refuses others. `on_failure="score"` trains the mean or
+`fallback_score` as a reward. `extra_logs.judge_failed` is 1 in all forms. The reward function is called in a thread for
+each sample, with prompt and response in one text; the agent has the response's own tokens. All samples of a prompt are
+made in one process of OpenRLHF, where they meet.
 
 OpenRLHF loads such a file by its path, without a module of that name: nothing here may need one (no dataclasses).
 
-Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engine`.
+Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engine`,
+`openrlhf.trainer.ppo_utils.experience_maker`.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 from judgegym.integrations.scores.cells import CellError, label_fields
 from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
 from judgegym.integrations.scores.groups import Row
-from judgegym.integrations.scores.results import Worth
+from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, Worth
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
 from judgegym.integrations.scores.variables import settings_in
 from judges.config.extras import needs
@@ -47,6 +53,8 @@ _SETTINGS = (
     *("token", "mount", "fallback_score", "invalid_completion_score"),
     *("timeout_s", "deadline_s", "group_wait_s"),
 )
+ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
+"""The values of `--algo.advantage.estimator` that subtract the mean of the group, or that of the others."""
 THREADS = 1024
 """How many samples of the reward function may wait for their group at the same time."""
 
@@ -59,6 +67,8 @@ def reward_function(
     judge: Mapping[str, object] | None = None,
     environment: EnvironmentSource | Mapping[str, object] | str | None = None,
     group_size: int | None = None,
+    estimator: str | None = None,
+    on_failure: str = "leave_out",
     **settings: Any,
 ) -> RewardFunction:
     """Make a `reward_func(queries, prompts, labels)`.
@@ -73,13 +83,24 @@ def reward_function(
             `EnvironmentSource.of`.
         group_size: `--rollout.n_samples_per_prompt`: judge the samples of a prompt together, and give those without a
             score the mean of the others.
+        estimator: `--algo.advantage.estimator`, which is one of `ESTIMATORS`.
+        on_failure: `leave_out`, or `score`, with any estimator: the mean, or else `fallback_score`, is a reward.
         settings: `token` and `mount` of the server; `fallback_score`, `invalid_completion_score`, `timeout_s`,
             `deadline_s`, `group_wait_s`.
 
     Raises:
-        SettingsError: a setting is wrong.
+        SettingsError: a setting is wrong, or a failed judge would be trained as a score.
     """
-    rewards = _rewards(url, judge, environment, group_size, **_known(group_size, settings))
+    known = _known(group_size, settings)
+    if not _is_score(on_failure) and (estimator not in ESTIMATORS or (group_size or 1) < 2):
+        raise SettingsError(
+            "estimator: a reward function can give a failed judge nothing but the mean of its group, which only "
+            f"{', '.join(ESTIMATORS)} subtract (--algo.advantage.estimator; OpenRLHF's default, gae, does not), with a "
+            f"group_size of 2 or more; found estimator {estimator!r} and group_size {group_size!r}. Expected these, "
+            "agent_executor, which leaves such samples out with every estimator, or on_failure='score', which trains "
+            "the mean or fallback_score as a reward"
+        )
+    rewards = _rewards(url, judge, environment, group_size, **known)
     _more_threads()
 
     def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
@@ -103,13 +124,29 @@ def agent_executor(
     judge: Mapping[str, object] | None = None,
     environment: EnvironmentSource | Mapping[str, object] | str | None = None,
     group_size: int | None = None,
+    on_failure: str = "leave_out",
     **settings: Any,
 ) -> type:
-    """Make an `AgentExecutor` of one turn, whose reward is the judge's. The arguments are those of `reward_function`.
+    """Make an `AgentExecutor` of one turn, whose reward is the judge's. Other arguments are those of `reward_function`.
+
+    Args:
+        url: see `reward_function`.
+        judge: see `reward_function`.
+        environment: see `reward_function`.
+        group_size: `--rollout.n_samples_per_prompt`, also where it is 1: the baseline of a group counts samples that
+            are left out, so that these get the mean of the others.
+        on_failure: `leave_out`: the tokens of a sample whose judge failed are masked; or `score`: they are trained.
+        settings: see `reward_function`.
 
     Raises:
         SettingsError: a setting is wrong.
     """
+    is_masked = not _is_score(on_failure)
+    if is_masked and group_size is None:
+        raise SettingsError(
+            "group_size: expected --rollout.n_samples_per_prompt (1 where a prompt has one sample): the baseline of a "
+            "group counts a sample that is left out, which gets the mean of the others"
+        )
     with needs("openrlhf"):
         from openrlhf.utils.agent import SingleTurnAgentExecutor
 
@@ -120,6 +157,7 @@ def agent_executor(
 
         def __init__(self) -> None:
             super().__init__(None)
+            self._failures = FailuresInARow(max(MOST_FAILED, 2 * (group_size or 1)))
 
         async def execute(
             self,
@@ -137,9 +175,16 @@ def agent_executor(
             )
             ((start, end),) = output["action_ranges"]
             response = hf_tokenizer.decode(output["observation_tokens"][start:end], skip_special_tokens=False)
-            numbers = (await rewards.of(prompt, response, label)).numbers
+            worth = await rewards.of(prompt, response, label)
+            numbers = worth.numbers
             score = numbers.pop("score")
-            return {**output, "reward": score, "scores": score, "extra_logs": numbers}
+            output |= {"reward": score, "scores": score, "extra_logs": numbers}
+            if is_masked:
+                self._failures.add(worth.rewarded)
+            if is_masked and worth.rewarded.is_failed:
+                # No token is an action: neither loss nor whitening counts it. A length penalty would move the baseline.
+                output |= {"action_ranges": [], "truncated": False}
+            return output
 
     return AgentExecutor
 
@@ -151,6 +196,17 @@ def __getattr__(name: str) -> Any:
     if name == "AgentExecutor":
         return agent_executor(**cast(Any, settings_in(VARIABLE)))
     raise AttributeError(name)
+
+
+def _is_score(on_failure: object) -> bool:
+    """Whether a failed judge is to be trained as a score.
+
+    Raises:
+        SettingsError: the setting has another value.
+    """
+    if on_failure not in ("leave_out", "score"):
+        raise SettingsError(f"on_failure: expected leave_out or score, found {on_failure!r}")
+    return on_failure == "score"
 
 
 def _known(group_size: int | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,8 +18,10 @@ Source: slime, August 2026, its custom reward models.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, TypeAlias
 
 from judgegym.integrations.scores.cells import CellError, fields_in, group_ids, plain
@@ -31,6 +33,8 @@ from judgegym.integrations.scores.sources import JudgeSource, SharedScorings, is
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
 from judges.server.protocols.chat_tokens import plain_prompt, plain_response
+
+logger = logging.getLogger(__name__)
 
 _ROUTE = "/slime"
 """The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
@@ -104,6 +108,8 @@ async def reward(args: object, samples: Sample | Sequence[Sample], **further: ob
     scored = [result for of_request in await _SCORINGS.of(settings).score(requests) for result in of_request]
     results = [result.rewarded(settings.invalid_completion_score) for result in scored]
     rewards = _rewards(several, results, settings, together=together)
+    if not together and any(result.is_failed for result in results):
+        _warn_once()
     keys = [key for name in ("reward_key", "eval_reward_key") if (key := getattr(args, name, None))]
     if keys:
         answers: list[Reward] = [
@@ -113,6 +119,16 @@ async def reward(args: object, samples: Sample | Sequence[Sample], **further: ob
     else:
         answers = list(rewards)
     return answers if is_group else answers[0]
+
+
+@cache
+def _warn_once() -> None:
+    """Say once in a process what slime's baselines make of a failure here; its evaluations have no baseline."""
+    logger.warning(
+        "without --group-rm a failed judgment counts as fallback_score in the mean of its group, by which slime "
+        "(grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes the others' rewards; the sample itself is kept "
+        "out of the loss"
+    )
 
 
 async def close() -> None:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from judges.scorers.items import ResponseScore
+from judges.server.errors import RequestError
 
-OnFailure: TypeAlias = Literal["sidecar", "http"]
-"""How NeMo Gym's `/verify` tells of a failed judge: by fields of the row, or by HTTP 503 without a reward."""
+OnFailure: TypeAlias = Literal["sidecar", "http", "score"]
+"""How a trainer is told of a failed judge: by fields beside the reward where it reads any (NeMo Gym), else by HTTP 503
+without a reward (`sidecar`); always by HTTP 503 (`http`); or by a number, where it reads no field (`score`)."""
+JUDGE_FAILED = "judge_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class FailureAnswers:
     Attributes:
         fallback_score: the number for a failed judge, in protocols that need a number.
         invalid_completion_score: the number for an empty completion, which no judge is asked about.
-        on_failure: how NeMo Gym is told.
+        on_failure: how the trainer is told.
     """
 
     fallback_score: float = 0.0
@@ -27,10 +30,18 @@ class FailureAnswers:
     on_failure: OnFailure = "sidecar"
 
     def number(self, result: ResponseScore) -> float:
-        """The score, or the number in its place."""
+        """The score, or the number in its place.
+
+        Raises:
+            RequestError: the judge failed, and no number is to stand for that.
+        """
         if result.score is not None:
             return result.score
-        return self.invalid_completion_score if result.is_invalid else self.fallback_score
+        if result.is_invalid:
+            return self.invalid_completion_score
+        if self.on_failure == "score":
+            return self.fallback_score
+        raise RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")
 
     def placeholder(self, result: ResponseScore) -> float:
         """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from judges.config.reading import SettingsSource
+from judges.server.answers import OnFailure
 
 Trainer = Literal["nemo_gym", "openrlhf", "slime", "verl", "trl", "verifiers"]
 FLAG = "for"
@@ -23,14 +24,14 @@ class Preset:
         deadline: seconds within which each request is answered.
         judge_deadline: seconds for a call to the judge with its retries; less, so that the reason arrives.
         judge_timeout: seconds for one attempt of a call; less, so that one that hangs is repeated.
-        on_failure: how NeMo Gym's `/verify` tells of a failed judge.
+        on_failure: how the trainer is told of a failed judge.
         max_body_mb: the largest body; rollouts of NeMo Gym hold token ids and logprobs.
     """
 
     deadline: float
     judge_deadline: float
     judge_timeout: float
-    on_failure: Literal["sidecar", "http"] = "sidecar"
+    on_failure: OnFailure = "sidecar"
     max_body_mb: float = 8.0
 
     def values(self) -> dict[str, object]:

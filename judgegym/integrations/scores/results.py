@@ -16,12 +16,37 @@ from judges.statistics.exact_mean import exact_mean
 JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"
 REFUSED = "refused"
+MOST_FAILED = 32
+"""After this many failed judgments in a row, or two groups, a form that masks them ends the training."""
 _REJECTION = re.compile(r": rejected( HTTP (?P<status>\d+))? after \d+ request")
 """How an `EndpointError` of the judge's endpoint reads in the explanation of a judgment."""
 
 
 class NoRewardError(RuntimeError):
     """The judge failed, and the framework takes an error for that; the message says how and why."""
+
+
+class FailuresInARow:
+    """Ends a training whose judge is down, where failed samples are masked.
+
+    A batch of masked samples alone has no token, and trainers divide by the number of tokens: the loss would be NaN.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Allow fewer than `most` failed judgments in a row."""
+        self._most = most
+        self._count = 0
+
+    def add(self, rewarded: Rewarded) -> None:
+        """Count a judgment.
+
+        Raises:
+            NoRewardError: there are too many.
+        """
+        self._count = self._count + 1 if rewarded.is_failed else 0
+        if self._count >= self._most:
+            reason = rewarded.explanation or "no reason was given"
+            raise NoRewardError(f"the judge failed for {self._count} samples in a row, last with: {reason}")
 
 
 class _Judged:

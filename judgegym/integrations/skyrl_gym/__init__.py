@@ -7,7 +7,8 @@
 Guarantees: every completion is judged as in `serve`, with the limits and the cache of the process; a setting that
 cannot work is an error when the environment is registered. SkyRL takes a float as reward and knows no other: a
 completion whose judge failed gets `fallback_score`, with `judge_failed` in the step's metadata and the episode's
-metrics. `leave_out_failed` takes such completions out of the loss of what SkyRL's generator has made.
+metrics. `JudgedGenerator` of `generator.py` takes such completions out of the loss; `leave_out_failed` does so for any
+generator's output.
 
 Source: skyrl-gym 0.4.0 (`BaseTextEnv`, `register`) and skyrl 0.4.0 (its generator and dataset), November 2026.
 """

@@ -6,17 +6,28 @@
     from judgegym.integrations.trl import judge_environment
     arena = judge_environment("arena_hard", {"judge_model_name": "gpt-4.1-mini"})
     trainer = GRPOTrainer(..., reward_funcs=arena.reward, train_dataset=arena.dataset())
+    trainer = GRPOTrainer(..., reward_funcs=combined_reward([arena.reward, short]), train_dataset=arena.dataset())
     trainer = GRPOTrainer(..., environment_factory=arena, train_dataset=arena.dataset())
 
-Guarantees: the score of a failed judge is `None`, which TRL leaves out of its group's mean and deviation; all
-completions of a batch are judged at the same time; a group is judged once, whole, on any number of processes; what a
-reward function has opened is closed when the training ends.
+Guarantees: the score of a failed judge is `None`, which TRL leaves out of its group's mean and deviation; beside other
+reward functions, where TRL would count it as 0, the first batch is an error; all completions of a batch are judged at
+the same time; a group is judged once, whole, on any number of processes; what a reward function has opened is closed
+when the training ends.
 
 Source: TRL 1.16.0 (November 2026), `GRPOTrainer`: reward functions, `environment_factory`.
 """
 
+from judgegym.integrations.trl.combined import combined_reward
 from judgegym.integrations.trl.environment import JudgeEnvironment, judge_environment
 from judgegym.integrations.trl.functions import COLUMNS, judge_reward
 from judgegym.integrations.trl.reward_function import RewardFunction, close
 
-__all__ = ["COLUMNS", "JudgeEnvironment", "RewardFunction", "close", "judge_environment", "judge_reward"]
+__all__ = [
+    "COLUMNS",
+    "JudgeEnvironment",
+    "RewardFunction",
+    "close",
+    "combined_reward",
+    "judge_environment",
+    "judge_reward",
+]

@@ -98,7 +98,7 @@ class JudgeEnvironment:
         self._episodes = Episodes(self._judging, group_size)
         self._alive: set[int] = set()
         self._numbers = itertools.count()
-        self.reward: RewardFunction = named(self._score, name, self._closed)
+        self.reward: RewardFunction = named(self._score, name, self._closed, rows_of=name)
 
     def rows(self, split: Split = "train") -> list[TrainerRow]:
         """All rows of a split, in the order of the dataset.

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from judgegym.integrations.scores.ranks import distributed
+from judgegym.integrations.trl.trainer import check_episodes, trainer_that_calls
 from judges.llm.errors import DataError, SettingsError
 from judges.llm.wire import Choice
 
@@ -151,8 +152,10 @@ class Episode:
         """What the answer is worth; `None` if the judge failed. No answer is a wrong answer.
 
         Raises:
-            SettingsError: a setting cannot work.
+            SettingsError: a setting cannot work, or the trainer adds other scores to this one.
         """
+        if self._asked is None:
+            check_episodes(trainer_that_calls())
         judged = await (self._asked or self._episodes.judge(self)).result()
         if judged.text != self._text:  # another environment was done before this one had answered
             judged = await self._episodes.judge(self).result()

@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from judgegym.integrations.scores.conversations import Conversation
 from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.trl.trainer import check_sum, trainer_of
 
 
 class RewardFunction(Protocol):
@@ -22,14 +23,26 @@ class RewardFunction(Protocol):
 
 
 def named(
-    score: Callable[..., Awaitable[list[float | None]]], name: str, close: Callable[[], Awaitable[None]]
+    score: Callable[..., Awaitable[list[float | None]]],
+    name: str,
+    close: Callable[[], Awaitable[None]],
+    *,
+    rows_of: str | None = None,
 ) -> RewardFunction:
-    """The function under the name that TRL logs; an error, which ends the training, closes what is open."""
+    """The function under the name that TRL logs; an error, which ends the training, closes what is open.
+
+    Args:
+        score: gives the scores of a batch.
+        name: the function's name.
+        close: closes what `score` has opened.
+        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`: it scores all rows.
+    """
 
     async def reward(
         prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
     ) -> list[float | None]:
         try:
+            check_sum(trainer_of(columns), reward, columns)
             return await score(prompts, completions, columns)
         except BaseException:  # any error, also a cancellation: TRL tells nobody that the training has ended
             await close()
@@ -37,6 +50,7 @@ def named(
 
     reward.__name__ = name
     reward.close = close  # type: ignore[attr-defined]  # read by `close`
+    reward.rows_of = rows_of  # type: ignore[attr-defined]  # read by `check_sum`
     return reward
 
 

@@ -1,21 +1,25 @@
 """The trainer behind a call of a reward function: how large its groups are, and when its training ends.
 
-TRL hands reward functions no trainer, but a bound method of it, `log_metric`. Guarantees: nothing here fails with a
+TRL hands reward functions no trainer, but a bound method of it, `log_metric`. `check_sum` finds the trainer's reward
+functions there, and refuses those among which a failed judge would count as 0. Guarantees: nothing here fails with a
 caller that is no such trainer; `close_after` calls its function once a training, or an evaluation by itself, has ended,
 and when a trainer whose training has raised is given up.
 """
 
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol, cast
 
 from judges.llm.errors import SettingsError
 
 Close = Callable[[], None]
+_FRAMES = 6
+"""How many callers are looked at for the trainer."""
 
 
 class Trainer(Protocol):
@@ -26,6 +30,9 @@ class Trainer(Protocol):
     num_generations: int
     num_generations_eval: int
     eos_token_ids: Collection[int]
+    reward_funcs: Sequence[object]
+    reward_weights: Sequence[float]
+    multi_objective_aggregation: str
 
     def add_callback(self, callback: object) -> None:
         """Tell `callback` of what happens from now on."""
@@ -55,6 +62,80 @@ def group_size_of(trainer: Trainer | None, told: int | None) -> int | None:
     if is_training and told is not None and number != told:
         raise SettingsError(f"group_size: expected the trainer's num_generations, which is {number}, found {told}")
     return number
+
+
+def check_sum(trainer: Trainer | None, own: object, columns: Mapping[str, object]) -> None:
+    """Check that the trainer does not count a failed judge as a score of 0.
+
+    With several functions TRL leaves the `None` of one of them out of a sum (`nansum`). That is harmless where a
+    function's weight is 0, where each function scores rows of its own, and with `normalize_then_sum`, which adds the
+    group's mean in its place. A function that is called by another function is not seen here.
+
+    Args:
+        trainer: the trainer, if it is known.
+        own: the function that is called.
+        columns: the keywords of the call.
+
+    Raises:
+        SettingsError: the scores of several functions for one completion are added up.
+    """
+    functions = list(getattr(trainer, "reward_funcs", None) or ())
+    places = [place for place, function in enumerate(functions) if function is own]
+    if trainer is None or len(functions) < 2 or not places:
+        return
+    if getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum":
+        return
+    weights = getattr(trainer, "reward_weights", None)
+    if weights is not None and float(weights[places[0]]) == 0.0:
+        return
+    rows_of = [getattr(function, "rows_of", None) for function in functions]
+    names = columns.get("environment")
+    is_named = isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
+    if is_named and None not in rows_of and len(set(rows_of)) == len(rows_of):
+        return
+    raise SettingsError(
+        f"reward_funcs: {type(trainer).__name__} adds up the scores of {len(functions)} functions, and counts one that "
+        f"a failed judge has not given ({getattr(own, '__name__', 'judge')}) as 0. Expected one function, "
+        "judgegym.integrations.trl.combined_reward([…], weights=[…]), or with GRPO "
+        "multi_objective_aggregation='normalize_then_sum'"
+    )
+
+
+def check_episodes(trainer: Trainer | None) -> None:
+    """Check that nothing but environments scores the rows of `environment_factory`.
+
+    Raises:
+        SettingsError: the trainer adds scores of reward functions to those of environments.
+    """
+    functions = list(getattr(trainer, "reward_funcs", None) or ())
+    further = [function for function in functions if not _is_of_environments(function)]
+    if further and getattr(trainer, "multi_objective_aggregation", None) != "normalize_then_sum":
+        raise SettingsError(
+            f"reward_funcs: {type(trainer).__name__} adds their scores to those of environment_factory, and counts one "
+            "that a failed judge has not given as 0. Expected environment_factory alone, "
+            "reward_funcs=combined_reward([….reward, …]), or multi_objective_aggregation='normalize_then_sum'"
+        )
+
+
+def _is_of_environments(function: object) -> bool:
+    """Whether it is TRL's own function that asks the environments of one type for `get_reward`."""
+    return any(isinstance(default, type) for default in getattr(function, "__defaults__", None) or ())
+
+
+def trainer_that_calls() -> Trainer | None:
+    """The trainer whose function asks environments for their rewards, from the frames of the callers.
+
+    TRL passes an environment nothing; its function `get_reward` has the keywords of a reward function in `kwargs`. No
+    other frame's variables are read: Python would keep them alive for as long as the frame.
+    """
+    frame = inspect.currentframe()
+    for _ in range(_FRAMES):
+        frame = frame.f_back if frame is not None else None
+        if frame is not None and frame.f_code.co_name == "get_reward":
+            keywords = frame.f_locals.get("kwargs")
+            if isinstance(keywords, Mapping):
+                return trainer_of(keywords)
+    return None
 
 
 def close_after(trainer: Trainer | None, close: Close) -> None:

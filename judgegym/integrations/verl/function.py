@@ -3,6 +3,7 @@
     reward.custom_reward_function.path=pkg://judgegym.integrations.verl
     reward.custom_reward_function.name=compute_score
     +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8400
+    +reward.custom_reward_function.reward_kwargs.on_failure=score
 
 (on older versions without `reward.`). The reward manager `remote` refuses async functions: its `name` is
 `compute_score_sync`. Instead of `url`, set a judge's settings in `reward_kwargs.judge` (`judge.judge=rubric`,
@@ -11,7 +12,8 @@ orjson only.
 
 A setting that cannot work raises a `SettingsError` at the first sample, which ends the training (but for the manager
 `rate_limited`, which turns every error into a reward of 0). A sample without a score gets the fallback, and is flagged:
-every sample has the same keys, as verl requires.
+every sample has the same keys, as verl requires. That is a reward to every estimator, so that the function needs
+`on_failure=score`; `loop.py` and `manager.py` can leave such a sample out.
 
 A judge that compares responses runs in a reward server that gathers them (`--group_size` = `rollout.n`), since verl
 calls this function for each sample in one of several processes. Its managers do not pass the `uid` of a prompt:
@@ -40,7 +42,7 @@ from judgegym.integrations.scores.sources import (
     refuse_unknown,
 )
 from judgegym.integrations.verl.samples import prompt_in
-from judgegym.integrations.verl.settings import DEADLINE_S, WITHIN, Router, judge_settings
+from judgegym.integrations.verl.settings import DEADLINE_S, WITHIN, Router, check_on_failure, judge_settings
 from judges.core.background import run_blocking
 from judges.llm.errors import SettingsError
 from judges.llm.wire import JSON
@@ -53,7 +55,12 @@ _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
 """Arguments that verl adds where it serves a reward model."""
 _SETTINGS = (
     *("url", "judge", "token", "token_env", "mount", "fallback_score", "invalid_completion_score"),
-    *("timeout_s", "deadline_s"),
+    *("timeout_s", "deadline_s", "on_failure"),
+)
+_AS_SCORE = (
+    f"{WITHIN}.on_failure: expected score: a reward function can give a failed judge nothing but fallback_score, which "
+    "every estimator trains as a reward. The agent loop judgegym.integrations.verl.loop.JudgeAgentLoop leaves such "
+    "samples out, and JudgeRewardManager gives them the mean of their group"
 )
 
 _NO_GROUPS = (
@@ -82,6 +89,7 @@ async def compute_score(
     invalid_completion_score: float = 0.0,
     timeout_s: float = TIMEOUT_S,
     deadline_s: float = DEADLINE_S,
+    on_failure: str = "leave_out",
     **further: object,
 ) -> dict[str, float]:
     """The score of one response.
@@ -101,6 +109,7 @@ async def compute_score(
         invalid_completion_score: the score of an empty response, about which no judge is asked.
         timeout_s: seconds for one attempt at the server.
         deadline_s: seconds within which a sample has its score, or is flagged.
+        on_failure: `score`, which this form needs: a failed judge is trained as `fallback_score`.
         further: what verl adds; anything else is refused.
 
     Returns:
@@ -111,6 +120,9 @@ async def compute_score(
     """
     refuse_unknown((name for name in further if name not in _OF_VERL), _SETTINGS, within=WITHIN)
     check_finite(fallback_score=fallback_score, invalid_completion_score=invalid_completion_score)
+    check_on_failure(on_failure)
+    if on_failure != "score":
+        raise SettingsError(_AS_SCORE)
     if judge is not None and is_of_groups(judge):
         raise SettingsError(_NO_GROUPS)
     settings = judge_settings(judge, Router.of(further))

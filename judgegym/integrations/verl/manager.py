@@ -5,9 +5,11 @@
     reward.reward_manager.module.path=pkg://judgegym.integrations.verl.manager
     +reward.custom_reward_function.reward_kwargs.judge.judge=listwise
 
-The samples of a `uid` meet, in whichever reward workers they arrive; see `ManagerSettings` for all settings, and
-`gathering.py` for what is guaranteed. The judge is shown the policy's own prompt (`raw_prompt`), unless `extra_info`
-has a `question`. Every sample has the same keys in `reward_extra_info`.
+verl reads no missing reward: a sample without a score gets the mean of its group, which only some estimators subtract.
+With others the manager is refused; `loop.py` masks such a sample. The samples of a `uid` meet, in whichever reward
+workers they arrive; see `ManagerSettings` for all settings, and `gathering.py` for what is guaranteed. The judge is
+shown the policy's own prompt (`raw_prompt`), unless `extra_info` has a `question`. Every sample has the same keys in
+`reward_extra_info`.
 
 Source: verl 0.9.1, `verl.experimental.reward_loop`.
 """
@@ -18,16 +20,12 @@ import asyncio
 from typing import Any, TypedDict
 
 from judgegym.integrations.verl.gathered import groups_of
-from judgegym.integrations.verl.samples import sample_of
+from judgegym.integrations.verl.samples import extra_info, sample_of
 from judgegym.integrations.verl.settings import ManagerSettings, Router
 from judges.config.extras import needs
 
 with needs("verl"):
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
-
-
-LONGEST = 500
-"""How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""
 
 
 class RewardOfVerl(TypedDict):
@@ -58,7 +56,7 @@ class JudgeRewardManager(RewardManagerBase):
             reward_model_tokenizer: that model's.
 
         Raises:
-            SettingsError: a setting cannot work.
+            SettingsError: a setting cannot work, or the estimator would train a failed judge as a score.
         """
         super().__init__(config, tokenizer, compute_score)
         deployed = {
@@ -71,6 +69,7 @@ class JudgeRewardManager(RewardManagerBase):
         self._size = int(rollout.n)
         self._validation_size = int(rollout.val_kwargs.n)
         self._is_environment = settings.environment is not None
+        settings.check_estimator(config.get("algorithm") or {}, self._size)
         self._groups = groups_of(settings, self._size, workers=int(config.reward.num_workers))
 
     async def run_single(self, data: Any) -> RewardOfVerl:
@@ -82,6 +81,4 @@ class JudgeRewardManager(RewardManagerBase):
         sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=self._is_environment)
         size = self._validation_size if sample.is_validation else self._size
         worth = await self._groups.score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
-        said = worth.rewarded
-        texts = {"judge_status": said.status, "judge_explanation": said.explanation[:LONGEST]}
-        return {"reward_score": worth.score, "reward_extra_info": {**worth.numbers, **texts}}
+        return {"reward_score": worth.score, "reward_extra_info": extra_info(worth)}

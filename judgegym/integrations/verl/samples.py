@@ -8,15 +8,18 @@ alone).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row
+from judgegym.integrations.scores.results import Worth
 from judges.llm.wire import JSON
 from judges.server.protocols.chat_tokens import plain_prompt
 
+LONGEST = 500
+"""How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""
 PROMPTS = ("question", "prompt")
 """The fields of `extra_info` that have the question, where it is not the policy's prompt."""
 
@@ -48,20 +51,41 @@ def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> Sample:
     """
     item = data[-1:][0]
     fields: Mapping[str, Any] = item.non_tensor_batch
-    response = _response(item, tokenizer)
+    prompt = None if _messages(fields.get("raw_prompt")) is not None else _prompt(item, tokenizer)
+    sample = sample_of_row(fields, _response(item, tokenizer), prompt=prompt, is_environment=is_environment)
+    return replace(sample, is_validation=True) if data.meta_info.get("validate") else sample
+
+
+def sample_of_row(
+    fields: Mapping[str, Any], response: str, *, prompt: JSON = None, is_environment: bool = False
+) -> Sample:
+    """Read a sample in the fields of its row.
+
+    Args:
+        fields: the columns of the row, with verl's `uid` and `raw_prompt`.
+        response: the policy's text.
+        prompt: the policy's prompt, where `raw_prompt` has no messages.
+        is_environment: whether `extra_info.uid` names a row of an environment, which has all other fields.
+    """
     info = fields.get("extra_info")
     info = info if isinstance(info, Mapping) else {}
     truth = fields.get("reward_model")
     truth = truth.get("ground_truth") if isinstance(truth, Mapping) else None
-    prompt = prompt_in(info) or _messages(fields.get("raw_prompt")) or _prompt(item, tokenizer)
+    prompt = prompt_in(info) or _messages(fields.get("raw_prompt")) or prompt
     uid = group_id(plain(fields.get("uid")))
     split = info.get("split")
     return Sample(
         group=f"{prompt!r}\n{truth!r}" if uid is None else str(uid),
         has_uid=uid is not None,
-        is_validation=bool(data.meta_info.get("validate")) or (isinstance(split, str) and split != "train"),
+        is_validation=isinstance(split, str) and split != "train",
         row=_row_of_environment(info, response) if is_environment else _row(prompt, info, truth, response),
     )
+
+
+def extra_info(worth: Worth) -> dict[str, float | str]:
+    """What verl logs of a sample (`reward_extra_info`); all samples have the same keys."""
+    said = worth.rewarded
+    return {**worth.numbers, "judge_status": said.status, "judge_explanation": said.explanation[:LONGEST]}
 
 
 def prompt_in(info: Mapping[str, object]) -> JSON:

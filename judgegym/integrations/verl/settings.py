@@ -23,6 +23,21 @@ if TYPE_CHECKING:
 DEADLINE_S = 280.0
 """Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
 WITHIN = "reward_kwargs"
+ESTIMATORS = (
+    *("grpo", "grpo_vectorized", "rloo", "rloo_vectorized"),
+    *("reinforce_plus_plus_baseline", "gpg", "gdpo"),
+)
+"""The values of `algorithm.adv_estimator` that subtract the mean of the group, or that of the others."""
+
+
+def check_on_failure(value: object) -> None:
+    """Check what is to become of a failed judge.
+
+    Raises:
+        SettingsError: the value is unknown.
+    """
+    if value not in ("leave_out", "score"):
+        raise SettingsError(f"{WITHIN}.on_failure: expected leave_out or score, found {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,8 @@ class ManagerSettings(JudgeSource):
         fallback_score: the score of a sample whose group has no other.
         invalid_completion_score: the score of an empty response, about which no judge is asked.
         group_wait_s: seconds after its first sample for which a group waits for the others.
+        on_failure: `leave_out`: a failed judgment adds nothing to the loss; or `score`: the mean of its group, or
+            `fallback_score`, may be trained as a reward.
     """
 
     environment: EnvironmentSource | None = None
@@ -83,6 +100,7 @@ class ManagerSettings(JudgeSource):
     invalid_completion_score: float = 0.0
     deadline_s: float = DEADLINE_S
     group_wait_s: float = GROUP_WAIT_S
+    on_failure: str = "leave_out"
 
     @classmethod
     def of(cls, given: object, router: Router | None) -> ManagerSettings:
@@ -100,6 +118,7 @@ class ManagerSettings(JudgeSource):
             value = known.get(name, 0.0)
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise SettingsError(f"{WITHIN}.{name}: expected a number, found {value!r}")
+        check_on_failure(known.get("on_failure", "leave_out"))
         if known.get("judge") is not None:
             if not isinstance(known["judge"], Mapping):
                 raise SettingsError(f"{WITHIN}.judge: expected a mapping of settings")
@@ -114,6 +133,27 @@ class ManagerSettings(JudgeSource):
         if settings.environment is None:
             settings.scoring()  # so that a setting that cannot work is told here
         return settings
+
+    def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
+        """Check that the mean of its group is no reward to a sample without a score.
+
+        Args:
+            algorithm: verl's `algorithm`.
+            size: `actor_rollout_ref.rollout.n`.
+
+        Raises:
+            SettingsError: the estimator trains it as one.
+        """
+        found = algorithm.get("adv_estimator")
+        estimator = str(getattr(found, "value", found))
+        if self.on_failure == "score" or (estimator in ESTIMATORS and size > 1):
+            return
+        raise SettingsError(
+            "algorithm.adv_estimator: JudgeRewardManager can give a failed judge nothing but the mean of its group, "
+            f"which {estimator} with rollout.n={size} trains as a reward. Expected {', '.join(ESTIMATORS)}, with a "
+            "rollout.n of 2 or more; or the agent loop judgegym.integrations.verl.loop.JudgeAgentLoop, which leaves "
+            f"such samples out with every estimator; or +reward.custom_reward_function.{WITHIN}.on_failure=score"
+        )
 
     @property
     def compares(self) -> bool:

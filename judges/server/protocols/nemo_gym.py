@@ -28,13 +28,12 @@ from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.scorers.fields import rubric_of
 from judges.scorers.items import Item, ResponseScore
-from judges.server.answers import FailureAnswers
+from judges.server.answers import JUDGE_FAILED, FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.native import RubricField
 
 FAILURE = "_ng_failure_class"
-JUDGE_FAILED = "judge_failed"
 """The class that `gym eval reverify --judge-failed-only` takes."""
 INVALID_ROW = "invalid_row"
 """The class of a row that no judge can score: another rollout of it would fail the same way."""

@@ -19,10 +19,10 @@ from judges.core.turns import transcript, turn_of_item
 from judges.llm.wire import JSON
 from judges.scorers.items import Item, ResponseScore
 from judges.scorers.settings import MOST_TOGETHER, JudgeKind
-from judges.server.answers import FailureAnswers
+from judges.server.answers import JUDGE_FAILED, FailureAnswers
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
-from judges.server.protocols.nemo_gym import JUDGE_FAILED, PolicyResponse, final_answer, mount_of_row
+from judges.server.protocols.nemo_gym import PolicyResponse, final_answer, mount_of_row
 
 
 class CompareBody(RequestBody):

@@ -1,9 +1,10 @@
 """OpenRLHF's remote reward: `POST /get_reward`.
 
-A missing reward would end its training run: for a failed judge the fallback is sent, flagged in
-`extra_logs.judge_failed`. So is a query in which the response cannot be told from the prompt. An empty response gets
-`invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs no call. A server that is full answers
-with the flagged fallback, too: the client would give up after five seconds of refusals.
+OpenRLHF reads no flag: it trains every number as a reward. So a failed judge is HTTP 503, which its client sends again
+five times; then the sample has no reward, which ends the run. With `on_failure=score` the fallback is sent, flagged in
+`extra_logs.judge_failed`, also by a server that is full. A query in which the response cannot be told from the prompt
+is a failure. An empty response gets `invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs
+no call.
 
 Source: OpenRLHF 0.11, its remote reward model client.
 """
@@ -69,13 +70,13 @@ class OpenRLHF(Adapter[RewardBody]):
         return _rewards([result for of_item in results for result in of_item], answers)
 
     def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
-        """The flagged fallback if the server is full.
+        """With `on_failure=score` the flagged fallback if the server is full.
 
         Raises:
-            RequestError: the request is wrong, or the server stops.
+            RequestError: the error.
         """
         queries = raw.get("query")
-        if error.kind != "overloaded" or not isinstance(queries, list):
+        if answers.on_failure != "score" or error.kind != "overloaded" or not isinstance(queries, list):
             raise error
         return _rewards([failure(error.message)] * len(queries), answers)
 

@@ -1,7 +1,8 @@
 """slime's remote reward model: `POST /slime`, answered by a bare number.
 
-The protocol cannot report a failure: for a failed judge the fallback is sent, with the header `X-Judge-Failed`, and for
-an empty response `invalid_completion_score`, with `X-Invalid-Completion`. slime reads neither header.
+The protocol has no field for a failure, and slime trains every number as a reward. So a failed judge is HTTP 503, which
+slime sends again for some minutes; then it ends the run. With `on_failure=score` the fallback is sent, with the header
+`X-Judge-Failed`; an empty response gets `invalid_completion_score`, with `X-Invalid-Completion`. slime reads no header.
 
 Source: slime, `--rm-type remote_rm`.
 """

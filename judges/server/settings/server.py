@@ -122,8 +122,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     )
     fallback_score: float = setting(
         0.0,
-        "Send this score if the judge fails, in protocols that need a number (OpenRLHF, slime; NeMo Gym beside a mask, "
-        "where the rewards of the group's other rollouts are unknown).",
+        "Send this score if the judge fails: to NeMo Gym beside a mask, where the rewards of the group's other "
+        "rollouts are unknown; to OpenRLHF and slime with on_failure=score.",
         allow_inf_nan=False,
     )
     invalid_completion_score: float = setting(
@@ -134,8 +134,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     )
     on_failure: OnFailure = setting(
         "sidecar",
-        "Tell NeMo Gym of a failed judge in this form. sidecar: HTTP 200 with mask_sample and _ng_failure_class, which "
-        "its collector and its trainers leave out. http: HTTP 503 without a reward, for clients that know no other.",
+        "Tell of a failed judge in this form. sidecar: NeMo Gym gets HTTP 200 with mask_sample and _ng_failure_class, "
+        "which its collector and its trainers leave out; OpenRLHF and slime, which read no such field, get HTTP 503. "
+        "http: all get HTTP 503 without a reward, for clients that know no other. score: as sidecar, but OpenRLHF and "
+        "slime get fallback_score, which they train as a reward.",
     )
     max_pending: int = setting(
         10_000, "Refuse requests with 503 while this many judgments are in flight or queued.", ge=1

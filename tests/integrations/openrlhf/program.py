@@ -57,9 +57,12 @@ def agent_of(path):
     return module.AgentExecutor()
 
 
+def executor_of(form):
+    return agent_of(form[6:]) if form.startswith("agent=") else SingleTurnAgentExecutor(form.split(","))
+
+
 async def main():
-    form = sys.argv[1]
-    executor = agent_of(form[6:]) if form.startswith("agent=") else SingleTurnAgentExecutor(form.split(","))
+    executor = executor_of(sys.argv[1])
 
     async def one(sample):
         tokenizer = Words() if sample.get("words") else TOKENIZER
@@ -75,4 +78,5 @@ async def main():
     print(json.dumps(results))
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -45,19 +45,19 @@ def written(path: Path, number: int, url: str) -> Path:
     return path
 
 
-FORMS = [(0, False), (1, True)]
+FORMS = [(0, True), (1, False)]
 FALLBACK = -0.5
 
 
 async def test_rewards_by_url_are_those_of_the_judge_and_a_failed_one_is_flagged() -> None:
-    """The server's own protocol, where each sample stands for itself: the fallback, flagged."""
+    """The server's own protocol, where each sample stands for itself: the fallback, flagged, where it is chosen."""
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
         scores = [score or 0.0 for score in await asked_directly(server)]
         results = await run(f"{server.url}/get_reward", agent=False)
     assert [result["reward"] for result in results] == [result["score"] for result in results] == scores
     assert [result["judge_failed"] for result in results] == [0.0] * len(scores)
     judge = OfflineJudge(every_third_fails=True)
-    async with running("--judge=rubric", f"--fallback_score={FALLBACK}", judge=judge) as server:
+    async with running("--on_failure=score", f"--fallback_score={FALLBACK}", judge=judge) as server:
         results = await run(f"{server.url}/get_reward", agent=False)
     failed = [bool(result["judge_failed"]) for result in results]
     assert {each["response"] for each, is_failed in zip(SAMPLES, failed, strict=True) if is_failed} == {
@@ -104,6 +104,7 @@ async def test_groups_are_compared_in_one_call(agent: bool, tmp_path: Path) -> N
         scores = await asked_directly(server, together=True)
         asked_before = len(server.judge.requests)
         settings = {
+            "on_failure": "leave_out" if agent else "score",
             "judge": {
                 "judge": "listwise",
                 "judge_base_url": server.judge.base_url,
@@ -125,7 +126,10 @@ async def test_groups_are_compared_in_one_call(agent: bool, tmp_path: Path) -> N
 async def test_the_module_itself_is_such_a_file(agent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running("--judge=rubric", judge=OfflineJudge()) as server:
         scores = await asked_directly(server)
-        monkeypatch.setenv("JUDGEGYM_OPENRLHF", json.dumps({"url": server.url}))
+        monkeypatch.setenv(
+            "JUDGEGYM_OPENRLHF",
+            json.dumps({"url": server.url, "group_size": 1} if agent else {"url": server.url, "on_failure": "score"}),
+        )
         results = await run(FILE, agent=agent)
     assert [result["reward"] for result in results] == [score or 0.0 for score in scores]
 
@@ -153,7 +157,8 @@ async def test_rewards_of_an_environment(tmp_path: Path) -> None:
     path = tmp_path / "form.py"
     path.write_text(
         "from judgegym.integrations.openrlhf import agent_executor\n"
-        'AgentExecutor = agent_executor(environment={"environment": "rubric_absolute", "offline": True})\n'
+        'rows = {"environment": "rubric_absolute", "offline": True}\n'
+        "AgentExecutor = agent_executor(environment=rows, group_size=1)\n"
     )
     environment = opened(source)
     row = next(environment.rows())

@@ -24,7 +24,7 @@ async def test_rewards_as_the_executor_receives_them() -> None:
         {"prompt": CHAT, "label": {"reference": "R", "rubric": "Is it good?"}, "response": "good<|im_end|>"},
         {"prompt": CHAT, "label": None, "response": ""},
     ]
-    async with running(judge=judge) as server:
+    async with running("--on_failure=score", judge=judge) as server:
         ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples)
         shown = "".join(asked(request) for request in server.judge.bodies)
     assert ended.code == 0, ended.err
@@ -77,7 +77,7 @@ async def test_samples_of_one_prompt_and_label_are_compared() -> None:
 
 
 async def test_a_sample_without_its_group_gets_the_flagged_fallback() -> None:
-    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--fallback_score=0.5")
+    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--on_failure=score", "--fallback_score=0.5")
     async with running(*flags, judge="unused") as server:
         samples = [{"prompt": CHAT, "label": None, "response": "good"}]
         ended = await trainers.run("openrlhf", "program.py", f"{server.url}/get_reward", samples)

@@ -79,7 +79,7 @@ async def test_every_third_judgment_of_single_samples_fails(by_url: bool) -> Non
     """slime reads no flag of `remote_rm`: it is in the server's metrics; the function keeps the sample out."""
     scores = [score or 0.0 for score in await ours("rubric")]
     judge = OfflineJudge(every_third_fails=True)
-    async with running("--judge=rubric", f"--fallback_score={FALLBACK}", judge=judge) as server:
+    async with running("--on_failure=score", f"--fallback_score={FALLBACK}", judge=judge) as server:
         if by_url:
             result = await rewards_of(f"{server.url}/slime", GROUP)
         else:

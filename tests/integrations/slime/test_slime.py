@@ -45,7 +45,7 @@ async def test_rewards_as_the_trainer_receives_them() -> None:
         {"prompt": "Who?", "response": "", "label": None},
         {"prompt": "What?", "response": "good", "label": '{"reference": "R", "rubric": "Is it good?"}'},
     ]
-    async with running(judge=judge) as server:
+    async with running("--on_failure=score", judge=judge) as server:
         result = await rewards_of(f"{server.url}/slime", samples)
         shown = "".join(asked(request) for request in server.judge.bodies)
     assert result["rewards"] == [1.0, 0.0, 0.0, 0.0, 1.0]
@@ -97,7 +97,7 @@ async def test_samples_of_one_prompt_are_compared_however_they_are_sent(route: s
 
 @pytest.mark.parametrize(("route", "given"), [("/slime", {}), ("", {"custom_rm_path": FUNCTION})])
 async def test_a_sample_without_its_group_gets_the_fallback(route: str, given: Json) -> None:
-    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--fallback_score=0.5")
+    flags = ("--judge=listwise", "--group_size=3", "--group_wait=0.2", "--on_failure=score", "--fallback_score=0.5")
     async with running(*flags, judge="unused") as server:
         given = {**given, "judgegym": {"fallback_score": 0.5}}
         result = await rewards_of(server.url + route, GROUP[:1], alone=True, **given)

@@ -20,6 +20,9 @@ TEXTS = [
     "A Python function that turns strings such as 1h30m into seconds; three calls with their results.",
 ]
 
+EACH_BY_ITSELF = {"multi_objective_aggregation": "normalize_then_sum"}
+"""The configuration with which several functions may stand in `reward_funcs`."""
+
 
 def settings_of(url: str, **further: object) -> dict[str, object]:
     """The settings of an environment whose judge is at `url`, and fails at once where it fails."""

@@ -1,7 +1,8 @@
 """Trains a model of one layer with `GRPOTrainer` and prints what it logged. Arguments: directory, runs as JSON.
 
 A run names its reward functions (keywords of `judge_reward`), or an environment and the door by which the trainer
-takes it, or an example. With `texts` the policy writes these, by place in the global batch, in the place of a sample.
+takes it, or an example; with `refused` a refusal is its result. With `texts` the policy writes these, by place in the
+global batch, in the place of a sample.
 """
 
 import faulthandler
@@ -9,6 +10,7 @@ import json
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import datasets
@@ -18,7 +20,8 @@ import trl
 from trl.chat_template_utils import qwen2_5_chat_template
 
 from judgegym.integrations.single_turn import opened
-from judgegym.integrations.trl import judge_environment, judge_reward
+from judgegym.integrations.trl import combined_reward, judge_environment, judge_reward
+from judges.llm.errors import SettingsError
 
 TOKENIZER = "environments/rollouts/tokenizers/bytes"
 RANK = int(os.environ.get("RANK", "0"))
@@ -29,27 +32,55 @@ def tool_call(text):
     return "<tool_call>\n" + json.dumps({"name": "answer", "arguments": {"text": text}}) + "\n</tool_call>"
 
 
-class ScriptedTrainer(trl.GRPOTrainer):
+class Scripted:
     """Samples what the test has written; the model is trained as ever."""
 
     texts = ()
     fails_at = None
+    advantages = None
 
-    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, **further):
+    def _generate_single_turn(self, prompt_ids, *arguments, **further):
         if not self.texts:
-            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, num_generations, **further)
+            return super()._generate_single_turn(prompt_ids, *arguments, **further)
         ends = [self._tokenizer.eos_token_id]
         if "has_tool_images" in further:  # after a call of a tool
             return [self._tokenizer("Done.")["input_ids"] + ends for _ in prompt_ids], None
         first = RANK * len(prompt_ids)
         texts = [self.texts[(first + place) % len(self.texts)] for place in range(len(prompt_ids))]
-        texts = [tool_call(text) if self.tools and text else text for text in texts]
-        return [self._tokenizer(text)["input_ids"] + ends for text in texts], None
+        texts = [tool_call(text) if getattr(self, "tools", None) and text else text for text in texts]
+        ids = [self._tokenizer(text)["input_ids"] + ends for text in texts]
+        return (ids, None) if isinstance(self, trl.GRPOTrainer) else ids
+
+    def _generate_and_score_completions(self, *arguments, **keywords):
+        output = super()._generate_and_score_completions(*arguments, **keywords)
+        self.advantages = output["advantages"].tolist()  # what the loss gets
+        return output
 
     def compute_loss(self, *arguments, **keywords):
         if self.state.global_step == self.fails_at:
             raise RuntimeError("planted")
         return super().compute_loss(*arguments, **keywords)
+
+
+class ScriptedTrainer(Scripted, trl.GRPOTrainer):
+    """The trainer of most runs."""
+
+
+class ScriptedRLOOTrainer(Scripted, trl.RLOOTrainer):
+    """That of a run with `rloo`."""
+
+
+def length(prompts, completions, **columns):
+    """A reward function of a user: half a point for a text with an even number of characters, one for others."""
+    return [1.0 - 0.5 * (len(text) % 2 == 0) for text in completions]
+
+
+def functions_of(run):
+    """The reward functions of a run; with `combined` (the weights) one of them and `length`, with `beside` both."""
+    ours = [judge_reward(name=name, **keywords) for name, keywords in run["reward"].items()]
+    if run.get("beside"):
+        ours.append(length)
+    return [combined_reward([*ours, length], weights=run["combined"])] if run.get("combined") else ours
 
 
 def made(name, run):
@@ -95,15 +126,20 @@ def made(name, run):
             "mixed": {"environment_factory": {environment.name: environment, "other": Other}},
         }
         given.update(doors[run["door"]])
+        if run.get("beside"):
+            given["reward_funcs"] = [length]
         rows += run.get("others", [])
         if run.get("plain"):
             rows = [{**row, "prompt": row["prompt"][-1]["content"]} for row in rows]
     else:
-        given["reward_funcs"] = [judge_reward(name=name, **keywords) for name, keywords in run["reward"].items()]
+        given["reward_funcs"] = functions_of(run)
         rows = run["rows"]
     if "evaluate" in run:
         given["eval_dataset"] = datasets.Dataset.from_list(rows)
-    trainer = ScriptedTrainer(args=trl.GRPOConfig(**arguments), train_dataset=datasets.Dataset.from_list(rows), **given)
+    kind, config = ScriptedTrainer, trl.GRPOConfig
+    if run.get("rloo"):
+        kind, config = ScriptedRLOOTrainer, partial(trl.RLOOConfig, beta=0.0)  # the model of a KL term would be loaded
+    trainer = kind(args=config(**arguments), train_dataset=datasets.Dataset.from_list(rows), **given)
     trainer.texts, trainer.fails_at = run.get("texts", ()), run.get("fails_at")
     return trainer
 
@@ -163,7 +199,17 @@ def train(name, run):
             trainer.train()
     except RuntimeError as planted:
         error = str(planted)
-    result = {"log": trainer.state.log_history, "error": error, "sockets": open_sockets(), "open": len(opened._OPENED)}
+    except SettingsError as refusal:
+        if not run.get("refused"):
+            raise
+        error = str(refusal)
+    result = {
+        "log": trainer.state.log_history,
+        "error": error,
+        "advantages": trainer.advantages,
+        "sockets": open_sockets(),
+        "open": len(opened._OPENED),
+    }
     if "evaluate" in run:
         trainer.evaluate()
         result |= {"sockets_evaluated": open_sockets(), "open_evaluated": len(opened._OPENED)}

@@ -72,7 +72,7 @@ async def test_the_examples_train(tmp_path: Path) -> None:
             ('{"invalid_thinking_reward"', f'{{{endpoint}, "invalid_thinking_reward"'),
             ("http://127.0.0.1:8400", server.url),
         )
-        factory = functions.partition("trainer =")[0] + example("TRL", number=1)
+        factory = functions.partition("reward =")[0] + example("TRL", number=1)
         shape = {"per_device": 4, "generations": 4, "texts": [*TEXTS[:3], ""]}
         runs = {
             "functions": {**shape, "example": functions},
@@ -82,14 +82,17 @@ async def test_the_examples_train(tmp_path: Path) -> None:
         assert ended.code == 0, ended.err
         settings = {"invalid_thinking_reward": -1.0}
         arena = environment("arena_hard", server.judge.base_url, **settings)
-        rewards = single(await environments_rewards(arena, [shape["texts"]]))
+        rewards = await environments_rewards(arena, [shape["texts"]])
         prompt = ended.result["functions"]["tables"][0][0]["prompt"]
         body = {"prompt": prompt, "responses": shape["texts"]}
-        helpful = single(await servers_scores(server, body))
-        best = single(await servers_scores(server, body, "/best/v1/score"))
+        helpful = await servers_scores(server, body)
+        best = await servers_scores(server, body, "/best/v1/score")
     functions_run, factory_run = ended.result["functions"], ended.result["factory"]
-    assert logged(functions_run, "arena_hard") == logged(factory_run, "arena_hard") == rewards
+    assert (logged(functions_run, "arena_hard"), logged(factory_run, "arena_hard")) == (rewards, single(rewards))
     assert rewards[3] == -1.0
     assert logged(functions_run, "helpful") == [*helpful[:3], 0.0]  # the last is empty
     assert logged(functions_run, "best") == [*best[:3], 0.0]
+    parts = zip(rewards, [*helpful[:3], 0.0], [*best[:3], 0.0], strict=True)
+    sums = [one + (two + three) / 2 for one, two, three in parts]
+    assert logged(functions_run, "combined") == pytest.approx(sums, rel=1e-6)
     assert (functions_run["sockets"], factory_run["open"]) == (0, 0)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integrations import trainers
 from tests.integrations.offline import OfflineJudge
-from tests.integrations.trl.asked import TEXTS, environment, logged
+from tests.integrations.trl.asked import EACH_BY_ITSELF, TEXTS, environment, logged
 from tests.judges.server.running import running
 
 FOUR = {"per_device": 4, "generations": 4, "texts": TEXTS}
@@ -24,13 +24,14 @@ async def test_connections_are_closed_when_a_training_ends(tmp_path: Path) -> No
         peer = environment("self_critique", url)
         in_process = {"judge": "rubric", "judge_base_url": url, "judge_model_name": "m"}
         rewards = {"served": {"url": server.url}, "here": {"judge": in_process}}
+        functions = {**FOUR, "config": EACH_BY_ITSELF, "reward": rewards, "rows": ROWS}
         runs = {
-            "functions": {**FOUR, "reward": rewards, "rows": ROWS, "watched": watched, "evaluate": True},
+            "functions": {**functions, "watched": watched, "evaluate": True},
             "environment": {**FOUR, "environment": peer, "door": "reward", "rows": 1, "evaluate": True},
             "factory": {**FOUR, "environment": peer, "door": "factory", "rows": 1, "evaluate": True},
             "raises": {**FOUR, "environment": peer, "door": "reward", "rows": 1, "fails_at": 0},
             "again": {**FOUR, "environment": peer, "door": "factory", "rows": 1},
-            "functions again": {**FOUR, "reward": rewards, "rows": ROWS},
+            "functions again": functions,
         }
         ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
     assert ended.code == 0, ended.err

@@ -9,6 +9,7 @@ import pytest
 from tests.integrations import trainers
 from tests.integrations.offline import OfflineJudge
 from tests.integrations.trl.asked import (
+    EACH_BY_ITSELF,
     environment,
     environments_rewards,
     launched,
@@ -36,7 +37,7 @@ async def test_three_processes_with_parts_of_groups(tmp_path: Path) -> None:
             "alone": {"url": server.url},
         }
         runs = {
-            "server": {**UNEVEN, "reward": of_server, "rows": ROWS},
+            "server": {**UNEVEN, "reward": of_server, "rows": ROWS, "config": EACH_BY_ITSELF},
             "compared": {**UNEVEN, "environment": listwise, "door": "reward", "rows": 2},
             "submitted": {**UNEVEN, "environment": {**listwise, "group_size": 6}, "door": "factory", "rows": 2},
             "peer": {**UNEVEN, "environment": peer, "door": "reward", "rows": 2},

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integrations import trainers
-from tests.integrations.trl.asked import launched
+from tests.integrations.trl.asked import EACH_BY_ITSELF, launched
 from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
@@ -86,8 +86,8 @@ async def test_two_processes_judge_a_spread_group_once(tmp_path: Path) -> None:
     async with running("--judge=choice", judge=judge) as server:
         reward = {name: {"url": server.url, "group_size": 4} for name in ("one", "other")}
         runs = {
-            "spread": {"reward": reward, "rows": TWINS, "per_device": 2, "generations": 4},
-            "twins": {"reward": reward, "rows": TWINS, "per_device": 4, "generations": 4},
+            "spread": {"reward": reward, "rows": TWINS, "per_device": 2, "generations": 4, "config": EACH_BY_ITSELF},
+            "twins": {"reward": reward, "rows": TWINS, "per_device": 4, "generations": 4, "combined": [1.0, 1.0, 0.0]},
         }
         ended = await trainers.run("trl", "program.py", str(tmp_path), runs, launcher=launched(2))
         judged = len(server.judge.requests)

@@ -25,7 +25,7 @@ SAMPLES = [
 ]
 PLACES = range(len(SAMPLES))
 SIZE = f"actor_rollout_ref.rollout.n={len(ANSWERS)}"
-OURS = [word for word in shlex.split(example("verl", "bash", 1)) if word.startswith("reward.reward_manager")]
+OURS = [word for word in shlex.split(example("verl", "bash", 2)) if word.startswith("reward.reward_manager")]
 KWARGS = "+reward.custom_reward_function.reward_kwargs"
 TOKENIZER = "environments/rollouts/tokenizers/bytes"
 PATIENCE_S = 300.0
@@ -33,7 +33,7 @@ KEYS = {"reward", "score", "judge_failed", "invalid_completion", "judge_status",
 
 
 def case(how: str, *overrides: str, samples: Any = SAMPLES, router: str | None = None, workers: int = 2) -> Json:
-    given = [f"reward.num_workers={workers}", SIZE, *overrides]
+    given = [f"reward.num_workers={workers}", SIZE, "algorithm.adv_estimator=grpo", *overrides]
     return {"how": how, "overrides": given, "samples": samples, "router": router}
 
 
@@ -64,7 +64,7 @@ def are(results: Sequence[Json], scores: Sequence[float | None]) -> None:
 async def test_groups_of_a_batch_meet_across_workers() -> None:
     """By the README's settings at a server, and with a judge in verl's processes; the batch whole, and one by one."""
     mixed = [SAMPLES[place] for place in (3, 6, 0, 5, 1, 4, 7, 2)]
-    words = [word for word in shlex.split(example("verl", "bash", 1)) if "=" in word]
+    words = [word for word in shlex.split(example("verl", "bash", 2)) if "=" in word]
     async with running("--judge=listwise", judge=OfflineJudge()) as server:
         scores = await asked_directly(server, together=True)
         url = [swap(word, ("http://127.0.0.1:8400", server.url)) if "127.0.0.1" in word else word for word in words]
@@ -120,6 +120,7 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
         "reward.reward_model.rollout.name=vllm",
         "reward.custom_reward_function.path=pkg://judgegym.integrations.verl",
         f"{KWARGS}.judge.judge=rubric",
+        f"{KWARGS}.on_failure=score",
     ]
     asked = [{**each, "extra_info": {"question": each["prompt"]}} for each in SAMPLES]
     name = f"--judge_model_name={TOKENIZER}"  # the stand-in's answers depend on it

@@ -32,7 +32,7 @@ def judge(request: Json, number: int) -> str:
 
 
 def case(manager: str, rows: Any = ROWS, name: str = "compute_score", path: str = PATH, **kwargs: Any) -> Json:
-    return {"manager": manager, "name": name, "path": path, "kwargs": kwargs, "rows": rows}
+    return {"manager": manager, "name": name, "path": path, "kwargs": {"on_failure": "score", **kwargs}, "rows": rows}
 
 
 async def test_all_managers_give_the_scores_and_the_same_keys() -> None:

@@ -20,6 +20,8 @@ from tests.integrations.trainers import HERE
 ROOM = Path(judgegym.integrations.__file__).parent
 SHARED = {"__init__", "scores", "single_turn"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
+LOSS = ["trainer", "estimator", "form", "a failed judgment", "shown by"]
+VERDICTS = {"safe", "mean", "score", "refused"}
 LONGEST_START = 18
 
 
@@ -33,7 +35,7 @@ class Use:
 
 
 def rows() -> dict[str, list[str]]:
-    """The cells of each row of the table, by the link in its first cell."""
+    """The cells of each row of the first table, by the link in its first cell."""
     lines = [line for line in INDEX.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     assert _cells(lines[0]) == COLUMNS
     return {_cells(line)[0]: _cells(line) for line in lines[2:] if line.startswith("| [")}
@@ -108,3 +110,29 @@ def test_every_example_of_a_page_is_taken_by_a_test(target: Target) -> None:
     assert counts, "the page has an example"
     for use in taken:
         assert use.number is None or use.number < counts.get(use.language, 0), use
+
+
+def losses() -> list[dict[str, str]]:
+    """The rows of the table of what a failed judgment adds to the loss."""
+    section = INDEX.read_text(encoding="utf-8").partition("\n## What a failed judge adds to the loss\n")[2]
+    lines = [_cells(line) for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    assert lines[0] == LOSS
+    return [dict(zip(LOSS, cells, strict=True)) for cells in lines[2:]]
+
+
+def test_each_row_of_the_table_of_losses_is_shown_by_a_test_that_is_there() -> None:
+    for row in losses():
+        assert row["a failed judgment"] in VERDICTS, row
+        if row["shown by"] == "read":
+            continue
+        path, _, name = row["shown by"].strip("`").partition("::")
+        tree = ast.parse((HERE.parent / path).read_text())
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert name in functions, row
+
+
+def test_every_target_with_a_loss_has_rows_and_one_that_is_safe_or_the_mean() -> None:
+    safe = {row["trainer"] for row in losses() if row["a failed judgment"] in ("safe", "mean")}
+    for target in TARGETS:
+        if target.name != "ray":  # the reward server, for any trainer
+            assert any(target.title.casefold() in name.casefold() for name in safe), target.title

@@ -57,7 +57,7 @@ from judges.config.installation import install_command
 from judgegym.integrations import art, openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 art.judge_group("http://127.0.0.1:1")
-openrlhf.reward_function("http://127.0.0.1:1")
+openrlhf.reward_function("http://127.0.0.1:1", on_failure="score")
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before} - {"art", "openai"}
 owners = {package for module, packages in importlib.metadata.packages_distributions().items()
           if module in loaded for package in packages}
@@ -121,8 +121,9 @@ print(asyncio.run(reward(["Q"], ["answer"])), asyncio.run(reward(["Q"], ["answer
 VERL = """
 import asyncio
 from judgegym.integrations.verl import compute_score, compute_score_sync
-one = asyncio.run(compute_score("d", "answer", "", {{"question": "Q"}}, url={url!r}))
-print(one["score"], compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r})["score"])
+given = dict(url={url!r}, on_failure="score")
+one = asyncio.run(compute_score("d", "answer", "", {{"question": "Q"}}, **given))
+print(one["score"], compute_score_sync("d", "answer", "", {{"question": "Q"}}, **given)["score"])
 """
 IN_PROCESS = """
 import asyncio
@@ -144,7 +145,7 @@ warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on fork
 from judgegym.integrations.verl import compute_score_sync
 from judges.llm.errors import SettingsError
 def score():
-    return compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r})["score"]
+    return compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r}, on_failure="score")["score"]
 score()
 if os.fork() == 0:
     try:

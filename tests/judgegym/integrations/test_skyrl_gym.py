@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import runpy
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,3 +52,37 @@ def test_nothing_changes_without_a_failure_and_an_episode_without_a_step_is_none
 def test_batched_output_tells_no_failure() -> None:
     with pytest.raises(SettingsError, match=r"generator\.batched: expected false"):
         leave_out_failed({"rewards": [1.0], "loss_masks": [[1]]}, {})
+
+
+class SkyRLGymGenerator:
+    """SkyRL's generator: makes what it is told."""
+
+    def __init__(self, output: dict[str, Any]) -> None:
+        self.output = output
+
+    async def generate(self, input_batch: Any, disable_tqdm: bool = False) -> dict[str, Any]:
+        return self.output
+
+
+async def test_the_generator_leaves_out_what_has_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`JudgedGenerator`, on the few names of SkyRL and skyrl-gym that our package uses."""
+    ours = "judgegym.integrations.skyrl_gym"
+    names = {"BaseTextEnv": object, "BaseTextEnvStepOutput": object, "SkyRLGymGenerator": SkyRLGymGenerator}
+    for name in (
+        *("skyrl_gym", "skyrl_gym.envs", "skyrl_gym.envs.base_text_env"),
+        *("skyrl", "skyrl.train", "skyrl.train.generators", "skyrl.train.generators.skyrl_gym_generator"),
+    ):
+        module = ModuleType(name)
+        vars(module).update(names)
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in [name for name in sys.modules if name.startswith(ours)]:
+        monkeypatch.delitem(sys.modules, name)
+    generator = importlib.import_module(f"{ours}.generator")
+    try:
+        output = made([[0.0, 1.0], [0.0, 0.0, -5.0], [0.0, 0.5]], failed=[1])
+        found = await generator.JudgedGenerator(output).generate(batch("a", "a", "a"))
+    finally:
+        for name in [name for name in sys.modules if name.startswith(ours)]:
+            del sys.modules[name]
+    assert found["rewards"] == [[0.0, 1.0], [0.0, 0.0, 0.75], [0.0, 0.5]]
+    assert found["loss_masks"] == [[1, 1], [0, 0, 0], [1, 1]]

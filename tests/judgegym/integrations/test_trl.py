@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judgegym.integrations.trl import close, judge_reward
+from judgegym.integrations.trl import close, combined_reward, judge_environment, judge_reward
 from judges.llm.errors import SettingsError
 from judges.server.settings.mount import JudgeMount
 from tests.judges.server.running import asked, running
@@ -322,3 +322,99 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 def test_a_mount_of_a_judge_in_this_process_is_refused() -> None:
     with pytest.raises(SettingsError, match="mount: only with url"):
         judge_reward(judge=JudgeMount(), mount="safety")
+
+
+def short(prompts: Any, completions: Any, **columns: Any) -> list[float | None]:
+    """A reward function of a user: 1 for a short text, and no score for an empty one."""
+    return [None if not text else float(len(text) < 5) for text in completions]
+
+
+async def polite(prompts: Any, completions: Any, **columns: Any) -> list[float]:
+    """Another one, which has NaN for a text that it cannot read."""
+    return [float("nan") if text == "?" else 0.25 for text in completions]
+
+
+async def test_a_combined_function_has_no_score_where_a_part_has_none() -> None:
+    metrics: dict[str, float] = {}
+    extra: dict[str, list[Any]] = {}
+    loggers = {
+        "log_extra": lambda name, values: extra.update({name: values}),
+        "log_metric": lambda name, value: metrics.update({name: value}),
+    }
+    async with running(judge=judge) as server:
+        reward = combined_reward([judge_reward(server.url, name="good"), short, polite], weights=[2.0, 1.0, -1.0])
+        completions = ["good", "badly written", "FAIL", "", "?"]
+        scores = await reward(prompts=["Q"] * 5, completions=completions, **loggers)
+        await close(reward)
+    assert scores == [2.75, -0.25, None, None, None]
+    assert extra["good"] == [1.0, 0.0, None, 0.0, 0.0]
+    assert extra["short"] == [1.0, 0.0, 1.0, None, 1.0]
+    assert metrics["rewards/good/mean"] == 0.25
+    assert (metrics["rewards/short/mean"], metrics["rewards/polite/mean"]) == (0.75, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("functions", "keywords", "said"),
+    [
+        ([], {}, "functions: expected functions with names"),
+        ([short, short], {}, "names of their own, found short, short"),
+        ([short], {"name": "short"}, "names of their own"),
+        ([short, polite], {"weights": [1.0]}, "expected one for each of 2"),
+        ([short], {"weights": [float("inf")]}, "weight of short: expected a finite number"),
+        (
+            [judge_environment(name, offline=True).reward for name in ("arena_hard", "self_critique")],
+            {},
+            "expected those of one environment, found arena_hard, self_critique",
+        ),
+    ],
+)
+def test_functions_that_cannot_be_combined_are_refused(functions: Any, keywords: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        combined_reward(functions, **keywords)
+
+
+class SummingTrainer:
+    """A trainer with several reward functions, as TRL's RLOO trainer, which has one way to add them up."""
+
+    def __init__(self, *functions: Any, **further: Any) -> None:
+        self.reward_funcs = list(functions)
+        vars(self).update(further)
+
+    def log_metric(self, name: str, value: float) -> None:
+        """Log nothing."""
+
+
+SUM, GDPO = {"multi_objective_aggregation": "sum_then_normalize"}, {"multi_objective_aggregation": "normalize_then_sum"}
+ARENA = judge_environment("arena_hard", offline=True).reward
+CRITIQUE = judge_environment("self_critique", offline=True).reward
+COMBINED = combined_reward([CRITIQUE, short])
+
+
+@pytest.mark.parametrize(
+    ("others", "further", "environments", "is_refused"),
+    [
+        ([short], {}, None, True),
+        ([short], SUM, None, True),
+        ([short], GDPO, None, False),
+        ([], SUM, None, False),
+        ([short], {"reward_weights": [0.0, 1.0]}, None, False),
+        ([short], {"reward_weights": [1.0, 0.0]}, None, True),
+        ([CRITIQUE], SUM, ["arena_hard", "self_critique"], False),  # each scores rows of its own
+        ([COMBINED], SUM, ["arena_hard", "self_critique"], False),
+        ([CRITIQUE], SUM, None, True),
+        ([CRITIQUE, short], SUM, ["arena_hard", "self_critique"], True),
+        ([ARENA], SUM, ["arena_hard", "arena_hard"], True),
+    ],
+)
+async def test_a_function_whose_failures_would_count_as_0_is_refused(
+    others: list[Any], further: Any, environments: list[str] | None, is_refused: bool
+) -> None:
+    """A batch of rows of which none is `arena_hard`'s: those that are let through have no score, and need no judge."""
+    trainer = SummingTrainer(ARENA, *others, **further)
+    columns: dict[str, Any] = {"uid": [None, None], "log_metric": trainer.log_metric}
+    columns |= {} if environments is None else {"environment": environments}
+    if is_refused:
+        with pytest.raises(SettingsError, match=r"reward_funcs: SummingTrainer adds up .*combined_reward"):
+            await ARENA(["Q", "Q"], ["a", "b"], **columns)
+    else:
+        assert await ARENA(["Q", "Q"], ["a", "b"], **columns) == [None, None]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from aiohttp import web
 
+from judgegym.integrations import verl
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.scores.server_source import PAUSES_S
-from judgegym.integrations.verl import close, compute_score, compute_score_sync, function
+from judgegym.integrations.verl import close, function
 from judges.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
 from tests.judges.server.running import asked, running
@@ -20,6 +22,8 @@ from tests.scripted import Reply, ScriptedEndpoint, refusing
 
 KEYS = {"score", "judge_failed", "invalid_completion"}
 ROW = {"question": "Why?"}
+compute_score = partial(verl.compute_score, on_failure="score")
+compute_score_sync = partial(verl.compute_score_sync, on_failure="score")
 
 
 def given(score: float, *, failed: float = 0.0, invalid: float = 0.0) -> dict[str, float]:
@@ -31,6 +35,19 @@ async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setitem(function._SEEN, "prompt", False)
     yield
     await close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "on_failure: expected score: .* every estimator trains as a reward"),
+        ({"on_failure": "leave_out"}, "on_failure: expected score"),
+        ({"on_failure": "zero"}, "on_failure: expected leave_out or score, found 'zero'"),
+    ],
+)
+async def test_a_function_that_would_train_failures_as_scores_is_told_to(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        await verl.compute_score("data", "A", None, ROW, url="http://127.0.0.1:1", **settings)
 
 
 async def test_row_gives_a_score_and_its_fields_reach_the_judge() -> None:

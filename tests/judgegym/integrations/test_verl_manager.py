@@ -183,3 +183,31 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
         InActor(ManagerSettings.of(each, None), 4)
     assert names[0] == names[1]
     assert len(set(names)) == len(given) - 1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "size", "on_failure", "is_refused"),
+    [
+        *(({"adv_estimator": name}, 4, "leave_out", False) for name in ("grpo", "rloo", "gpg")),
+        *(
+            ({"adv_estimator": name}, 4, "leave_out", True)
+            for name in ("gae", "reinforce_plus_plus", "remax", "of_mine")
+        ),
+        ({"adv_estimator": "grpo"}, 1, "leave_out", True),  # verl subtracts 0 from the reward of a group of one
+        ({}, 4, "leave_out", True),
+        ({"adv_estimator": "gae"}, 1, "score", False),
+    ],
+)
+def test_an_estimator_that_trains_the_mean_as_a_reward_is_refused(
+    algorithm: dict[str, Any], size: int, on_failure: str, is_refused: bool
+) -> None:
+    settings = ManagerSettings.of({"url": "http://h", "on_failure": on_failure}, None)
+    if not is_refused:
+        settings.check_estimator(algorithm, size)
+        return
+    with pytest.raises(
+        SettingsError, match=r"algorithm\.adv_estimator: .*JudgeAgentLoop, which leaves such samples out"
+    ):
+        settings.check_estimator(algorithm, size)
+    with pytest.raises(SettingsError, match="on_failure: expected leave_out or score, found 'zero'"):
+        ManagerSettings.of({"url": "http://h", "on_failure": "zero"}, None)

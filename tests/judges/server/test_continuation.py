@@ -122,7 +122,7 @@ async def test_openrlhf_a_query_that_differs_from_its_prompt_is_judged_without_i
 
 async def test_openrlhf_a_response_that_is_not_found_is_a_flagged_failure_of_its_own() -> None:
     body = {"query": [f"{CHATML}4", "something else"], "prompts": [CHATML] * 2, "labels": None}
-    async with running("--fallback_score=0.5", judge=by_response) as server:
+    async with running("--on_failure=score", "--fallback_score=0.5", judge=by_response) as server:
         answer = await server.post("/get_reward", body)
         recent = (await server.get("/v1/recent")).json["judgments"]
         asked_for = len(server.judge.requests)

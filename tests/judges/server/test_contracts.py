@@ -18,6 +18,9 @@ LLAMA = (
     "<|start_header_id|>assistant<|end_header_id|>\n\n"
 )
 
+OPENRLHF = {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [None]}
+SLIME = {"prompt": "Q", "response": "4", "label": None}
+
 
 @pytest.mark.parametrize("template", [CHATML, LLAMA, "What is 2 + 2?"])
 async def test_openrlhf_gets_rewards_in_the_order_of_the_queries(template: str) -> None:
@@ -41,16 +44,25 @@ async def test_an_empty_list_is_answered_by_empty_lists(labels: Json) -> None:
 
 
 @pytest.mark.parametrize("judge", [DOWN, "I cannot say."])
-async def test_openrlhf_always_gets_a_number(judge: Any) -> None:
-    body = {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [None]}
+@pytest.mark.parametrize(("path", "body"), [("/get_reward", OPENRLHF), ("/slime", SLIME)])
+async def test_a_failed_judge_is_no_number_for_those_who_read_nothing_else(judge: Any, path: str, body: Json) -> None:
+    """Both train every number as a reward, and both send again what ends with an error."""
     async with running("--fallback_score=0.25", judge=judge) as server:
-        answer = await server.post("/get_reward", body)
+        answer = await server.post(path, body)
+    assert (answer.status, answer.json["error"]["type"]) == (503, "judge_failed")
+    assert "rewards" not in answer.json
+
+
+@pytest.mark.parametrize("judge", [DOWN, "I cannot say."])
+async def test_openrlhf_gets_a_number_where_it_is_chosen(judge: Any) -> None:
+    async with running("--on_failure=score", "--fallback_score=0.25", judge=judge) as server:
+        answer = await server.post("/get_reward", OPENRLHF)
     assert answer.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": logs(1.0)}
 
 
 async def test_one_failure_of_several_is_flagged_alone() -> None:
     body = {"query": ["Q: 4", "Q: FAIL", "Q: no"], "prompts": ["Q: "] * 3, "labels": None}
-    async with running("--fallback_score=-1", judge=by_response) as server:
+    async with running("--on_failure=score", "--fallback_score=-1", judge=by_response) as server:
         answer = await server.post("/get_reward", body)
     assert answer.json["rewards"] == [1.0, -1.0, 0.0]
     assert answer.json["extra_logs"] == logs(0.0, 1.0, 0.0)
@@ -74,7 +86,7 @@ async def test_slime_gets_a_bare_number(prompt: Any) -> None:
 
 
 async def test_slime_is_told_of_a_failure_in_a_header() -> None:
-    async with running("--fallback_score=0.5", judge=DOWN) as server:
+    async with running("--on_failure=score", "--fallback_score=0.5", judge=DOWN) as server:
         answer = await server.post("/slime", {"prompt": "Q", "response": "4", "label": None})
     assert (answer.status, answer.text, answer.headers["X-Judge-Failed"]) == (200, "0.5", "1")
 

@@ -17,7 +17,7 @@ from tests.scripted import Json
 POINTS = {"good": 0.9, "fair": 0.5, "poor": 0.25}
 FALLBACK = 0.125
 judge = judging(lambda text, _: POINTS[text])
-GATHERING = ("--judge=listwise", "--group_size=3", f"--fallback_score={FALLBACK}")
+GATHERING = ("--judge=listwise", "--group_size=3", "--on_failure=score", f"--fallback_score={FALLBACK}")
 
 
 @dataclass(frozen=True)

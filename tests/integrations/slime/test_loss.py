@@ -1,0 +1,60 @@
+"""What a failed judgment adds to slime's loss: rewards and loss masks as its own `RolloutManager` makes them.
+
+They are run with the torch of TRL's environment: slime's own package needs a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.integrations import trainers
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+SCORES = {"good": 5, "fair": 3, "poor": 1}
+TEXTS = ["good", "FAIL", "fair", "poor"]
+SAMPLES = [{"prompt": "Why?", "response": text, "label": None} for text in TEXTS]
+GROUP_NORMALIZED = ("grpo", "gspo", "cispo", "reinforce_plus_plus_baseline")
+"""The estimators of which slime subtracts the mean of the group; others get the rewards as they are."""
+ESTIMATORS = (*GROUP_NORMALIZED, "reinforce_plus_plus", "ppo")
+
+
+def judge(request: Json, number: int) -> str:
+    response = asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
+    return "I cannot say." if response == "FAIL" else f"[SCORE] {SCORES[response]}"
+
+
+async def trained(url: str, **given: Any) -> trainers.Ended:
+    """slime's functions, and what its trainer would get."""
+    python, program = trainers.place_of("trl") / "bin" / "python", trainers.HERE / "slime/program.py"
+    settings = {"custom_rm_path": "judgegym.integrations.slime.reward", "estimators": ESTIMATORS, **given}
+    return await trainers.run_with(str(python), program, str(trainers.place_of("slime")), url, SAMPLES, settings)
+
+
+@pytest.mark.timeout(200)
+async def test_with_group_rm_a_failed_judgment_adds_nothing_with_every_estimator() -> None:
+    async with running("--judge=rubric", judge=judge) as server:
+        ended = await trained(server.url)
+    assert ended.code == 0, ended.err
+    deviation = math.sqrt((0.5**2 + 0.5**2) / 3)  # of four rewards, of which one is their mean
+    for estimator in ESTIMATORS:
+        data = ended.result[estimator]
+        assert [sum(mask) for mask in data["loss_masks"]] == [3, 0, 3, 3], estimator
+        baseline = 0.5 if estimator in GROUP_NORMALIZED else 0.0
+        scale = deviation if estimator in ("grpo", "gspo", "cispo") else 1.0
+        expected = [(reward - baseline) / scale for reward in (1.0, 0.5, 0.5, 0.0)]
+        assert data["rewards"] == pytest.approx(expected, abs=1e-5), estimator
+
+
+@pytest.mark.timeout(200)
+async def test_without_group_rm_a_failed_judgment_counts_in_the_mean_and_is_warned_of() -> None:
+    async with running("--judge=rubric", judge=judge) as server:
+        ended = await trained(server.url, alone=True)
+    assert ended.code == 0, ended.err
+    data = ended.result["grpo"]
+    assert [sum(mask) for mask in data["loss_masks"]] == [3, 0, 3, 3]
+    assert sum(data["rewards"][place] for place in (0, 2, 3)) > 0.1  # their mean is not their baseline
+    assert "without --group-rm a failed judgment counts as fallback_score in the mean of its group" in ended.err

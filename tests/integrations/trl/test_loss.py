@@ -1,0 +1,102 @@
+"""What a failed judgment adds to the loss of TRL's trainers: their own aggregation, baselines and advantages."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.integrations import trainers
+from tests.integrations.offline import offline_judge
+from tests.integrations.trl.asked import EACH_BY_ITSELF, environment
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+TEXTS = ["good", "fair one", "FAIL", "poor"]
+SCORES = {"good": 1.0, "fair one": 0.5, "poor": 0.0}
+HALVES = [0.5, 0.5, 0.5, 0.5]
+"""What the user's own function `length` gives for these texts, all of which have an even number of characters."""
+SHAPE = {"rows": [{"prompt": "Q"}], "per_device": 4, "generations": 4, "texts": TEXTS}
+
+
+def judge(request: Json, number: int) -> str:
+    response = asked(request).partition("### Response To Evaluate\n\n")[2].partition("\n")[0].strip()
+    return "I cannot say." if response == "FAIL" else f"[SCORE] {1 + 4 * SCORES[response]:.0f}"
+
+
+def normalized(values: Sequence[float]) -> list[float]:
+    """GRPO's advantages of a group."""
+    mean, deviation = statistics.fmean(values), statistics.stdev(values)
+    return [(value - mean) / (deviation + 1e-4) for value in values]
+
+
+def left_out(values: Sequence[float]) -> list[float]:
+    """RLOO's advantages of a group."""
+    return [value - (sum(values) - value) / (len(values) - 1) for value in values]
+
+
+def without_failed(of_scored: Sequence[float]) -> list[float]:
+    """The advantages of a group whose third completion has no score, and no advantage."""
+    return [*of_scored[:2], 0.0, of_scored[2]]
+
+
+@pytest.mark.timeout(200)
+async def test_a_failed_judgment_adds_nothing_with_one_function_or_a_combined_one(tmp_path: Path) -> None:
+    async with running("--judge=rubric", judge=judge) as server:
+        shape = {**SHAPE, "reward": {"judge": {"url": server.url}}}
+        runs = {
+            "one": shape,
+            "one_rloo": {**shape, "rloo": True},
+            "combined": {**shape, "combined": [2.0, 1.0]},
+            "combined_rloo": {**shape, "combined": [2.0, 1.0], "rloo": True},
+        }
+        ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
+    assert ended.code == 0, ended.err
+    single, double = [1.0, 0.5, 0.0], [2.5, 1.5, 0.5]  # of the three that are judged; twice the judge and a half
+    for name, expected in (
+        ("one", normalized(single)),
+        ("one_rloo", left_out(single)),
+        ("combined", normalized(double)),
+        ("combined_rloo", left_out(double)),
+    ):
+        assert ended.result[name]["advantages"] == pytest.approx(without_failed(expected), abs=1e-5), name
+    for name in ("combined", "combined_rloo"):
+        (entry,) = (entry for entry in ended.result[name]["log"] if "reward" in entry)
+        assert (entry["rewards/judge/mean"], entry["rewards/length/mean"]) == (0.5, 0.5)
+        assert (entry["rewards/combined/mean"], entry["judge_failed"]) == (1.5, 0.25)
+    table = ended.result["combined"]["tables"][0]
+    assert [row["judge"] for row in table] == [1.0, 0.5, None, 0.0]
+    assert [row["length"] for row in table] == HALVES
+
+
+@pytest.mark.timeout(200)
+async def test_several_functions_that_are_added_up_are_refused(tmp_path: Path) -> None:
+    """TRL would take the sum of the others' scores for that of a failed judgment."""
+    async with running("--judge=rubric", judge=judge) as server, offline_judge() as (url, _):
+        shape = {**SHAPE, "reward": {"judge": {"url": server.url}}, "beside": True, "refused": True}
+        runs = {
+            "grpo": shape,
+            "rloo": {**shape, "rloo": True},
+            "factory": {**shape, "environment": environment("self_critique", url), "door": "factory", "rows": 1},
+            "unweighted": {**shape, "config": {"reward_weights": [0.0, 1.0]}},
+        }
+        ended = await trainers.run("trl", "program.py", str(tmp_path), runs)
+    assert ended.code == 0, ended.err
+    for name in ("grpo", "rloo", "factory"):
+        assert "combined_reward(" in ended.result[name]["error"], name
+        assert not any("reward" in entry for entry in ended.result[name]["log"]), "no step was made"
+    assert ended.result["unweighted"]["error"] == ""  # a function that is logged alone
+
+
+@pytest.mark.timeout(200)
+async def test_with_normalize_then_sum_a_failed_part_adds_its_groups_mean(tmp_path: Path) -> None:
+    async with running("--judge=rubric", judge=judge) as server:
+        run = {**SHAPE, "config": EACH_BY_ITSELF, "reward": {"judge": {"url": server.url}}, "beside": True}
+        ended = await trainers.run("trl", "program.py", str(tmp_path), {"gdpo": run})
+    assert ended.code == 0, ended.err
+    # The other function says the same of all, so that only the judge's part differs; in its mean it is 0.
+    of_judge = without_failed([part / (0.5 + 1e-4) for part in (0.5, 0.0, -0.5)])
+    assert ended.result["gdpo"]["advantages"] == pytest.approx(normalized(of_judge), abs=1e-3)
+    assert ended.result["gdpo"]["advantages"][2] == 0.0
