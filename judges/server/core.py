@@ -33,6 +33,7 @@ from judges.server.cohorts.local import LocalCohorts
 from judges.server.errors import OverloadError
 from judges.server.operation.health import JudgeHealth, watch
 from judges.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
+from judges.server.recent_scores import RecentScores
 from judges.server.settings.mount import JudgeMount
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Core:
         self._scorers: dict[str, Scorer] = {}
         self._health: dict[str, JudgeHealth] = {}
         self._record = Record(self._health, on_result, on_cohort)
+        self._recent_scores = RecentScores(deadline_s)
         self._in_flight: dict[Case, asyncio.Task[list[ResponseScore]]] = {}
 
     async def __aenter__(self) -> Core:
@@ -184,7 +186,12 @@ class Core:
         members = [item for item, is_member in zip(items, joins, strict=True) if is_member]
         joined = iter(await self._joined(mount, members, spent_s) if members else ())
         judged = iter(await self._answered(mount, whole, arrived + self._deadline_s))
-        return [[next(joined)] if is_member else next(judged) for is_member in joins]
+        results = [[next(joined)] if is_member else next(judged) for is_member in joins]
+        return [self._with_others(mount, item, each) for item, each in zip(items, results, strict=True)]
+
+    def _with_others(self, mount: str, item: Item, results: list[ResponseScore]) -> list[ResponseScore]:
+        """The results of an item; a single one that failed knows the scores of its group that are known."""
+        return [self._recent_scores.completed(mount, item, results[0])] if len(results) == 1 else results
 
     def _ask_whole(self, mount: str, items: Sequence[Item]) -> list[_Whole]:
         """Begin to judge items that are judged by themselves.

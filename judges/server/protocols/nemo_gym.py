@@ -3,7 +3,7 @@
 A failed judge is reported in the row (`on_failure=sidecar`): `_ng_failure_class`, by which the collector leaves the
 row out and tries it again, and `mask_sample`, by which trainers leave it out of the loss: at the top level, and in
 `instance_config`, the only place where NeMo-RL reads it. A masked row still counts in the baseline of its group;
-therefore its `reward` is the mean of the others, where the server has gathered the group. Clients that know none of
+therefore its `reward` is the mean of the others, as far as they are known. Clients that know none of
 this take `on_failure=http`: HTTP 503 without a reward. An HTTP error ends NeMo Gym's whole collection; therefore in
 the first form a row that cannot be judged is a failed row, too, and not an error.
 

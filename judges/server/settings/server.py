@@ -122,8 +122,8 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     )
     fallback_score: float = setting(
         0.0,
-        "Send this score if the judge fails: to NeMo Gym beside a mask, where the rewards of the group's other "
-        "rollouts are unknown; to OpenRLHF and slime with on_failure=score.",
+        "Send this score if the judge fails: to NeMo Gym beside a mask, where no reward of the group's other rollouts "
+        "is known; to OpenRLHF and slime with on_failure=score.",
         allow_inf_nan=False,
     )
     invalid_completion_score: float = setting(

@@ -92,6 +92,39 @@ async def test_a_failed_member_of_a_group_has_the_mean_of_the_others_as_its_plac
     assert (advantages(rows)[1], len(factors)) == (0.0, 1)
 
 
+@pytest.mark.parametrize("ids", [True, False])
+async def test_a_failed_rollout_that_is_judged_by_itself_has_the_mean_of_those_that_are_known(ids: bool) -> None:
+    """The judge sees each rollout alone, and the failed one ends last, after its retries."""
+    others_are_judged = asyncio.Event()
+
+    async def judge(request: Json, number: int) -> Reply | str:
+        shown = asked(request).partition("### Response To Evaluate\n\n")[2]
+        if not shown.startswith("FAIL"):
+            return f"[FEEDBACK] f [SCORE] {5 if shown.startswith('a') else 3}"
+        await others_are_judged.wait()
+        return DOWN
+
+    def row(text: str, number: int, prompt: str = "Why?") -> Json:
+        whole = {**rollout(text, number), "question": prompt}
+        return whole if ids else {name: value for name, value in whole.items() if not name.startswith("_ng")}
+
+    async with running("--fallback_score=0.25", judge=judge) as server:
+        failing = asyncio.create_task(server.post("/verify", row("FAIL", 3)))
+        rows = [(await server.post("/verify", row(text, number))).json for number, text in enumerate(["a", "b", ""])]
+        others_are_judged.set()
+        failed = (await failing).json
+        stranger = (await server.post("/verify", row("FAIL", 0, "Another?"))).json
+    assert [each["reward"] for each in rows] == [1.0, 0.5, 0.0]
+    assert (is_masked(failed), failed["reward"]) == (True, 0.5)
+    factors = {
+        round(one / other, 9)
+        for one, other in zip(advantages([*rows, failed]), advantages(rows), strict=False)
+        if other
+    }
+    assert (len(factors), advantages([*rows, failed])[3]) == (1, 0.0)
+    assert (is_masked(stranger), stranger["reward"]) == (True, 0.25)
+
+
 async def test_a_late_member_has_the_mean_of_those_that_were_judged() -> None:
     async with running(*GATHERING, "--group_wait=2", judge=battle) as server:
         sent = (server.post("/verify", rollout(text, number)) for number, text in enumerate("abd"))
