@@ -1,0 +1,11 @@
+"""What a failed judgment adds to the loss of rLLM in a remote runtime, by its own engine and transform."""
+
+from __future__ import annotations
+
+from tests.integrations import trainers
+
+
+async def test_a_failed_judgment_in_a_remote_runtime_is_trained_as_0_unless_errors_are_filtered() -> None:
+    ended = await trainers.run("rllm", "loss_program.py")
+    assert ended.code == 0, ended.err
+    assert ended.result == {"default": [[1.0, 0.0, 0.5]], "filtered": [[1.0, 0.5]]}
