@@ -9,6 +9,7 @@ from environments.metrics import HeadlineShare
 from environments.records import Sample, SampleRun
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.sample.judged import JudgedResponse
+from judgegym.datasets.score.gold import GoldColumn
 from judges.core.judgment import Judgment, Status
 from judges.scorers.items import ResponseScore
 
@@ -27,7 +28,11 @@ class ScoreDetail:
 
 
 def samples_of(
-    unit: Unit, digest: str, judged: Sequence[JudgedResponse], seconds: float
+    unit: Unit,
+    digest: str,
+    judged: Sequence[JudgedResponse],
+    seconds: float,
+    gold: GoldColumn | None = None,
 ) -> Iterator[Sample[ScoreDetail]]:
     """The samples of a unit's responses, in their order.
 
@@ -36,6 +41,7 @@ def samples_of(
         digest: its key, in hexadecimal digits.
         judged: its responses, with the result of each.
         seconds: how long it took; the first response has them.
+        gold: reads the gold labels of the rows; `None` without any.
     """
     item = unit.item
     found = {"reference": item.reference, "rubric": item.rubric, "baseline": item.baseline, "context": item.context}
@@ -60,7 +66,13 @@ def samples_of(
             task_digest=digest,
             headline=_share(result) if is_answered else None,
             texts=texts,
+            gold=() if gold is None else gold.labels(*_row(unit, place), result),
         )
+
+
+def _row(unit: Unit, place: int) -> tuple[int, int]:
+    """The row of a response of a unit, and which of the row's responses it is."""
+    return (unit.rows[0], place) if unit.several else (unit.rows[place], 0)
 
 
 def _share(result: ResponseScore) -> HeadlineShare | None:

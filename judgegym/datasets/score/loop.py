@@ -19,6 +19,7 @@ from environments.runs.workers import all_of
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
+from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses
 from judges.llm.ledger import recorded_in
@@ -36,6 +37,7 @@ class ScoreLoop:
         ledger: CallLedger,
         disk: Disk,
         arrived: Callable[[Sample[ScoreDetail]], None],
+        gold: GoldColumn | None = None,
     ) -> None:
         """Prepare.
 
@@ -46,9 +48,10 @@ class ScoreLoop:
             ledger: the calls of this run and of the earlier one.
             disk: the disk of the run directory.
             arrived: called with each sample once its line is written.
+            gold: reads the gold labels of the rows; `None` without any.
         """
         self._units, self._finish, self._saved = units, finish, saved
-        self._ledger, self._disk, self._arrived = ledger, disk, arrived
+        self._ledger, self._disk, self._arrived, self._gold = ledger, disk, arrived, gold
         self._next_equal = _next_equal(units.first_equal)
         self._failed = self._done = 0
         self._last_error = ""
@@ -105,7 +108,7 @@ class ScoreLoop:
             self._save(number, self._units[number], shared, 0.0)
 
     def _save(self, number: int, unit: Unit, judged: Sequence[JudgedResponse], seconds: float) -> None:
-        samples = samples_of(unit, self._units.key(number).hex(), judged, seconds)
+        samples = samples_of(unit, self._units.key(number).hex(), judged, seconds, self._gold)
         for place, sample in zip(self._units.places.of_unit(number), samples, strict=True):
             self._saved.append(place, sample, is_complete=sample.finished)
             self._arrived(sample)

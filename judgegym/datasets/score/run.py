@@ -37,6 +37,7 @@ from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, Judging
 from judgegym.datasets.sample.sampling import Sampling
 from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.clients import Clients
+from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.input import SKIP_HINT, read_input
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
@@ -52,6 +53,7 @@ from judgegym.datasets.score.saved import (
     read_earlier,
 )
 from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judges.llm.errors import SettingsError
 from judges.llm.limits.budget import Budget
 from judges.llm.usage import Usage
 from judges.scorers.of_settings import scorer_of
@@ -99,6 +101,7 @@ class ScoreRun:
         self.units = Units(found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier)
         if settings.on_bad_row == "fail" or len(self.units.bad) == len(found.rows):
             self.units.require_all(f"\n{SKIP_HINT}")
+        self.gold = self._gold_labels()
         self.columns = AddedColumns(self.units.several, sampled=sampled is not None)
         check_columns(found.own, self.columns, out)
         read_from = {**self.units.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
@@ -178,7 +181,7 @@ class ScoreRun:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, self._live.done, ledger.loss)
             if self.budget is not None:
                 note_earlier(self.budget, ledger, [client.settings for client in self.clients.all])
-            loop = ScoreLoop(self.units, self._finish_unit, saved, ledger, run.disk, self._live.add)
+            loop = ScoreLoop(self.units, self._finish_unit, saved, ledger, run.disk, self._live.add, self.gold)
             with display.following(lambda: self._progress(run.disk), run.log.write, left=left):
                 await loop.run(numbers, in_flight)
         return earlier
@@ -236,6 +239,18 @@ class ScoreRun:
         content = scored_content(self.input.own, self.units.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
         await write_quarantine(self.units, self.input.rows, self.out, run.disk)
+
+    def _gold_labels(self) -> GoldColumn | None:
+        column, of_aspects = self.settings.gold_column, self.settings.judge == "aspect"
+        if column is None:
+            return None
+        if self.settings.responses_per_prompt is not None:
+            raise SettingsError(
+                "--gold_column: --responses_per_prompt asks for new responses, which have no gold label"
+            )
+        places = self.units.places
+        numbers = [number for number in self.units.numbers if number not in self.units.bad]
+        return GoldColumn(self.input.rows, numbers, column, lambda row: len(places.of_row(row)), of_aspects=of_aspects)
 
     def _numbers(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""

@@ -62,6 +62,13 @@ class RunSettings(SourcedSettings):
         "responses that a policy was asked for, those in policy/response are judged.",
         group="data",
     )
+    gold_column: str | None = setting(
+        None,
+        "Compare the judge with the gold label of each response in this column: a number on the judge's scale, a text "
+        "(yes, no, or the judge's label), or an object of aspects' names and 1 or 0; a list for several responses. The "
+        "judge is not shown it; judgegym report and compare --gold show how far it agrees.",
+        group="data",
+    )
     shard: ShardSetting | None = operational(
         None,
         "Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). "
