@@ -57,7 +57,9 @@ class PeerScorer(_Alone):
         self._rubric = settings.rubric or DEFAULT_RUBRIC
 
     def check(self, item: Item) -> None:
-        """Accept every item."""
+        """Check that the item's rubric, if it has one, is criteria alone."""
+        if item.levels:
+            raise ItemError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """The response's score."""

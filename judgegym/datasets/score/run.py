@@ -110,9 +110,13 @@ class ScoreRun:
         warn_of_unread(data, self.units.reader.unread)
         if self.units.bad:
             first = self.units.bad[min(self.units.bad)]
-            logger.warning("%d rows cannot be judged, and have no score; the first: %s", len(self.units.bad), first)
+            logger.warning(
+                "rows that cannot be judged, and have no score: %d; the first: %s", len(self.units.bad), first
+            )
         if found.rows.bad_lines:
-            logger.warning("%d lines of %s are no JSON objects, and are left out", len(found.rows.bad_lines), data)
+            logger.warning(
+                "lines of %s that are no JSON objects, and are left out: %d", data, len(found.rows.bad_lines)
+            )
         logger.info("%s%s rows; %s", f"{len(self.units.numbers):,}", of, said)
         self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None

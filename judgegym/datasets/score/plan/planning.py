@@ -39,7 +39,7 @@ async def plan_of(settings: ScoreSettings, units: Units, *, run: Path | None = N
 
     Args:
         settings: the judge, and the policy if one is asked for responses.
-        units: the data set, each unit of which the judge can judge.
+        units: the data set; bad rows have no response, and are left out.
         run: the directory of the run to resume; `None` for a new run.
 
     Raises:
@@ -70,7 +70,7 @@ async def plan_of(settings: ScoreSettings, units: Units, *, run: Path | None = N
         responses=units.places.count,
         empty=units.empty,
         units=len(left.units),
-        equal=sum(number != first for number, first in enumerate(units.first_equal)),
+        equal=sum(number != first for number, first in enumerate(units.first_equal) if units.places.of_unit(number)),
         calls=calls,
         prompt_tokens=prompts,
         completion_tokens=completions,
@@ -80,7 +80,7 @@ async def plan_of(settings: ScoreSettings, units: Units, *, run: Path | None = N
         estimated_calls=estimated,
         earlier=None if run is None else left.earlier,
         limits=limits,
-        notes=_notes(settings, is_tournament=len(units) > 0 and judge.is_tournament(with_responses(units[0]))),
+        notes=_notes(settings, is_tournament=_is_tournament(judge, units)),
     )
 
 
@@ -152,6 +152,12 @@ async def _calls(judge: _BothWays, units: Units, numbers: Sequence[int]) -> tupl
     mean = of_unlike.times(len(unlike) / len(gone))
     high = None if mean.high is None else round(mean.high)
     return total + Range(round(mean.low), high), len(unlike) - len(gone)
+
+
+def _is_tournament(judge: _BothWays, units: Units) -> bool:
+    """Whether the responses of the first unit that can be judged play against each other."""
+    first = next((number for number in range(len(units)) if units.places.of_unit(number)), None)
+    return first is not None and judge.is_tournament(with_responses(units[first]))
 
 
 def _limits(settings: ScoreSettings) -> Limits:

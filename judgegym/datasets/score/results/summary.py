@@ -119,7 +119,7 @@ def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[Line]:
         yield Line("invalid", f"{empty:,}", f"responses are {what}: no score, and 0 in the mean")
     bad = metrics.values["eval/bad_rows"]
     if bad:
-        yield Line("bad rows", f"{bad:,}", "rows could not be judged; FILE's quarantine.jsonl says why")
+        yield Line("bad rows", f"{bad:,}", f"rows could not be judged; {run.stem}.quarantine.jsonl says why")
     suspects = metrics.values.get("eval/judge_injection_suspects", 0)
     if suspects:
         yield Line("suspects", f"{suspects:,}", "tokens or markers of the judge's prompt, in texts under judgment")

@@ -79,14 +79,23 @@ def test_the_others_are_judged_and_the_bad_ones_listed(tmp_path: Path, judge: Sc
     metrics = json.loads((run_directory_of(out) / "metrics.json").read_text())["results"]["all"]
     assert (metrics["eval/bad_rows"], metrics["eval/data_rows"], metrics["eval/mean_score"]) == (4, 7, 0.5)
     assert (metrics["eval/selected_rows"], metrics["eval/unscored_rate"]) == (3, 0)
-    assert "4 rows cannot be judged, and have no score; the first: " in ended.said
-    assert "bad rows" in ended.said
+    assert "rows that cannot be judged, and have no score: 4; the first: " in ended.said
+    assert "scored.quarantine.jsonl says why" in ended.said
     chosen = tmp_path / "chosen" / "best.jsonl"
     picked = called(
         lambda: select([str(out), "--out", str(chosen), "--best"], prog="judgegym select"), clean_environment()
     )
     assert picked.code == 0, picked.said
     assert len(read_rows(chosen)) == 3
+
+
+def test_a_plan_is_that_of_the_others(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", [*ROWS, {"prompt": "p7"}])
+    assert score(data, "--plan").code == 2
+    ended = score(data, "--plan", "--on_bad_row=skip")
+    assert ended.code == 0, ended.said
+    assert "to judge             3 rows or groups" in ended.said
+    assert "judge calls          3" in ended.said
 
 
 def test_a_mended_row_is_judged_on_resuming_and_the_list_goes(tmp_path: Path, judge: ScriptedEndpoint) -> None:

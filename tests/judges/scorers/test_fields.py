@@ -1,0 +1,64 @@
+"""The fields of an item are the same for requests and rows, and each judge is shown those that the table says."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.data.rows import Row, Table
+from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.rows.units import Units
+from judgegym.datasets.score.plan.asking import CountingJudge
+from judges.llm.wire import JSON
+from judges.scorers.fields import ITEM_FIELDS, item_of
+from judges.scorers.settings import SETTINGS_OF_KINDS, JudgeKind
+from judges.server.protocols.native import Native, ScoreBody
+
+GIVEN: dict[str, JSON] = {
+    "reference": "A quite long reference.",
+    "rubric": {"criteria": "Is it kind?", "score1_description": "Rude."},
+    "aspects": ["conciseness", {"name": "kind", "definition": "Is the submission kind?"}],
+    "baseline": "A baseline.",
+    "context": ["One.", "Two."],
+}
+
+
+class Both(DatasetJudgeSettings, ColumnSettings):
+    """A judge and columns."""
+
+
+def test_requests_and_columns_have_all_fields() -> None:
+    of_request = {*ScoreBody.model_fields} - {"prompt", "response", "responses", "group", "member"}
+    assert of_request == {*ITEM_FIELDS} == {*GIVEN}
+    assert {f"{name}_column" for name in ITEM_FIELDS} <= {*ColumnSettings.model_fields}
+
+
+@pytest.mark.parametrize("judge", SETTINGS_OF_KINDS)
+@pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
+def test_a_row_and_a_request_that_say_the_same_are_the_same_item(judge: JudgeKind, value: dict[str, JSON]) -> None:
+    if "context" in value and judge not in ITEM_FIELDS["context"]:
+        return  # a row's is read where it is shown, or named
+    body = {"prompt": "Q", "responses": ["A", "B"], **value}
+    (item,) = Native().items(ScoreBody.model_validate(body), body)
+    units = Units(Table("data.jsonl", [body]), Both(judge=judge), lambda item: None)
+    assert units[0].item == item
+    assert units.reader.unread == {name for name in value if judge not in ITEM_FIELDS[name]}
+
+
+@pytest.mark.parametrize("judge", SETTINGS_OF_KINDS)
+async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
+    settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
+    plain = item_of("Q", ["A", "B"], {})
+    without = await CountingJudge(settings).asked(plain)
+    shown = set()
+    for name, value in GIVEN.items():
+        text = "Is it kind? How kind is it?" if name == "rubric" else value
+        if await CountingJudge(settings).asked(item_of("Q", ["A", "B"], {name: text})) != without:
+            shown.add(name)
+    assert shown == {name for name, kinds in ITEM_FIELDS.items() if judge in kinds}
+
+
+def test_a_row_with_a_field_for_another_judge_is_named() -> None:
+    row = Row("data.jsonl", 1, {"prompt": "Q", "response": "A", "baseline": "B"})
+    units = Units(Table("data.jsonl", [row.values]), Both(judge="peer"), lambda item: None)
+    assert units.reader.unread == {"baseline"}
