@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validato
 from environments.settings.reasoning import ReasoningEffort, reasoning_body
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.config.fields import operational, setting
-from judges.config.judge import api_key, checked_headers
+from judges.config.judge import api_key, checked_headers, numbers_as_text
 from judges.llm.finish_reason import FinishRules, accepted_reasons
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
@@ -134,6 +134,11 @@ class PolicySettings(BaseModel):
     @classmethod
     def _is_url(cls, value: str) -> str:
         return check_urls(value)
+
+    @field_validator("extra_headers", mode="before")
+    @classmethod
+    def _is_text(cls, value: object) -> object:
+        return numbers_as_text(value)
 
     @field_validator("extra_headers")
     @classmethod

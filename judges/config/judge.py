@@ -180,6 +180,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             )
         return value
 
+    @field_validator("judge_extra_headers", mode="before")
+    @classmethod
+    def _is_text(cls, value: object) -> object:
+        return numbers_as_text(value)
+
     @field_validator("judge_extra_headers")
     @classmethod
     def _can_be_sent(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
@@ -333,6 +338,13 @@ def api_key(
     raise SettingsError(
         f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set; {otherwise}"
     )
+
+
+def numbers_as_text(headers: object) -> object:
+    """Headers as given, with numbers as text: an error would show a number as harmless."""
+    if not isinstance(headers, dict):
+        return headers
+    return {name: str(value) if isinstance(value, int | float) else value for name, value in headers.items()}
 
 
 def checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:

@@ -119,6 +119,7 @@ MISTAKES = {
     ),
     "header_name": (["--env.judge_extra_headers", '{"a b": "p4ssw0rd"}'], "judge_extra_headers"),
     "header_value": (["--env.judge_extra_headers", '{"a": "p4ssw0rd\\n"}'], "judge_extra_headers"),
+    "nested_header": (["--env.judge_extra_headers", '{"a": ["p4ssw0rd"]}'], "judge_extra_headers"),
     "own_header": (["--openai.extra_headers=Content-Length=p4ssw0rd"], "extra_headers"),
     "blank_in_body": (["--env.judge_extra_body", '{"api_key": "***"}'], "judge_extra_body"),
     "blank_in_query": (["--env.judge_base_url=http://127.0.0.1:9/v1?code=***"], "judge_base_url"),

@@ -16,6 +16,8 @@ def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
     """What is wrong with the first secret among settings: a key, a token, or a URL with a user, password or token."""
     for name, value in settings.items():
         place = f"{within}.{name}" if within else name
+        if name.endswith("extra_headers") and value:
+            return f"{place}: headers are secrets, and trainers log their settings; expected them at a reward server"
         found = next((found for each in _mappings(value) if (found := secret_in(each, place)) is not None), None)
         if found is not None:
             return found
