@@ -17,7 +17,7 @@ def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
     for name, value in settings.items():
         place = f"{within}.{name}" if within else name
         if name.endswith("extra_headers") and value:
-            return f"{place}: headers are secrets, and trainers log their settings; expected them at a reward server"
+            return f"{place}: headers are secrets, and trainers log settings; expected them at a reward server"
         found = next((found for each in _mappings(value) if (found := secret_in(each, place)) is not None), None)
         if found is not None:
             return found

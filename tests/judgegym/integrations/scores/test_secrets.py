@@ -22,7 +22,7 @@ from tests.judgegym.integrations.scoring_server import answering
     [
         (
             {"judge_extra_headers": {"X-Team": "a"}},
-            "judge_extra_headers: headers are secrets, and trainers log their settings; expected them at a reward server",
+            "judge_extra_headers: headers are secrets, and trainers log settings; expected them at a reward server",
         ),
         ({"judge_api_key": "sk-1"}, "judge_api_key: expected the name of an environment variable in judge_api_key_env"),
         ({"token": "sk-1"}, "token: expected the name of an environment variable in token_env"),
