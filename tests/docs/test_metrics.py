@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from judges.aspects.prompt import SUPPORTED_ASPECTS
 from judges.pairwise.rewardbench import SUBSETS
 from tests.command import RunFiles, write_lines
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
-from tests.docs.tables import Documented, left_out_together, metrics_of
+from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
 from tests.environments.rollouts_of import group
 from tests.judgegym.datasets.scoring import score
 
@@ -123,3 +124,21 @@ def test_names_of_a_page_are_explained_once() -> None:
         names = [metric.name for metric in metrics_of(page)]
         twice = {name for name in names if names.count(name) > 1} - together
         assert twice == set(), page
+
+
+OF_DATA = ("category", "cluster", "aspect", "candidate", "judge", "model", "one")
+
+
+def test_no_name_of_the_data_makes_a_metric_that_a_page_explains() -> None:
+    """Whatever of ours stands where a name may stand is no name's slug."""
+    pages = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "environments").glob("*.md"))
+    patterns = {metric.name for page in [*pages, SCORED] for metric in metrics_of(page)}
+    stems = {name[: name.index("{" + kind)] for name in patterns for kind in OF_DATA if "{" + kind + "}" in name}
+    plain = {re.sub(r"{\w+}", "x", name) for name in patterns}
+    met = {
+        (stem, name)
+        for stem in stems
+        for name in plain
+        if name.startswith(stem) and name != f"{stem}x" and slug(name.removeprefix(stem)) == name.removeprefix(stem)
+    }
+    assert stems and met == {("eval/spearman_", "eval/spearman_x_x")}, "pairs of models are checked with their settings"

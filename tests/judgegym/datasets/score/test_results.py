@@ -12,6 +12,7 @@ import pytest
 from environments.report.results.run import SavedRun
 from environments.runs.directory import run_directory_of
 from judgegym.datasets.score.results.numbers import score_table
+from judges.core.naming import MetricNames
 from judges.llm.wire import JSON
 from tests.command import Ended, serving, write_lines
 from tests.judgegym.datasets.scoring import rated, samples_of, score
@@ -112,6 +113,15 @@ def test_several_responses_to_a_prompt(tmp_path: Path, judge: ScriptedEndpoint) 
     assert values["eval/chosen_higher_rate_category_a"] == pytest.approx((1 + 0 + 1) / 3)
     assert values["eval/data_rows"] == 6 and values["eval/selected_rows"] == 13
     assert "chosen is higher" in ended.out and "left out of these" in ended.out
+
+
+def test_categories_whose_names_differ_have_numbers_of_their_own(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+    names, points = ("C", "C++", "C#", "c", "CI low"), ("5 points", "4 points", "3 points", "2 points", "1 point")
+    rows = [{**row, "source": name} for row, name in zip(single(*points), names, strict=True)]
+    scored(tmp_path, judge, rows, "--category_column=source")
+    found = {name: value for name, value in run_of(tmp_path).metrics.items() if "_category_" in name}
+    assert sorted(found.values()) == [0.0, 0.25, 0.5, 0.75, 1.0]  # type: ignore[type-var]
+    assert found[f"eval/mean_score_category_{MetricNames(names)('C++')}"] == 0.75
 
 
 def test_equal_rows_are_one_observation(tmp_path: Path, judge: ScriptedEndpoint) -> None:
