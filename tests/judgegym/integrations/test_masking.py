@@ -1,0 +1,177 @@
+"""Forms that leave a failed judgment out, on the few names of OpenRLHF and verl that our modules use.
+
+The trainers' own loss code takes what these forms give in `tests/integrations/*/test_loss.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from judgegym.integrations.openrlhf import agent_executor
+from judgegym.integrations.scores.results import MOST_FAILED, NoRewardError
+from judges.llm.errors import SettingsError
+from tests.judges.server.running import asked, running
+from tests.scripted import Json
+
+TEXTS = ["good", "FAIL", "bad"]
+PROMPT = "Why? "
+
+
+def judge(request: Json, number: int) -> str:
+    response = asked(request).partition("### Response To Evaluate\n\n")[2]
+    return "I cannot say." if response.startswith("FAIL") else f"[SCORE] {5 if response.startswith('good') else 1}"
+
+
+class Bytes:
+    """A tokenizer of bytes."""
+
+    def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
+        return bytes(ids).decode()
+
+
+@contextmanager
+def present(monkeypatch: pytest.MonkeyPatch, names: dict[str, dict[str, Any]], ours: str = "") -> Iterator[None]:
+    """Let packages be there, with these names in their modules; `ours` is imported anew, and forgotten afterwards."""
+    for path, members in names.items():
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            name = ".".join(parts[:end])
+            if name not in sys.modules:
+                monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        vars(sys.modules[path]).update(members)
+    monkeypatch.delitem(sys.modules, ours, raising=False)
+    try:
+        yield
+    finally:
+        sys.modules.pop(ours, None)
+
+
+class SingleTurnAgentExecutor:
+    """OpenRLHF's: the response is the label."""
+
+    def __init__(self, remote_rm_url: object) -> None:
+        assert remote_rm_url is None
+
+    async def execute(self, prompt: str, label: Any, *_: object, **__: object) -> dict[str, Any]:
+        tokens = [*prompt.encode(), *label["response"].encode()]
+        return {"observation_tokens": tokens, "action_ranges": [(len(prompt), len(tokens))], "truncated": True}
+
+
+async def executed(form: type, texts: list[str]) -> list[dict[str, Any]]:
+    executor = form()
+
+    async def one(text: str) -> dict[str, Any]:
+        done: dict[str, Any] = await executor.execute(PROMPT, {"response": text}, None, 99, Bytes(), None)
+        return done
+
+    return list(await asyncio.gather(*map(one, texts)))
+
+
+OPENRLHF = {"openrlhf.utils.agent": {"SingleTurnAgentExecutor": SingleTurnAgentExecutor}}
+
+
+@pytest.mark.parametrize("on_failure", ["leave_out", "score"])
+async def test_openrlhfs_agent_masks_what_has_no_score(on_failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(judge=judge) as server:
+        with present(monkeypatch, OPENRLHF):
+            # Labels tell the groups apart, so that each text is a group here.
+            form = agent_executor(server.url, group_size=1, on_failure=on_failure, fallback_score=0.25)
+        done = await executed(form, TEXTS)
+    assert [each["reward"] for each in done] == [each["scores"] for each in done] == [1.0, 0.25, 0.0]
+    assert [each["extra_logs"]["judge_failed"] for each in done] == [0.0, 1.0, 0.0]
+    is_masked = on_failure == "leave_out"
+    assert [bool(each["action_ranges"]) for each in done] == [True, not is_masked, True]
+    assert [each["truncated"] for each in done] == [True, not is_masked, True]
+
+
+async def test_openrlhfs_agent_ends_a_run_whose_judge_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(judge="I cannot say.") as server:
+        with present(monkeypatch, OPENRLHF):
+            form = agent_executor(server.url, group_size=1)
+        with pytest.raises(NoRewardError, match=f"the judge failed for {MOST_FAILED} samples in a row"):
+            await executed(form, [f"text {number}" for number in range(MOST_FAILED)])
+
+
+def test_openrlhfs_agent_needs_the_size_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    with present(monkeypatch, OPENRLHF):
+        with pytest.raises(SettingsError, match="group_size: expected --rollout"):
+            agent_executor("http://127.0.0.1:1")
+        assert agent_executor("http://127.0.0.1:1", on_failure="score").__name__ == "AgentExecutor"
+
+
+class SingleTurnAgentLoop:
+    """verl's: answers with a text."""
+
+    def __init__(self, config: Any, text: str) -> None:
+        self.config, self.tokenizer, self.text = config, Bytes(), text
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        ids = list(self.text.encode())
+        return SimpleNamespace(response_ids=ids, response_mask=[1] * len(ids), reward_score=None, extra_fields={})
+
+
+class RewardManagerBase:
+    """verl's."""
+
+    def __init__(self, config: Any, tokenizer: Any, compute_score: object) -> None:
+        self.config, self.tokenizer = config, tokenizer
+
+
+class Config(dict[str, Any]):
+    """A configuration as OmegaConf's, read by attribute and by `get`."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = self[name]
+        return Config(value) if isinstance(value, dict) else value
+
+
+LOOP = "judgegym.integrations.verl.loop"
+MANAGER = "judgegym.integrations.verl.manager"
+VERL = {
+    "verl.experimental.agent_loop.agent_loop": {"AgentLoopOutput": object},
+    "verl.experimental.agent_loop.single_turn_agent_loop": {"SingleTurnAgentLoop": SingleTurnAgentLoop},
+    "verl.experimental.reward_loop.reward_manager.base": {"RewardManagerBase": RewardManagerBase},
+}
+
+
+def config(url: str, size: int, *, estimator: str = "gae", **kwargs: object) -> Config:
+    rollout = {"n": size, "val_kwargs": {"n": 1}, "agent": {"num_workers": 1}}
+    return Config(
+        reward={"custom_reward_function": {"reward_kwargs": {"url": url, **kwargs}}, "num_workers": 1},
+        actor_rollout_ref={"rollout": rollout},
+        algorithm={"adv_estimator": estimator},
+    )
+
+
+@pytest.mark.parametrize("on_failure", ["leave_out", "score"])
+async def test_verls_loop_masks_what_has_no_score(on_failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with present(monkeypatch, VERL, LOOP):
+        loop = importlib.import_module(LOOP)
+        async with running(judge=judge) as server:
+            given = config(server.url, len(TEXTS), on_failure=on_failure)
+            row = {"raw_prompt": [{"role": "user", "content": PROMPT}], "uid": "one", "extra_info": {}}
+            runs = (loop.JudgeAgentLoop(given, text).run({}, **row) for text in TEXTS)
+            outputs = await asyncio.gather(*runs)
+    assert [each.reward_score for each in outputs] == [1.0, 0.5, 0.0]  # the mean of the others
+    infos = [each.extra_fields["reward_extra_info"] for each in outputs]
+    assert [info["judge_failed"] for info in infos] == [0.0, 1.0, 0.0]
+    assert [info["judge_status"] for info in infos] == ["ok", "unparsable", "ok"]
+    expected = [0, 0, 0, 0] if on_failure == "leave_out" else [1, 1, 1, 1]
+    assert [each.response_mask for each in outputs] == [[1] * 4, expected, [1] * 3]
+
+
+def test_verls_manager_reads_the_estimator_in_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    with present(monkeypatch, VERL, MANAGER):
+        manager = importlib.import_module(MANAGER)
+        made = manager.JudgeRewardManager(config("http://127.0.0.1:1", 4, estimator="grpo"), Bytes(), None)
+        assert made.tokenizer is not None
+        with pytest.raises(SettingsError, match=r"algorithm\.adv_estimator: .*which gae with rollout\.n=4 trains"):
+            manager.JudgeRewardManager(config("http://127.0.0.1:1", 4), Bytes(), None)
