@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from judges.config.extras import require
 from judges.config.judge import STAND_IN_IDENTITY
 from judges.config.sources import LoadedSettings
 from judges.core import event_loop
-from judges.llm.errors import SettingsError
+from judges.llm.errors import EndpointOutage, SettingsError
 from judges.llm.transport import open_session
 
 FAILED = 1
@@ -54,13 +54,8 @@ async def evaluate(
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation.of(env)
         event_loop.spare_the_collector()
-        try:
+        with _resumable(loaded, typed, lambda: "finished rows are kept"):
             result = await evaluate_command.evaluate(evaluation)
-        except asyncio.CancelledError:
-            terminal.warn(f"stopped; finished rows are kept. To resume:\n  {resume_command(loaded, typed)}")
-            raise
-        except DiskFull as error:
-            raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
         terminal.say(_files_to_read(result))
@@ -105,13 +100,8 @@ async def serve(
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
         event_loop.spare_the_collector()
-        try:
+        with _resumable(loaded, typed, serving.progress):
             await serving.run()
-        except asyncio.CancelledError:
-            terminal.warn(f"stopped: {serving.progress()}. To resume:\n  {resume_command(loaded, typed)}")
-            raise
-        except DiskFull as error:
-            raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
     return 0
 
 
@@ -126,15 +116,11 @@ async def process(
         with interruptible(is_profiled=loaded.settings.profile is not None):
             processing = ProcessRun(env)
         event_loop.spare_the_collector()
-        try:
-            with terminal.ProgressDisplay("process", "groups") as display:
-                processed = await processing.run(display)
-        except asyncio.CancelledError:
-            how = resume_command(loaded, typed)
-            terminal.warn(f"stopped; the groups that are finished are in {path}. To resume:\n  {how}")
-            raise
-        except DiskFull as error:
-            raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
+        with (
+            _resumable(loaded, typed, lambda: f"the groups that are finished are in {path}"),
+            terminal.ProgressDisplay("process", "groups") as display,
+        ):
+            processed = await processing.run(display)
         if loaded.settings.all_metrics:
             terminal.show_all_metrics(f"{env.name}: {processed.groups} groups", processed.metrics, {})
         terminal.show_summary(process_summary(env, processed))
@@ -149,6 +135,27 @@ async def process(
     terminal.say(f"The groups are in {processed.path}{page}")
     terminal.say(f"All {len(processed.metrics.values)} metrics are in {processed.metrics_file}")
     return 0 if processed.groups == wanted else FAILED
+
+
+@contextmanager
+def _resumable(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine, kept: Callable[[], str]) -> Iterator[None]:
+    """Print the command that resumes the run, where a signal, a full disk or an endpoint's outage ends it.
+
+    Args:
+        loaded: the settings.
+        typed: the command.
+        kept: what is kept, in words.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        terminal.warn(f"stopped: {kept()}. To resume:\n  {resume_command(loaded, typed)}")
+        raise
+    except DiskFull as error:
+        raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
+    except EndpointOutage as error:
+        how = f"{error}\nThe run was stopped: {kept()}. To resume:\n  {resume_command(loaded, typed)}"
+        raise EndpointOutage(how, error.exit_code) from error
 
 
 @asynccontextmanager

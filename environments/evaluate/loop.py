@@ -1,12 +1,13 @@
 """Run all rows of an evaluation, with a limit on rows in flight, and append each sample to the run directory.
 
-Stops early if nothing succeeds: an endpoint is down or refuses the requests, and further rows would cost money for
-nothing. Guarantee: a sample is let go once its line is written and `arrived` has seen it.
+Stops early if nothing succeeds, and if an endpoint's outage ends the run: further rows would cost money for nothing.
+Guarantee: a sample is let go once its line is written and `arrived` has seen it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from environments.base import DetailT
@@ -16,7 +17,7 @@ from environments.records import Sample
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.runs.ledger import CallLedger
-from environments.runs.workers import all_of
+from environments.runs.workers import OutageGuard, all_of
 from judges.llm.ledger import recorded_in
 
 Finish: TypeAlias = Callable[[TaskT], Awaitable[Sample[DetailT]]]
@@ -48,9 +49,11 @@ async def finish_rows(
     Raises:
         NothingSucceeds: ten rows failed before one was finished, and so did the rows in progress with them. Their
             samples are on disk.
+        EndpointOutage: an endpoint answers no call; the rows in progress that do not need it have ended.
         DiskFull: the run directory could not be written to for too long.
     """
     missing, rows = len(numbers), iter(numbers)
+    guard = OutageGuard()
     is_first_run = missing == len(saved)
     done, asked, failures, last_error = 0, 0, 0, ""
 
@@ -77,12 +80,13 @@ async def finish_rows(
 
     async def worker() -> None:
         for number in rows:
-            await run(number)
-            if is_hopeless():
+            await guard.run(partial(run, number), None)
+            if is_hopeless() or not guard.may_begin:
                 return  # begin no further rows; one that is in progress may still succeed
 
     while done < missing:
         await all_of(worker() for _ in range(min(in_flight, missing - done)))
+        guard.check()
         if is_hopeless():
             raise NothingSucceeds(last_error)
 

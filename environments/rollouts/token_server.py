@@ -64,11 +64,15 @@ class TokenServer:
         self._retokenizer = retokenizer
         self._replicas = [Replica(endpoint) for endpoint in endpoints]
         self._retries = RetryPolicy(config.max_retries, config.retry_delay, config.policy_deadline)
+        waits = config.waits("policy_deadline")
         self._presence = Presence(
             self._replicas,
             title="the policy",
-            deadline_s=config.endpoint_away_deadline,
+            deadline_s=waits["away_deadline_s"],
             setting="--env.endpoint_away_deadline",
+            start_s=waits["start_deadline_s"],
+            start_setting="--env.wait_for_endpoints",
+            url_setting="--openai.base_url",
         )
         self._endpoint = first.shown
         self._model = first.model
@@ -101,6 +105,7 @@ class TokenServer:
 
         Raises:
             EndpointError: the policy's deadline passed, or its servers refuse the request.
+            EndpointOutage: its servers were never there.
         """
         started, away, failures, broken = time.monotonic(), 0.0, 0, 0
         prompt, choices = tuple[int, ...](), list[Choice]()

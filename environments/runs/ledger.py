@@ -20,7 +20,7 @@ from environments.runs.packing import unpack
 from environments.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
 from environments.runs.spending import Spending
 from judges.llm import wire
-from judges.llm.errors import BudgetSpent, EndpointError
+from judges.llm.errors import EndpointError, RunStop
 from judges.llm.ledger import Asked, HeldVerdict
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON
@@ -268,7 +268,7 @@ class LedgerCall:
         )
         self._row.ledger.answer(self._row.key, facts, self._asked, answer)
 
-    def failed(self, number: int, error: EndpointError | BudgetSpent) -> None:
+    def failed(self, number: int, error: EndpointError | RunStop) -> None:
         """See `CallRecord`."""
         uid, group = self._row.key
         facts: dict[str, JSON] = {

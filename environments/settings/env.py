@@ -77,7 +77,7 @@ class CompletionSettings(BaseModel):
     policy_deadline: float = operational(
         3600.0,
         "Stop retrying a policy call this many seconds after its first attempt; the call then fails. Time in which the "
-        "policy is away does not count.",
+        "policy is away does not count; where this is set, it also bounds that wait.",
         gt=0,
     )
     retry_delay: float = operational(

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validato
 from environments.settings.reasoning import ReasoningEffort, reasoning_body
 from environments.settings.verbs import EVALUATIONS, ROLLOUTS
 from judges.config.fields import operational, setting
-from judges.config.judge import api_key, checked_headers, numbers_as_text
+from judges.config.judge import EndpointWaits, api_key, checked_headers, numbers_as_text
 from judges.llm.finish_reason import FinishRules, accepted_reasons
 from judges.llm.replicas import Endpoint
 from judges.llm.types import ChatSettings
@@ -25,13 +25,15 @@ class CallSettings(Protocol):
     reasoning_effort: ReasoningEffort | None
     max_reasoning_tokens: int | None
     policy_deadline: float
-    endpoint_away_deadline: float
     max_retries: int
     retry_delay: float
 
     @property
     def policy_is_judge(self) -> bool:
         """Whether the policy judges."""
+
+    def waits(self, call_deadline: str = ...) -> EndpointWaits:
+        """See `JudgeSettings.waits`."""
 
 
 class ReplicaSettings(BaseModel):
@@ -180,7 +182,7 @@ class PolicySettings(BaseModel):
             extra_body={**reasoning, **self.extra_body},
             timeout_s=self.timeout,
             deadline_s=config.policy_deadline,
-            away_deadline_s=config.endpoint_away_deadline,
+            **config.waits("policy_deadline"),
             max_retries=config.max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=max_concurrency,
@@ -191,6 +193,7 @@ class PolicySettings(BaseModel):
             prices=Prices(self.price_input, self.price_output, self.price_cached_input),
             title="the policy",
             section=section,
+            url_setting="--openai.base_url",
             price_settings="openai.price_",
         )
 

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from environments.runs.directory import RunDirectory, run_directory_of
 from environments.runs.disk import Disk
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
+from environments.runs.workers import OutageGuard
 from environments.settings import EnvSettings
 from environments.terminal import ProgressDisplay, ProgressState
 from environments.training.group_file import GroupFile, free_path, make_folder
@@ -110,6 +112,7 @@ class ProcessRun:
         self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
         self._begun = self._written = self._dropped = 0
+        self._guard = OutageGuard()
         self._disk = Disk(config.disk_full_deadline)
         self._keeps_calls, self._writes_report = settings.keep_calls, config.write_report
         path = Path(config.data_path_to_save_groups)
@@ -140,6 +143,7 @@ class ProcessRun:
 
         Raises:
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
+            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it are written.
             DiskFull: the file could not be written to for too long.
         """
         started = time.monotonic()
@@ -153,6 +157,7 @@ class ProcessRun:
             with self._run.log.ending():
                 with display.following(self._progress, self._run.log.write, left=self._wanted):
                     await asyncio.gather(*workers)
+                self._guard.check()
                 await self._file.finish()
                 metrics = self._metrics.flush(max_token_len=-1)
                 for name, reason in metrics.left_out.items():
@@ -180,10 +185,14 @@ class ProcessRun:
 
     async def _work(self) -> None:
         """Make the groups of the next rows, as long as further ones are needed."""
-        while self._begun < min(self._wanted + self._dropped, self._wanted * _ROWS_FOR_EACH_GROUP):
+        most = self._wanted * _ROWS_FOR_EACH_GROUP
+        while self._guard.may_begin and self._begun < min(self._wanted + self._dropped, most):
             number, task = self._begun, self._sampler.next()
             self._begun += 1
-            is_written = await self._write(number, task)
+            is_written = await self._guard.run(partial(self._write, number, task), False)
+            if not self._guard.may_begin:
+                self._written += is_written
+                return
             self._sampler.ack(task)
             self._written += is_written
             self._dropped += not is_written

@@ -34,6 +34,7 @@ from environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from environments.training.sampler import EpochSampler
 from environments.training.serve_files import ServeFiles
 from environments.training.slots import available_slots, worker_slots
+from judges.llm.errors import EndpointOutage
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ class ServeRun:
         Raises:
             SettingsError: the group size does not fit the trainer's batch.
             NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
+            EndpointOutage: an endpoint answers no call; the groups in progress that do not need it are sent.
             DiskFull: the files of the run could not be written to for too long.
         """
         try:
@@ -128,6 +130,7 @@ class ServeRun:
                 await connection.changed.wait()
                 connection.changed.clear()
                 if self._crashed is not None:
+                    await self._end_groups(self._crashed)
                     raise self._crashed
                 await self._note_step(checkpoints)
             if self._sent_this_step:
@@ -199,8 +202,14 @@ class ServeRun:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._workers.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._crashed = task.exception()
+            self._crashed = self._crashed or task.exception()
         self.connection.changed.set()
+
+    async def _end_groups(self, error: BaseException) -> None:
+        """After an endpoint's outage let the groups in progress end, whose other answers are paid for."""
+        while isinstance(error, EndpointOutage) and len(self._workers) > self._outbox.waiting:
+            self.connection.changed.clear()
+            await self.connection.changed.wait()
 
     async def _work(self, task: Any, calls: LedgerOfRow) -> None:
         """Make the group of a row, and tell the sampler and the ledger that it is done."""
@@ -213,7 +222,7 @@ class ServeRun:
         if outcome == "failed":
             await asyncio.sleep(_AFTER_FAILURE_S)  # keep the slot: the endpoint would refuse the next group, too
             # A group begun while an endpoint is away would be paid for and dropped.
-            while self._source.waiting or self.env.clients.waiting:  # noqa: ASYNC110  # states, seen from outside
+            while self._crashed is None and (self._source.waiting or self.env.clients.waiting):  # noqa: ASYNC110  # states, seen from outside
                 await asyncio.sleep(_AFTER_FAILURE_S)
 
     async def _hand_over(self, group: ScoredGroup, *, is_new: bool) -> str | None:

@@ -133,7 +133,7 @@ class ModelSettings(BaseModel):
             extra_body=self.extra_body,
             timeout_s=config.judge_timeout,
             deadline_s=config.judge_deadline,
-            away_deadline_s=config.endpoint_away_deadline,
+            **config.waits(),
             max_retries=config.judge_max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=self.max_concurrency,
@@ -141,6 +141,7 @@ class ModelSettings(BaseModel):
             prices=self.prices,
             title=f"the model {self.name!r}",
             section="env.",
+            url_setting=f"base_url of {self.name!r}",
         )
 
     def policy_settings(self, config: EnvConfig, *, timeout_s: float) -> ChatSettings:
@@ -160,6 +161,7 @@ class ModelSettings(BaseModel):
             deadline_s=config.policy_deadline,
             max_retries=config.max_retries,
             finish_rules=replace(settings.finish_rules, takes_tool_calls=True),
+            **config.waits("policy_deadline"),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, SecretStr, field_validator, model_validator
-from typing_extensions import Self
+from typing_extensions import Self, TypedDict
 
 from judges.config.fields import operational, setting
 from judges.config.text import TextOrFile, prompt_digest
@@ -44,6 +45,15 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OWN_HEADERS = frozenset({"content-type", "content-length", "transfer-encoding", "host", "connection"})
 _KEY_HEADERS = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"})
 """Headers that hold an API key at some provider: with one of them no other key is needed."""
+
+
+class EndpointWaits(TypedDict):
+    """How long calls wait for an endpoint, in the names of `ChatSettings`."""
+
+    away_deadline_s: float
+    start_deadline_s: float
+    rejected_deadline_s: float
+
 
 STAND_IN_IDENTITY = "--offline"
 """The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
@@ -91,15 +101,32 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     judge_deadline: float = operational(
         900.0,
         "Stop retrying a judge call this many seconds after its first attempt; the call then fails. Time in which the "
-        "judge is away does not count.",
+        "judge is away does not count; where this is set, it also bounds that wait.",
         gt=0,
     )
     endpoint_away_deadline: float = operational(
         600.0,
-        "Wait at most this many seconds for an endpoint, judge or policy, that refuses connections; its calls then "
-        "fail.",
+        "Wait at most this many seconds for an endpoint, judge or policy, that has answered before and now refuses "
+        "connections; its calls then fail.",
         ge=0,
         common=True,
+        group="run",
+    )
+    wait_for_endpoints: float = operational(
+        60.0,
+        "Wait at most this many seconds for an endpoint, judge or policy, that has never answered in this run and "
+        "refuses connections, or whose host is unknown; the command then ends with exit code 2. Raise it where the "
+        "endpoint starts beside the run.",
+        ge=0,
+        common=True,
+        group="run",
+    )
+    endpoint_rejected_deadline: float = operational(
+        120.0,
+        "After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402, 403 or 404, send "
+        "nothing new and try one request again, with growing pauses, for this many seconds; the command then ends with "
+        "exit code 1, and can be resumed.",
+        ge=0,
         group="run",
     )
     judge_max_concurrency: int = operational(
@@ -219,6 +246,22 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             )
         return self
 
+    def waits(self, call_deadline: str = "judge_deadline") -> EndpointWaits:
+        """How long calls wait for an endpoint that is away, or was never there.
+
+        Args:
+            call_deadline: the setting of a call's own deadline; where it is set lower, it bounds both.
+        """
+        longest = float(getattr(self, call_deadline)) if call_deadline in self.model_fields_set else math.inf
+        start = self.wait_for_endpoints
+        if "wait_for_endpoints" not in self.model_fields_set and "endpoint_away_deadline" in self.model_fields_set:
+            start = min(start, self.endpoint_away_deadline)
+        return EndpointWaits(
+            away_deadline_s=min(self.endpoint_away_deadline, longest),
+            start_deadline_s=min(start, longest),
+            rejected_deadline_s=self.endpoint_rejected_deadline,
+        )
+
     def form(self, form: VerdictForm) -> VerdictForm | None:
         """The form, if verdicts are asked for as JSON objects."""
         return None if self.judge_output == "text" else form
@@ -269,7 +312,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             extra_body=self.judge_extra_body,
             timeout_s=self.judge_timeout,
             deadline_s=self.judge_deadline,
-            away_deadline_s=self.endpoint_away_deadline,
+            **self.waits(),
             max_retries=self.judge_max_retries,
             retry_delay_s=retry_delay,
             max_concurrency=self.judge_max_concurrency,
@@ -280,6 +323,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
             identity=identity,
             title="the judge",
             section=section,
+            url_setting=f"--{section}judge_base_url",
             price_settings=f"{section}judge_price_",
         )
 

@@ -32,7 +32,10 @@ async def collect_votes(
     *,
     at_most: int,
 ) -> list[JudgeCall[ValueT]]:
-    """Request votes until none is missing, or the endpoint has refused all that were requested at once.
+    """Request votes until none is missing, or all calls that were made at once have failed.
+
+    A vote is requested again where the answer has no verdict. A failed call has had its retries and its deadline: a
+    judge that never answers costs one deadline, not one for each redraw.
 
     Args:
         ask: requests the vote with a number, from 0. Each call has a number of its own, also a repeated one.
@@ -53,5 +56,5 @@ async def collect_votes(
         # A single vote needs no task of its own.
         asked = [await ask(number) for number in numbers] if wave == 1 else await asyncio.gather(*map(ask, numbers))
         calls += asked
-        if all(call.rejected for call in asked):
-            return calls  # the endpoint would refuse further votes, too
+        if all(call.failed for call in asked):
+            return calls

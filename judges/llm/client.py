@@ -1,8 +1,8 @@
 """The chat client: OpenAI-compatible `/chat/completions`, for judges and policies alike.
 
 One HTTP session, one encoder, one HTTP retry layer and one concurrency limit for each client. A call returns an answer
-or raises `EndpointError`; or `BudgetSpent`, if it may cost no more. The caller decides what a refusal or an answer that
-was cut off means (`Choice.state`).
+or raises `EndpointError`; or a `RunStop`, if none may be sent any more. The caller decides what a refusal or an answer
+that was cut off means (`Choice.state`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,16 @@ class ChatClient:
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        return self._transport.presence.waiting
+        return self._transport.presence.waiting or self._transport.breaker.waiting
+
+    @property
+    def away_for_s(self) -> float:
+        """Seconds for which the model has refused connections; 0 if it does not."""
+        return self._transport.presence.away_for_s
+
+    def on_outage(self, told: Callable[[], None]) -> None:
+        """Call `told` whenever the model begins to refuse connections, or to reject every request."""
+        self._transport.presence.on_lost = self._transport.breaker.on_open = told
 
     @property
     def finish_reasons(self) -> Counter[str]:
@@ -167,7 +176,7 @@ class ChatClient:
 
         Raises:
             EndpointError: no attempt succeeded.
-            BudgetSpent: the client's budget allows no request, or no further attempt.
+            RunStop: no request, or no further attempt, may be made.
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
         call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
@@ -207,7 +216,7 @@ class ChatClient:
             them (usage, attempts); if it failed, all of them have the same error.
 
         Raises:
-            BudgetSpent: the client's budget allows no request, or no further attempt.
+            RunStop: no request, or no further attempt, may be made.
         """
         parameters = self._parameters(temperature, max_tokens, None, None)
         call = OpenCall.begin(name, 0, self.settings.endpoints[0].model, messages, parameters)

@@ -2,8 +2,9 @@
 
 `UserError`s are for the user to correct (a setting, a file, a run directory): the command line prints the message and
 exits with code 2. `EndpointError` is a call to an endpoint that never succeeded. The judges decide what that means for
-a judgment (`judges.core.judgment.Status`); it is never turned into a number. `BudgetSpent` is a call that was not made,
-or not made again: it says nothing of an endpoint, no judgment comes of it, and it ends the run (with exit code 1).
+a judgment (`judges.core.judgment.Status`); it is never turned into a number. A `RunStop` is a call that was not made,
+or not made again: no judgment comes of it, and it ends the run. `BudgetSpent` (exit code 1) says that the run has spent
+what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint answers no call of the run.
 """
 
 from __future__ import annotations
@@ -115,10 +116,10 @@ class EndpointError(JudgeGymError):
         return f"{self.endpoint}: {self.kind.value}{status} after {requests}; last answer: {self.answer}"
 
 
-class BudgetSpent(UserError):
-    """A request is not sent, since what the run may spend is spent (`limits/budget.py`); the message says of what.
+class RunStop(UserError):
+    """No further call of the run may be made; the message says why.
 
-    The user may allow more. As every `UserError` it passes what takes an error for a failure of one row.
+    The user can change that. As every `UserError` it passes what takes an error for a failure of one row.
 
     Attributes:
         attempts: how many requests of the call were sent before, and failed.
@@ -126,10 +127,31 @@ class BudgetSpent(UserError):
     """
 
     def __init__(self, why: str) -> None:
-        """Describe a budget that is spent, in one line."""
+        """Describe in one line why no call may be made."""
         super().__init__(why)
         self.attempts = 0
         self.usage = Usage()
+
+
+class BudgetSpent(RunStop):
+    """A request is not sent, since what the run may spend is spent (`limits/budget.py`)."""
+
+
+class EndpointOutage(RunStop):
+    """No call to an endpoint can succeed: it was never there, or it rejects every request.
+
+    Attributes:
+        exit_code: of the command: 2 if the endpoint was never there (its URL is probably wrong), 1 if it rejects.
+    """
+
+    def __init__(self, why: str, exit_code: int = 1) -> None:
+        """Describe the outage; see the class for the exit code."""
+        super().__init__(why)
+        self.exit_code = exit_code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel to another process as it is."""
+        return type(self), (*self.args, self.exit_code), {"attempts": self.attempts, "usage": self.usage}
 
 
 def let_go(error: BaseException) -> None:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from judges.llm.errors import BudgetSpent, EndpointError
+from judges.llm.errors import EndpointError, RunStop
 from judges.llm.types import ChatAnswer
 from judges.llm.wire import JSON, Choice, Message
 
@@ -66,7 +66,7 @@ class CallRecord(Protocol):
     def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
 
-    def failed(self, number: int, error: EndpointError | BudgetSpent) -> None:
+    def failed(self, number: int, error: EndpointError | RunStop) -> None:
         """Record that a request has no answer, so that it is not in flight, and what its attempts have cost."""
 
 
@@ -206,7 +206,7 @@ class OpenCall:
 
         Raises:
             EndpointError: as raised by `send`.
-            BudgetSpent: as raised by `send`.
+            RunStop: as raised by `send`.
         """
         part = 0
         while part in self.parts or part in self._taken:
@@ -219,7 +219,7 @@ class OpenCall:
                 is_there = keep is None or all(map(keep, answer.choices))
                 at = None if verdict_at is None or not is_there else verdict_at(answer.first)
                 self.record.answered(part, request.number, answer, HeldVerdict(is_there, at))
-        except (EndpointError, BudgetSpent) as error:
+        except (EndpointError, RunStop) as error:
             if self.record is not None and request.number is not None:
                 self.record.failed(request.number, error)
             raise

@@ -1,6 +1,6 @@
 """One request to a model with its retries: replicas, attempts and the retry loop.
 
-Raises `EndpointError`, `BudgetSpent` where no request may be sent any more, and nothing else but what a ledger raises
+Raises `EndpointError`, a `RunStop` where no request may be sent any more, and nothing else but what a ledger raises
 that cannot record the answer (the disk stays full).
 `judges.llm.limits.admission` says when an attempt may be made, `judges.llm.outcome` what an answer is worth,
 `judges.llm.retry` whether and when a failed attempt is made again.
@@ -9,6 +9,7 @@ that cannot record the answer (the disk stays full).
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from typing import NamedTuple
 import aiohttp
 
 from judges.llm import wire
+from judges.llm.breaker import ACCOUNT_STATUSES, CircuitBreaker
 from judges.llm.connector import CheckedConnector, speaks_tls
-from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
+from judges.llm.errors import EndpointError, FailureKind, RunStop
 from judges.llm.ledger import RequestRecord
 from judges.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
 from judges.llm.limits.budget import Budget
@@ -25,7 +27,7 @@ from judges.llm.limits.in_flight import AdaptiveLimit, RateBudget
 from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
 from judges.llm.presence import Presence
 from judges.llm.replicas import Replica, ReplicaSet
-from judges.llm.response_format import FormatHabits, as_refused
+from judges.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
 from judges.llm.retry.policy import RetryPolicy
 from judges.llm.tokens import count_tokens
 from judges.llm.types import ChatAnswer, ChatSettings
@@ -74,11 +76,20 @@ class Transport:
             title=settings.title,
             deadline_s=settings.away_deadline_s,
             setting=f"--{settings.section}endpoint_away_deadline",
+            start_s=settings.start_deadline_s,
+            start_setting=f"--{settings.section}wait_for_endpoints",
+            url_setting=settings.url_setting,
+        )
+        self.breaker = CircuitBreaker(
+            title=settings.title,
+            names=", ".join(dict.fromkeys(endpoint.shown for endpoint in settings.endpoints)),
+            deadline_s=settings.rejected_deadline_s,
+            setting=f"--{settings.section}endpoint_rejected_deadline",
         )
         self._budget = budget
         self._rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._admission = Admission(
-            self.limit, self._rates, self.presence, self.formats, deadline_s=settings.deadline_s
+            self.limit, self._rates, self.presence, self.breaker, self.formats, deadline_s=settings.deadline_s
         )
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
@@ -98,6 +109,7 @@ class Transport:
     async def close(self) -> None:
         """End the probes, and close the session, if it is this transport's own."""
         await self.presence.close()
+        await self.breaker.close()
         if self._owns_session and self._session is not None:
             await self._session.close()
             self._session = None
@@ -109,7 +121,7 @@ class Transport:
 
         Raises:
             EndpointError: no attempt succeeded.
-            BudgetSpent: no attempt may be made any more.
+            RunStop: no attempt may be made any more.
         """
         call = PendingRequest(
             {"model": "", "messages": wire.messages_json(messages), **parameters}, record, budget=self._budget
@@ -148,28 +160,30 @@ class Transport:
 
         Raises:
             EndpointError: none was.
-            BudgetSpent: none was, and no other may be made.
+            RunStop: none was, and no other may be made.
         """
         try:
-            while True:
-                admitted = await self._admission.admitted(call)
-                replica = self._replicas.pick()
-                attempt = self._attempt if call.budget is None else self._counted_attempt
-                outcome = as_refused(await attempt(replica, call, admitted), call.body)
-                if not isinstance(outcome, Failed):
-                    self.formats.answered(call.body, replica.endpoint.shown)
-                    return outcome
-                await self._pause(replica, call, outcome)
-        except (EndpointError, BudgetSpent) as error:
+            with self.breaker.call():
+                while True:
+                    admitted = await self._admission.admitted(call)
+                    replica = self._replicas.pick()
+                    attempt = self._attempt if call.budget is None else self._counted_attempt
+                    outcome = as_refused(await attempt(replica, call, admitted), call.body)
+                    if not isinstance(outcome, Failed):
+                        self.formats.answered(call.body, replica.endpoint.shown)
+                        self.breaker.answered(admitted)
+                        return outcome
+                    await self._pause(replica, call, outcome, admitted)
+        except (EndpointError, RunStop) as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
 
-    async def _pause(self, replica: Replica, call: PendingRequest, outcome: Failed) -> None:
+    async def _pause(self, replica: Replica, call: PendingRequest, outcome: Failed, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
 
         Raises:
             EndpointError: there must be no other attempt.
-            BudgetSpent: there may be none any more.
+            RunStop: there may be none any more.
         """
         failure = call.failure = _error(replica, outcome, call.body)
         if outcome.kind is FailureKind.AWAY:
@@ -177,6 +191,12 @@ class Transport:
             call.record.stays()
             self.presence.lost(replica, failure)
             return
+        if outcome.kind is FailureKind.REJECTED and self._rejects_account(replica, call, outcome):
+            began, call.is_probe = time.monotonic(), False
+            if await self.breaker.rejected(failure, admitted):
+                call.is_probe = not self.breaker.is_closed
+                call.away += time.monotonic() - began
+                return
         call.broken += outcome.kind is FailureKind.BROKEN
         pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
@@ -184,6 +204,15 @@ class Transport:
         if call.budget is not None:
             await call.budget.ready()  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
+
+    def _rejects_account(self, replica: Replica, call: PendingRequest, outcome: Failed) -> bool:
+        """Whether a rejected completion speaks of the account rather than of the request."""
+        body = call.body
+        if call.path is not None or body is None or outcome.status not in ACCOUNT_STATUSES:
+            return False
+        # Some endpoints answer 404 to a form that they do not know.
+        asks_for_form = RESPONSE_FORMAT in body and replica.endpoint.shown not in self.formats.taken_by
+        return not (outcome.status == 404 and asks_for_form)
 
     async def _counted_attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
         """Make one attempt that the budget has admitted. It is finished when it fails, or its answer is recorded."""

@@ -24,6 +24,10 @@ class ChatSettings:
         deadline_s: seconds for a call with its retries, from its first attempt; those in which the endpoint was away do
             not count.
         away_deadline_s: seconds to wait for an endpoint that is away.
+        start_deadline_s: seconds to wait for one that has never answered; a call then raises `EndpointOutage`. `None`:
+            it is one that is away.
+        rejected_deadline_s: seconds to probe an endpoint that rejects the account (`breaker.py`); a call then raises
+            `EndpointOutage`. `None`: each rejected request is a failed call.
         max_retries: requests after the first; waiting for an endpoint that is busy or away is no retry.
         retry_delay_s: upper bound of the first pause before a retry.
         max_concurrency: requests in flight.
@@ -35,6 +39,7 @@ class ChatSettings:
         identity: the endpoint's name in the cache's key; its first base URL by default.
         title: what the endpoint is, in messages.
         section: prefix of its settings on the command line, for messages.
+        url_setting: the setting that names the endpoints on the command line, for messages.
         price_settings: what the names of the settings of its prices begin with on the command line, for messages.
     """
 
@@ -45,6 +50,8 @@ class ChatSettings:
     timeout_s: float = 600.0
     deadline_s: float = 1800.0
     away_deadline_s: float = 600.0
+    start_deadline_s: float | None = None
+    rejected_deadline_s: float | None = None
     max_retries: int = 100
     retry_delay_s: float = 1.0
     max_concurrency: int = 256
@@ -56,6 +63,7 @@ class ChatSettings:
     identity: str = ""
     title: str = "the model"
     section: str = ""
+    url_setting: str = "base_url"
     price_settings: str = "price_"
 
 

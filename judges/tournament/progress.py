@@ -125,7 +125,7 @@ class TournamentInProgress:
         for attempt in range(MOST_REPAIRS):
             games = await self._played()
             groups = connected(field, games)
-            if len(groups) < 2 or (attempt and not decided(games)) or _all_refused(games):
+            if len(groups) < 2 or (attempt and not decided(games)) or _all_failed(games):
                 return
             self._begin(self._ordered(connecting(groups, self._met)))
 
@@ -175,6 +175,6 @@ class TournamentInProgress:
         return self._judge.suspects(self._case, self._taken[place].text)
 
 
-def _all_refused(games: Sequence[PlayedGame]) -> bool:
-    """Whether the endpoint has refused every call, so that it would refuse further ones."""
-    return all(call.rejected for game in games for call in game.result.calls)
+def _all_failed(games: Sequence[PlayedGame]) -> bool:
+    """Whether every call has failed, refused or without an answer for its deadline, as further ones would."""
+    return all(call.failed for game in games for call in game.result.calls)

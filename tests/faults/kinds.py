@@ -7,6 +7,9 @@ from judges.offline.faults import BROKEN, BUSY, HARMLESS, NO_ANSWER, NO_COMPLETI
 PERMANENT = ("400", "401", "403", "404", "413", "422", "redirect")
 """The endpoint refuses the request: it is not sent again, and its row is listed as failed."""
 
+OF_THE_ACCOUNT = ("401", "403", "404")
+"""Those of them by which an endpoint rejects an account, and so every further request."""
+
 _STATUSES = ("408", "409", "429", "500", "502", "503", "504", "520", "529")
 CHANGES_THE_REQUESTS = ("fewer_choices", "duplicate_choices")
 """What is missing is asked for with another request, so that it is another sample where there are several."""

@@ -77,9 +77,10 @@ async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogC
 
 
 async def test_no_group_begins_while_a_server_is_away_whose_deadline_has_passed(arena: Arena) -> None:
-    server = ScriptedServer(lambda request, number: generated(4, number))
+    server = ScriptedServer(lambda request, number: Reply(status=500) if number == 1 else generated(4, number))
     flags = *FLAGS, "--env.endpoint_away_deadline=0.1"
     async with training(8) as trainer, serve(arena, trainer.url, *flags, policy=server) as served:
+        await server.arrived(2)  # it has answered: from then on it is away, and was not never there
         async with server.away():
             dropped = served.serving.metrics.total_dropped
             await until(lambda: dropped["policy_failed"] > 0, "a group has failed")

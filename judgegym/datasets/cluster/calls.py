@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from environments.runs.ledger import LedgerOfRow, digest_of
-from judges.llm.errors import BudgetSpent, EndpointError
+from judges.llm.errors import EndpointError, RunStop
 from judges.llm.ledger import Asked, HeldVerdict
 from judges.llm.types import ChatAnswer
 
@@ -43,7 +43,7 @@ class CallFailed:
     """A request without an answer."""
 
     number: int
-    error: EndpointError | BudgetSpent
+    error: EndpointError | RunStop
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class CollectedCall:
         """See `CallRecord`."""
         self.events.append(PartAnswered(part, number, answer, verdict))
 
-    def failed(self, number: int, error: EndpointError | BudgetSpent) -> None:
+    def failed(self, number: int, error: EndpointError | RunStop) -> None:
         """See `CallRecord`."""
         self.events.append(CallFailed(number, error))
 

@@ -38,11 +38,12 @@ from judges.config.help import help_page, help_requested
 from judges.config.profile import profiled
 from judges.config.sources import LoadedSettings, load
 from judges.core import event_loop
-from judges.llm.errors import BudgetSpent, SettingsError
+from judges.llm.errors import BudgetSpent, EndpointOutage, SettingsError
 from judges.scorers.settings import check_flags_are_read
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
     from judgegym.datasets.score.results.ending import Scored
+    from judgegym.datasets.score.run import ScoreRun
 
 FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
@@ -174,13 +175,19 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
             terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
             return FAILED
         except asyncio.CancelledError:
-            kept = f"{run.judged:,} of {run.units.places.count:,} responses are judged and kept"
-            terminal.warn(f"stopped: {kept}. To go on:\n  {resume_command(settings, command)}")
+            terminal.warn(f"stopped: {_kept(run)}. To go on:\n  {resume_command(settings, command)}")
             raise
+        except EndpointOutage as error:
+            how = f"{error}\nThe run was stopped: {_kept(run)}. To go on:\n  {resume_command(settings, command)}"
+            raise EndpointOutage(how, error.exit_code) from error
         except DiskFull as error:
             again = resume_command(settings, command)
             raise DiskFull(f"{error}\nMake room on the disk, and go on:\n  {again}") from error
     return _shown(scored, settings, command)
+
+
+def _kept(run: ScoreRun) -> str:
+    return f"{run.judged:,} of {run.units.places.count:,} responses are judged and kept"
 
 
 def _shown(scored: Scored, settings: ScoreSettings, command: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """Judge the units of a data set, with a limit on those in progress, and append a line for each response.
 
 Guarantees: units that are equal are judged once; a unit is let go once its lines are written; the loop stops early if
-nothing succeeds, because an endpoint is down or refuses the requests.
+nothing succeeds, or if an endpoint's outage ends the run.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from environments.records import Sample
 from environments.runs.disk import Disk
 from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from environments.runs.ledger import CallLedger
-from environments.runs.workers import all_of
+from environments.runs.workers import OutageGuard, all_of
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
@@ -61,10 +62,11 @@ class ScoreLoop:
 
         Raises:
             NothingSucceeds: the first ten failed, and so did those in progress with them. Their lines are on disk.
+            EndpointOutage: an endpoint answers no call; the units in progress that do not need it have ended.
             UserError: what no further call can mend, such as a disk that stays full.
             BudgetSpent: no further request may be sent. Nothing is in flight then, and all answers are recorded.
         """
-        rows = iter(numbers)
+        rows, guard = iter(numbers), OutageGuard()
         is_first_run = len(self._saved.missing) == len(self._saved)
 
         def is_hopeless() -> bool:
@@ -72,12 +74,13 @@ class ScoreLoop:
 
         async def worker() -> None:
             for number in rows:
-                await self._judge(number)
-                if is_hopeless():
+                await guard.run(partial(self._judge, number), None)
+                if is_hopeless() or not guard.may_begin:
                     return  # begin no further units; one that is in progress may still succeed
 
         while self._done < len(numbers):
             await all_of(worker() for _ in range(min(in_flight, len(numbers) - self._done)))
+            guard.check()
             if is_hopeless():
                 raise NothingSucceeds(self._last_error)
 

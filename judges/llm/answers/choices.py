@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from judges.llm.errors import BudgetSpent, EndpointError, FailureKind
+from judges.llm.errors import EndpointError, FailureKind, RunStop
 from judges.llm.ledger import OpenCall, RequestRecord
 from judges.llm.transport import Reply, Transport
 from judges.llm.types import ChatAnswer, ChatSettings
@@ -43,7 +43,7 @@ class Choices:
 
         Raises:
             EndpointError: a request did not succeed.
-            BudgetSpent: a request was not sent.
+            RunStop: a request was not sent.
         """
         failures = await self._all(call, messages, parameters, n, singly=singly)
         if not failures:
@@ -63,7 +63,7 @@ class Choices:
         Choices of one request cost what the first of them says; if that request failed, all have the same error.
 
         Raises:
-            BudgetSpent: a request was not sent.
+            RunStop: a request was not sent.
         """
         try:
             failures = await self._all(call, messages, parameters, n, singly=n == 1)
@@ -81,7 +81,7 @@ class Choices:
 
         Raises:
             EndpointError: the request for all of them failed.
-            BudgetSpent: a request was not sent.
+            RunStop: a request was not sent.
         """
         refused: EndpointError | None = None
         if not call.parts and not self._n_is_ignored and not singly:
@@ -136,7 +136,7 @@ class Choices:
             refused = error
         try:
             reply = await self._transport.request(messages, without, record)
-        except (EndpointError, BudgetSpent) as error:
+        except (EndpointError, RunStop) as error:
             error.attempts += refused.attempts
             raise
         self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
@@ -153,7 +153,7 @@ class Choices:
         taken by a request for `n` choices, also those of choices that cannot be used.
 
         Raises:
-            BudgetSpent: one was not sent. The call has not failed: a resumed run asks for the rest.
+            RunStop: one was not sent. The call has not failed: a resumed run asks for the rest.
         """
         first = n if call.parts else 0
         failures: dict[int, EndpointError] = {}
@@ -169,7 +169,7 @@ class Choices:
         outcomes = await asyncio.gather(*(call.ask(send) for _ in range(missing)), return_exceptions=True)
         others = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, EndpointError)]
         if others:
-            raise next((each for each in others if isinstance(each, BudgetSpent)), others[0])
+            raise next((each for each in others if isinstance(each, RunStop)), others[0])
         return failures
 
 

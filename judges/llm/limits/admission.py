@@ -7,8 +7,11 @@ attempts; whoever is refused or cancelled holds neither.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 
+from judges.llm.breaker import CircuitBreaker
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import RequestRecord
 from judges.llm.limits.budget import Budget
@@ -19,6 +22,9 @@ from judges.llm.usage import Usage
 from judges.llm.wire import JSON
 
 NOTHING_PAID = Usage()
+
+ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission", default=None)
+"""Called when the first attempt of a call is admitted, of which there may be several for what waits for them."""
 
 
 @dataclass(slots=True)
@@ -37,6 +43,7 @@ class PendingRequest:
         started: when its first attempt was admitted (monotonic clock).
         away: seconds that it waited since for a model that was away, or until its answer could be recorded.
         failure: of the attempt before; `None` before the first one.
+        is_probe: it is sent although the circuit breaker is open.
     """
 
     body: dict[str, JSON] | None
@@ -50,6 +57,7 @@ class PendingRequest:
     started: float = 0.0
     away: float = 0.0
     failure: EndpointError | None = None
+    is_probe: bool = False
 
     def elapsed(self) -> float:
         """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
@@ -64,6 +72,7 @@ class Admission:
         limit: AdaptiveLimit,
         rates: RateBudget | None,
         presence: Presence,
+        breaker: CircuitBreaker,
         formats: FormatHabits,
         *,
         deadline_s: float,
@@ -74,11 +83,12 @@ class Admission:
             limit: on requests in flight.
             rates: requests and tokens a minute; `None` without a limit.
             presence: whether a replica is there.
+            breaker: whether the account is rejected.
             formats: which formats of answers the model refuses.
             deadline_s: of a request with its retries, in seconds since its first attempt was admitted.
         """
         self._limit, self._rates = limit, rates
-        self._presence, self._formats = presence, formats
+        self._presence, self._breaker, self._formats = presence, breaker, formats
         self._deadline_s = deadline_s
 
     async def admitted(self, call: PendingRequest) -> float:
@@ -90,7 +100,7 @@ class Admission:
         Raises:
             EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
                 model has been away for too long, or refuses what the request has.
-            BudgetSpent: no request may be sent any more.
+            RunStop: no request may be sent any more.
         """
         while True:
             admitted = await self._in_slot(call)
@@ -106,10 +116,14 @@ class Admission:
                 call.away += await call.budget.ready()
             if not self._presence.is_any_there:
                 call.away += await self._presence.wait()
+            if not self._breaker.is_closed and not call.is_probe:
+                began = time.monotonic()
+                call.is_probe = await self._breaker.ready()
+                call.away += time.monotonic() - began
             if self._rates is not None:
                 await self._rates.spend(call.tokens, urgent=is_retry)
             admitted = await self._limit.acquire(urgent=is_retry)
-            if self._presence.is_any_there:
+            if self._presence.is_any_there and (self._breaker.is_closed or call.is_probe):
                 break
             self._limit.release()  # it has gone away in the meantime
         try:
@@ -120,6 +134,8 @@ class Admission:
             raise
         if call.failure is None:
             call.started, call.away = admitted, 0.0
+            if (told := ON_ADMISSION.get()) is not None:
+                told()
         call.away += waited
         if call.failure is not None and call.elapsed() >= self._deadline_s:
             self._limit.release()

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from aiolimiter import AsyncLimiter
 
 _RECOVERY = 0.05  # share of the ceiling that one window of successes adds
+_AT_ONCE = 2
+"""Requests that are admitted in one turn of the event loop. A burst of all that are allowed would be on its way before
+the first answer is read, also where that answer says to stop."""
 
 
 class AdaptiveLimit:
@@ -17,7 +20,8 @@ class AdaptiveLimit:
 
     It starts at its ceiling. An overload (429, 503) halves it, once for all requests that were in flight at the last
     halving; each window of successes adds five per cent of the ceiling. It never falls below one. Requests are admitted
-    in order of arrival, except that urgent ones (retries, whose deadline is running) go first.
+    in order of arrival, except that urgent ones (retries, whose deadline is running) go first; a few in each turn of
+    the event loop, so that answers are read between them.
     """
 
     def __init__(self, ceiling: int) -> None:
@@ -28,6 +32,7 @@ class AdaptiveLimit:
         self._lowered_at = float("-inf")
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._others: deque[asyncio.Future[None]] = deque()
+        self._this_turn = 0
 
     @property
     def limit(self) -> int:
@@ -40,8 +45,8 @@ class AdaptiveLimit:
         Returns:
             The time of admission (monotonic clock), to be passed to `overloaded`.
         """
-        if self.in_flight + 1 <= self._limit and not self._urgent and (urgent or not self._others):
-            self.in_flight += 1
+        if self._has_room and not self._urgent and (urgent or not self._others):
+            self._take()
             return time.monotonic()
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._urgent if urgent else self._others).append(slot)
@@ -80,11 +85,25 @@ class AdaptiveLimit:
             self._admit()
 
     def _admit(self) -> None:
-        while (waiting := self._urgent or self._others) and self.in_flight + 1 <= self._limit:
+        while (waiting := self._urgent or self._others) and self._has_room:
             slot = waiting.popleft()
             if not slot.done():
-                self.in_flight += 1
+                self._take()
                 slot.set_result(None)
+
+    @property
+    def _has_room(self) -> bool:
+        return self.in_flight + 1 <= self._limit and self._this_turn < _AT_ONCE
+
+    def _take(self) -> None:
+        self.in_flight += 1
+        self._this_turn += 1
+        if self._this_turn == 1:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._this_turn = 0
+        self._admit()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,19 @@ class Judge:
         return call(number, self._values(number))
 
 
+async def test_judge_that_never_answers_is_asked_once_and_one_without_a_verdict_again() -> None:
+    """A failed call has had all its retries, up to its deadline: three of them would take three deadlines."""
+    asked: list[int] = []
+
+    async def ask(number: int) -> JudgeCall[int]:
+        asked.append(number)
+        return JudgeCall(f"vote {number}", "", None, None, "no answer", CallRun(), failed=True)
+
+    assert len(await collect_votes(ask, all_of(1), at_most=3)) == 1
+    assert len(await collect_votes(ask, all_of(3), at_most=5)) == 3
+    assert asked == [0, 0, 1, 2]
+
+
 def all_of(count: int) -> Callable[[Sequence[JudgeCall[int]]], int]:
     return lambda usable: count - len(usable)
 

@@ -16,7 +16,7 @@ import pytest
 
 from judges.llm import presence, transport
 from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, FailureKind
+from judges.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judges.llm.limits import admission, in_flight
 from judges.llm.presence import Presence
 from judges.llm.replicas import Endpoint, Replica
@@ -143,6 +143,47 @@ async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
     assert "Cannot connect" in first and "at most 60 s (--env.endpoint_away_deadline)" in first
     assert later and all("still refuses connections" in each for each in later)
     assert "accepts connections again" in last
+
+
+async def test_model_that_was_never_there_is_wrong_and_one_that_has_answered_is_away(
+    connect: Connect, port: Port
+) -> None:
+    deadlines = {"start_deadline_s": 0.05, "away_deadline_s": 0.1, "section": "env.", "url_setting": "--env.url"}
+    client = connect(port.base_url, title="the judge", **deadlines)
+    expected = rf"{port.base_url} has never answered, for 0\.05 s \(--env\.wait_for_endpoints\).*--env\.url"
+    for _ in range(2):
+        with pytest.raises(EndpointOutage, match=expected) as raised:
+            await client.chat(ASK)
+        assert raised.value.exit_code == 2
+    waiting = client.waiting
+    assert waiting is not None and waiting.endswith("refuses connections; 0 s left (--env.wait_for_endpoints)")
+    client = connect(port.base_url, **deadlines)
+    async with port.open():
+        await client.chat(ASK)
+    with pytest.raises(EndpointError, match=r"away for \d s, the limit is 0\.1 s \(--env\.endpoint_away_deadline\)"):
+        await client.chat(ASK)
+
+
+async def test_nothing_is_said_of_an_endpoint_that_no_call_waits_for(
+    connect: Connect, port: Port, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probed = asyncio.Event()
+    probes = 0
+
+    async def refuses(replica: Replica) -> bool:
+        nonlocal probes
+        probes += 1
+        if probes == 5:
+            probed.set()
+        return False
+
+    monkeypatch.setattr(presence, "_accepts_connections", refuses)
+    monkeypatch.setattr(presence, "_SAY_AGAIN_S", 0.0)
+    client = connect(port.base_url, away_deadline_s=0.0)
+    with pytest.raises(EndpointError):
+        await client.chat(ASK)
+    await probed.wait()
+    assert "still refuses" not in caplog.text
 
 
 async def test_endpoint_that_has_answered_before_is_not_taken_for_a_mistyped_one(

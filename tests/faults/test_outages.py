@@ -1,0 +1,233 @@
+"""Endpoints that answer no call any more, in each verb: what that costs, how the command ends, what stays."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from environments.settings import BUNDLED_TOKENIZER
+from judges.llm import breaker
+from judges.llm.breaker import MOST_IN_A_ROW
+from tests.arena import Arena, for_model, judge, uid_of
+from tests.command import SCRIPT, Ended, Started, in_process, serving, write_lines
+from tests.faults.bench import GROUP, TrainerInMemory
+from tests.judgegym.datasets.scoring import rated, score
+from tests.scripted import Json, Reply, Script, ScriptedEndpoint, refusing
+from tests.serving import judging, sampling
+from tests.trainer import ScriptedServer
+
+Verb = Literal["evaluate", "process", "serve", "score"]
+VERBS: tuple[Verb, ...] = ("evaluate", "process", "serve", "score")
+ROWS, BEFORE = 80, 50
+"""Rows of a run, and answers of the endpoint that then rejects all requests."""
+MOST_REJECTED = 32
+
+
+@pytest.fixture(autouse=True)
+def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breaker, "_FIRST_PAUSE_S", 0.01)
+
+
+@dataclass
+class Account:
+    """The credit of an endpoint: after so many answers it rejects with 402, until it is paid."""
+
+    script: Callable[[Json, int], Reply | str]
+    credit: float
+    rejected: int = 0
+    answered: Counter[str] = field(default_factory=Counter)
+    is_rejected: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, request: Json, number: int) -> Reply | str:
+        if self.answered.total() >= self.credit:
+            self.rejected += 1
+            if self.rejected >= MOST_IN_A_ROW + 2:  # two of them are probes
+                self.is_rejected.set()
+            return Reply(status=402, body={"error": {"message": "insufficient credits"}})
+        self.answered[json.dumps(request)] += 1
+        return self.script(request, number)
+
+
+@dataclass
+class Command:
+    """A command of each verb against two scripted endpoints."""
+
+    verb: Verb
+    path: Path
+    judge: Account = field(init=False)
+    policy: Account = field(init=False)
+    trainer: TrainerInMemory = field(init=False)
+    judge_url: str = ""
+    policy_url: str = ""
+    api_url: str = ""
+
+    def __post_init__(self) -> None:
+        self.trainer = TrainerInMemory(ROWS // 4)
+        scripts: dict[Verb, Script] = {"evaluate": judge(for_model), "score": rated(lambda text: 4)}
+        self.judge = Account(scripts.get(self.verb, judging()), float("inf"))  # type: ignore[arg-type]  # not async
+        answering = (lambda request, number: f"ANSWER to {uid_of(request)}") if self.verb == "evaluate" else sampling()
+        self.policy = Account(answering, float("inf"))
+
+    @contextmanager
+    def endpoints(self) -> Iterator[None]:
+        """Serve judge, policy and rollout API; a URL that is set already is another's."""
+        with ExitStack() as stack:
+            self.judge_url = self.judge_url or stack.enter_context(serving(self.judge)).base_url
+            self.policy_url = self.policy_url or stack.enter_context(serving(self.policy)).base_url
+            api: ScriptedEndpoint = stack.enter_context(serving(ScriptedServer(self.trainer)))
+            self.api_url = api.base_url.removesuffix("/v1")
+            yield
+
+    def words(self, *flags: str) -> list[str]:
+        if self.verb == "score":
+            rows = [{"prompt": f"question {number}", "response": f"response {number}"} for number in range(ROWS)]
+            data = write_lines(self.path / "data.jsonl", rows)
+            rubric = '--rubric={"criteria":"good?","1":"a","2":"b","3":"c","4":"d","5":"e"}'
+            endpoint = f"--judge_base_url={self.judge_url}"
+            return [str(data), f"--out={self.path / 'out.jsonl'}", "--judge=rubric", rubric, endpoint, *flags]
+        arena = Arena(self.path).rows(ROWS)
+        settings = {
+            "evaluate": [f"--env.data_dir_to_save_evals={self.path / 'run'}"],
+            "process": ["--env.total_steps=20"],
+            "serve": [
+                f"--env.rollout_server_url={self.api_url}",
+                "--env.steps_per_eval=-1",
+                "--env.max_num_workers=20",
+                "--env.total_steps=1",
+                "--env.max_batches_offpolicy=1",
+            ],
+        }[self.verb]
+        groups = [
+            f"--env.data_path_to_save_groups={self.path / 'groups.jsonl'}",
+            f"--env.group_size={GROUP}",
+            f"--env.tokenizer_name={BUNDLED_TOKENIZER}",
+            "--env.ensure_scores_are_not_same=False",
+        ]
+        endpoints = [f"--env.judge_base_url={self.judge_url}", f"--openai.base_url={self.policy_url}"]
+        of_verb = settings if self.verb == "evaluate" else [*settings, *groups]
+        return [self.verb, *arena.flags, *endpoints, *of_verb, "--env.retry_delay=0", *flags]
+
+    @property
+    def section(self) -> str:
+        return "" if self.verb == "score" else "env."
+
+    def run(self, *words: str) -> Ended:
+        return score(*words) if self.verb == "score" else in_process(*words)
+
+    def started(self, *flags: str) -> Started:
+        if self.verb == "score":
+            return Started("-m", "judgegym", "score", *self.words(*flags), cwd=self.path)
+        return Started(str(SCRIPT), *self.words(*flags), cwd=self.path)
+
+
+def resuming(said: str) -> list[str]:
+    """The words of the command that a message gives, without the program's."""
+    line = next(line for line in said.splitlines() if "--resume" in line and line.startswith("  "))
+    words = shlex.split(line)
+    return words[2:]
+
+
+@pytest.fixture
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> Command:
+    return Command(request.param, tmp_path)
+
+
+each_verb = pytest.mark.parametrize("command", VERBS, indirect=True, ids=VERBS)
+
+
+@each_verb
+@pytest.mark.parametrize("side", ["judge", "policy"])
+def test_account_that_is_rejected_in_mid_run_ends_it_with_a_command_that_goes_on(command: Command, side: str) -> None:
+    if (command.verb, side) == ("score", "policy"):
+        pytest.skip("it has none")
+    account: Account = getattr(command, side)
+    account.credit = BEFORE if side == "judge" or command.verb == "evaluate" else BEFORE // 4
+    with command.endpoints():
+        ended = command.run(*command.words(f"--{command.section}endpoint_rejected_deadline=0"))
+        assert ended.code == 1, ended.said
+        assert "Traceback" not in ended.said
+        assert f"the {side} at " in ended.err and "HTTP 402: insufficient credits" in ended.err
+        assert f"--{command.section}endpoint_rejected_deadline" in ended.err
+        assert account.rejected <= MOST_REJECTED
+        account.credit = float("inf")
+        again = command.run(*resuming(ended.err))
+        assert again.code == 0, again.said
+    for asked in (command.judge, command.policy):
+        assert set(asked.answered.values()) <= {1}, "paid for twice"
+
+
+@each_verb
+def test_account_that_is_paid_in_time_loses_nothing(command: Command) -> None:
+    command.judge.credit = BEFORE
+
+    def pay() -> None:
+        if command.judge.is_rejected.wait(60):
+            command.judge.credit = float("inf")
+
+    payer = threading.Thread(target=pay)
+    payer.start()
+    with command.endpoints():
+        ended = command.run(*command.words())
+    payer.join()
+    assert ended.code == 0, ended.said
+    assert "accepts requests again" in ended.err
+    assert set(command.judge.answered.values()) == {1}
+
+
+@each_verb
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
+def test_endpoint_that_was_never_there_ends_the_command_with_its_url_and_its_setting(
+    command: Command, host: str
+) -> None:
+    with refusing() as refused:
+        command.judge_url = url = refused.replace("127.0.0.1", host)
+        with command.endpoints():
+            flags = "wait_for_endpoints=0.05", "judge_api_key=no-key-at-all"
+            ended = command.run(*command.words(*(f"--{command.section}{flag}" for flag in flags)))
+    assert ended.code == 2, ended.said
+    assert "Traceback" not in ended.said
+    err = " ".join(ended.err.split())
+    assert f"the judge at {url} has never answered" in err
+    assert f"--{command.section}judge_base_url" in err and f"--{command.section}wait_for_endpoints" in err
+    assert resuming(ended.err)
+    assert set(command.policy.answered.values()) <= {1}
+
+
+@each_verb
+def test_deadline_of_a_call_bounds_the_wait_for_an_endpoint_that_was_never_there(command: Command) -> None:
+    """It would be a minute."""
+    with refusing() as url:
+        command.judge_url = url
+        with command.endpoints():
+            ended = command.run(*command.words(f"--{command.section}judge_deadline=0.5"))
+    assert ended.code == 2, ended.said
+    assert f"the judge at {url} has never answered, for 0.5 s" in " ".join(ended.err.split())
+
+
+@each_verb
+@pytest.mark.parametrize("cause", ["never there", "rejected"])
+def test_ctrl_c_ends_both_waits_with_the_command_that_goes_on(command: Command, cause: str) -> None:
+    said = {"never there": "has never answered", "rejected": "rejected 10 requests in a row"}[cause]
+    with ExitStack() as stack:
+        if cause == "never there":
+            command.judge_url = stack.enter_context(refusing())
+        command.judge.credit = BEFORE
+        stack.enter_context(command.endpoints())
+        started = stack.enter_context(command.started("--" + command.section + "wait_for_endpoints=3600"))
+        log = command.path / {"evaluate": "run", "score": "out.run"}.get(command.verb, "groups.run") / "run.log"
+        started.until(lambda: log.exists() and said in log.read_text("utf-8"), "it waits")
+        started.send(signal.SIGINT)
+        ended = started.ended()
+    assert ended.code == 130, ended.said
+    assert "Traceback" not in ended.said
+    assert resuming(ended.err)

@@ -1,0 +1,172 @@
+"""Endpoints that reject the account: how many requests that costs, what waits, what is asked again, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from judges.llm import breaker
+from judges.llm.breaker import MOST_IN_A_ROW
+from judges.llm.client import ChatClient
+from judges.llm.errors import EndpointError, EndpointOutage
+from judges.llm.types import ChatAnswer
+from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
+
+Connect = Callable[..., ChatClient]
+NO_CREDIT = Reply(status=402, body={"error": {"message": "insufficient credits"}})
+MOST_REJECTED = 32
+
+
+def ask(number: int) -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"question {number}"}]
+
+
+async def asked(client: ChatClient, count: int) -> Counter[type]:
+    """How calls end that are made at once."""
+    outcomes = await asyncio.gather(*(client.chat(ask(number)) for number in range(count)), return_exceptions=True)
+    return Counter(type(outcome) for outcome in outcomes)
+
+
+@pytest.fixture(autouse=True)
+def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breaker, "_FIRST_PAUSE_S", 0.01)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+async def test_account_that_is_rejected_in_mid_run_costs_few_requests_at_any_concurrency(
+    connect: Connect, status: int
+) -> None:
+    refused = Reply(status=status, body={"error": {"message": "no more"}})
+    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 300 else refused) as endpoint:
+        client = connect(endpoint, max_concurrency=256, rejected_deadline_s=0.0, title="the judge", section="env.")
+        ended = await asked(client, 2000)
+        assert ended == {ChatAnswer: 300, EndpointOutage: 1700}
+        assert MOST_IN_A_ROW <= len(endpoint.requests) - 300 <= MOST_REJECTED
+        with pytest.raises(EndpointOutage, match=rf"the judge at http.*HTTP {status}: no more") as raised:
+            await client.chat(ask(0))
+    assert "--env.endpoint_rejected_deadline" in str(raised.value) and raised.value.exit_code == 1
+
+
+async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(connect: Connect) -> None:
+    """The answers to 256 requests come one by one, and as each comes another request is rejected."""
+    held, go = Meeting(256), asyncio.Semaphore(0)
+
+    async def script(request: Json, number: int) -> Reply | str:
+        if number > 256:
+            go.release()
+            return NO_CREDIT
+        await held.wait()
+        if number > 1:
+            await go.acquire()
+        return "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        running = asyncio.create_task(asked(connect(endpoint, max_concurrency=256, rejected_deadline_s=0.0), 1000))
+        await endpoint.arrived(256 + MOST_IN_A_ROW)
+        for _ in range(256):
+            go.release()
+        assert await running == {ChatAnswer: 256, EndpointOutage: 744}
+        assert len(endpoint.requests) - 256 <= MOST_REJECTED
+
+
+async def test_probe_that_succeeds_lets_the_run_go_on_and_rejected_calls_are_made_again(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_paid = asyncio.Event()
+
+    def script(request: Json, number: int) -> Reply | str:
+        return "fine" if number <= 100 or is_paid.is_set() else NO_CREDIT
+
+    async with ScriptedEndpoint(script) as endpoint:
+        client = connect(endpoint, max_concurrency=256, rejected_deadline_s=600.0, title="the judge")
+        running = asyncio.create_task(asked(client, 1000))
+        while client.waiting is None:  # noqa: ASYNC110  # the state that is tested
+            await asyncio.sleep(0)
+        rejected = len(endpoint.requests) - 100
+        await endpoint.arrived(100 + rejected + 3)
+        assert "rejects every request (HTTP 402: insufficient credits)" in client.waiting
+        is_paid.set()
+        assert await running == {ChatAnswer: 1000}
+        assert client.waiting is None
+        answered = Counter(
+            body["messages"][0]["content"] for body in endpoint.bodies
+        )  # each but the rejected ones was sent once
+        assert len(answered) == 1000 and sum(answered.values()) == len(endpoint.requests)
+        assert rejected <= MOST_REJECTED
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "rejected 10 requests in a row: HTTP 402" in said[0] and "accepts requests again" in said[-1]
+
+
+async def test_endpoint_that_rejects_from_the_first_request_is_not_probed(connect: Connect) -> None:
+    async with ScriptedEndpoint(NO_CREDIT) as endpoint:
+        ended = await asked(connect(endpoint, max_concurrency=256, rejected_deadline_s=600.0), 500)
+        assert ended == {EndpointOutage: 500}
+        assert len(endpoint.requests) <= 256, "while connections are opened, all that are allowed may be on their way"
+
+
+@pytest.mark.parametrize("at_once", [1, 64])
+async def test_rejected_requests_among_answered_ones_fail_alone(connect: Connect, at_once: int) -> None:
+    """Such as texts that a moderation rejects; 15 of 60."""
+
+    def script(request: Json, number: int) -> Reply | str:
+        is_moderated = int(request["messages"][0]["content"].split()[1]) % 4 == 3
+        return Reply(status=403) if is_moderated else "fine"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        ended = await asked(connect(endpoint, max_concurrency=at_once, rejected_deadline_s=0.0), 60)
+        assert ended == {ChatAnswer: 45, EndpointError: 15}
+        assert len(endpoint.requests) == 60
+
+
+async def test_a_few_calls_that_are_all_rejected_fail_as_any_other(connect: Connect) -> None:
+    async with ScriptedEndpoint(NO_CREDIT) as endpoint:
+        ended = await asked(connect(endpoint, rejected_deadline_s=600.0), MOST_IN_A_ROW - 1)
+        assert ended == {EndpointError: MOST_IN_A_ROW - 1}
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_requests_that_are_bad_themselves_break_nothing(connect: Connect, status: int) -> None:
+    async with ScriptedEndpoint(lambda request, number: "fine" if number == 1 else Reply(status=status)) as endpoint:
+        client = connect(endpoint, rejected_deadline_s=0.0)
+        await client.chat(ask(0))
+        assert await asked(client, 40) == {EndpointError: 40}
+        assert client.waiting is None
+
+
+async def test_process_that_goes_on_after_the_deadline_finds_an_endpoint_that_is_back(connect: Connect) -> None:
+    """A server has calls that fail at once, and one that is sent after each pause."""
+    is_paid = asyncio.Event()
+    async with ScriptedEndpoint(lambda request, number: "fine" if is_paid.is_set() else NO_CREDIT) as endpoint:
+        client = connect(endpoint, rejected_deadline_s=0.0)
+        assert (await asked(client, MOST_IN_A_ROW))[EndpointOutage] == MOST_IN_A_ROW
+        is_paid.set()
+        ended = Counter[type]()
+        while not ended[ChatAnswer]:
+            ended += await asked(client, 5)
+            await asyncio.sleep(0.001)
+        assert await asked(client, 5) == {ChatAnswer: 5}
+
+
+async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_close_ends_the_probe(
+    connect: Connect,
+) -> None:
+    async with ScriptedEndpoint(lambda request, number: "fine" if number <= 1 else NO_CREDIT) as endpoint:
+        client = connect(endpoint, max_concurrency=4, rejected_deadline_s=600.0)
+        await client.chat(ask(0))
+        calls = [asyncio.create_task(client.chat(ask(number))) for number in range(50)]
+        await endpoint.arrived(1 + MOST_IN_A_ROW + 2)
+        for call in calls[:25]:
+            call.cancel()
+        await asyncio.gather(*calls[:25], return_exceptions=True)
+        await endpoint.arrived(len(endpoint.requests) + 1)
+        assert client.waiting is not None
+        assert not any(call.done() for call in calls[25:])
+        await client.close()
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert [task for task in asyncio.all_tasks() if "CircuitBreaker" in repr(task)] == []
