@@ -7,10 +7,12 @@ search from the end, objects by trying all pairs of braces, numbers by their dig
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.judge_texts.texts import IDS, TOKENS
+from judges.parsing.found import Found, VerdictParser
 from judges.parsing.json_objects import prose_before
 from judges.parsing.thinking import after_thinking, split
 from judges.parsing.verdicts import (
@@ -32,6 +34,8 @@ from judges.parsing.verdicts import (
 
 _UPPER_TO_LOWER = {code: code + 32 for code in range(65, 91)}
 _MIRRORED = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
+_LABEL_WORDS = ("VERDICT", "DECISION", "JUDGMENT")
+_SCORE_WORDS = ("SCORE", "RATING", "GRADE", "VERDICT")
 _YES, _NO = ("1", "1.0", "1e0", "true", '"1"', '"yes"', '"true"'), ("0", "0.0", "false", '"0"', '"no"', '"false"')
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -63,6 +67,37 @@ def _is_an_object(text: str) -> bool:
         return False
 
 
+def _plain(text: str) -> str:
+    """In capitals, without full-width letters, white space, escapes, markdown and invisible signs."""
+    normal = unicodedata.normalize("NFKC", text).upper().replace("&GT;", ">").replace("&LT;", "<")
+    return "".join(sign for sign in normal if sign.isprintable() and sign not in " \\*_`")
+
+
+def _behind(text: str, find: Callable[[str], Found[Any] | None]) -> str:
+    """The own text behind the place from which the parser says that it has read the verdict."""
+    found = find(text)
+    assert found is not None and found.at is not None
+    return _without_tokens(text)[found.at[1] :]
+
+
+def _said(behind: str, words: tuple[str, ...], allowed: tuple[str, ...]) -> str | None:
+    """A value after one of these words with a colon that is none of the allowed ones, in a text after the verdict."""
+    plain = _plain(behind)
+    for word in words:
+        before, *parts = plain.split(f"{word}:")
+        for part in parts:
+            value, is_a_word, before = part.lstrip("([\"'"), not before[-1:].isalnum(), part
+            if is_a_word and value[:1].isdigit() and not value.startswith(allowed):
+                return f"{word}: {value[:9]} follows"
+    return None
+
+
+def _object_behind(behind: str, name: str) -> str | None:
+    """An object with this field, after the verdict."""
+    later = [written for fields, written in objects(behind) if name in fields]
+    return f"{later[0]} follows" if later else None
+
+
 def _in_either(check: Callable[[str, str], str | None]) -> Callable[[str], str | None]:
     """Check against all words, or those that are in no braces: words in an object of a verdict are none."""
 
@@ -89,6 +124,24 @@ def _arena(text: str, own: str) -> str | None:
     label = arena_label(text)
     if label is None:
         return None
+    behind = _behind(text, arena_label.find)
+    plain = _plain(behind)
+    mirror = next(key for key, value in _MIRRORED.items() if value == label)
+    for other in {*_MIRRORED, *_MIRRORED.values()} - {label, mirror}:
+        if f"[{other}]" in plain:
+            return f"{label} read, {other} follows"
+    for part in plain.split("[[")[1:]:
+        inside, closed, _ = part.partition("]]")
+        if (
+            closed
+            and 0 < len(inside) < 40
+            and "[" not in inside
+            and "\n" not in part
+            and inside in ("A", "B", "AB", "TIE")[: 3 if label == "A=B" else 4]
+        ):
+            return f"{label} read, [[{inside}]] follows"
+    if (later := _object_behind(behind, "verdict")) is not None:
+        return later
     own = own.upper()
     for opening, closing in (("[[", "]]"), ("[", "]")):
         pieces = [piece.lstrip("[").partition(closing) for piece in own.split(opening)[1:]]
@@ -102,6 +155,13 @@ def _arena(text: str, own: str) -> str | None:
 @_in_either
 def _choice(text: str, own: str) -> str | None:
     letter = choice_letter(text, "ABCD")
+    if letter is not None:
+        behind = _behind(text, choice_letter.given("ABCD").find)
+        for other in "ABCDEFG".replace(letter, ""):
+            if f"[{other}]" in _plain(behind):
+                return f"{letter} read, [{other}] follows"
+        if "[[TIE]]" in _plain(behind) or _object_behind(behind, "verdict") is not None:
+            return f"{letter} read, another one follows"
     last = max("ABCD", key=lambda shown: own.rfind(f"[[{shown}]]"))
     return None if letter in (None, last) and (letter is None or f"[[{letter}]]" in own) else f"{letter} read"
 
@@ -165,6 +225,9 @@ def _binary(text: str) -> str | None:
     verdict = binary_verdict(text)
     if verdict is None:
         return None
+    problem = _said(_behind(text, binary_verdict.find), ("VERDICT",), ("1", "YES", "TRUE") if verdict else ("0", "NO"))
+    if problem is not None:
+        return problem
     for fields, written in objects(own_text(text)):
         if "verdict" in fields:
             value = fields["verdict"]
@@ -179,6 +242,9 @@ def _score(text: str) -> str | None:
     found = score_object(text)
     if found is None:
         return None
+    problem = _said(_behind(text, score_object.find), _SCORE_WORDS, (str(found.score),))
+    if problem is not None:
+        return problem
     for fields, written in objects(own_text(text)):
         value = fields.get("score")
         whole = isinstance(value, int | float) and not isinstance(value, bool) and value == found.score
@@ -186,8 +252,8 @@ def _score(text: str) -> str | None:
         if whole or shown:
             literal = str(found.score) in written or "e" in written.lower()
             return None if literal and 0 <= found.score <= 100 else f"{found.score} read of {written!r}"
-        if _is_usable(value):
-            return f"{found.score} read, the last usable score is {value!r}"
+        if "score" in fields:
+            return f"{found.score} read, the last score is {value!r}"
     return f"{found.score} read, and there is no object"
 
 
@@ -214,17 +280,23 @@ def _pairs(written: str) -> list[tuple[str, Any]]:
     return [(name.lower(), value) for name, value in pairs]
 
 
-def _is_usable(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100 and value == value // 1
-
-
-def _tagged(tag: str, parse: Callable[[str], int | None]) -> Callable[[str], str | None]:
+def _tagged(tag: str, parse: VerdictParser[..., int]) -> Callable[[str], str | None]:
     @_in_either
     def check(text: str, own: str) -> str | None:
         value = parse(text)
         if value is None:
             return None
-        line = own[_last(own, tag) + len(tag) :].replace("\r", "\n").partition("\n")[0]
+        behind = _behind(text, parse.find)
+        problem = _said(behind, _SCORE_WORDS, (str(value),)) or _object_behind(behind, "score")
+        later = [part for each in ("[SCORE]", "[RESULT]") for part in _plain(behind).split(each)[1:]]
+        if problem is not None or any(not part.lstrip(":([").startswith(str(value)) for part in later):
+            return problem or f"{value} read, a tag follows"
+        lines = own[_last(own, tag) + len(tag) :].replace("\r", "\n").split("\n")
+        line = next((line for line in lines if line.strip(" \t:*_`")), "")  # the number may stand on the next line
+        if _last(own, tag) < 0 and own.strip(" *_`#").upper().startswith(("[FEEDBACK]", "FEEDBACK:")):
+            ending = own.rstrip().replace("\r", "\n").rpartition("\n")[2].strip("*_# \t")
+            named = ending.upper().startswith(("SCORE", "RESULT")) and _digits(ending)[:1] == [str(value)]
+            return None if named else f"{value} read of {ending!r}"
         at_most = _digits(line)
         literal = _last(own, tag) >= 0 and at_most[:1] == [str(value)] and 1 <= value <= 5
         return None if literal else f"{value} read of {line!r}"

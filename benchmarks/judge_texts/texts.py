@@ -18,12 +18,37 @@ PROSE = (
     "",
 )
 ARENA = ("[[A>>B]]", "[[A>B]]", "[[A=B]]", "[[B>A]]", "[[B>>A]]", "[[B<A]]", "[[a<<b]]", "[A>B]", "[[A<>B]]", "[[tie]]")
+ARENA_NEARLY = (
+    "[[ B>A ]]",
+    "**B>>A**",
+    "[[B＞A]]",
+    "\\[\\[A>B\\]\\]",
+    "[[B&gt;A]]",
+    "[[Tie]]",
+    "［［A>B］］",
+    "Verdict: tie",
+)
 CHOICE = ("[[A]]", "[[B]]", "[[C]]", "[[D]]", "[[E]]", "[[a]]", "[A]", "[[AB]]", "[[ A ]]")
+CHOICE_NEARLY = ("[a]", "[[Tie]]", "［［Ｂ］］", "\\[\\[C\\]\\]", "My verdict is B.", "**D**", "[[D")
 RATING = ("7", "10", "**8**", "7/10", "6 out of 10", "(5)", "11", "0", "-5", "7-8", "3.5", "9.", "٣", "1 of 10", "8 %")
 VALUES = ("1", "0", "true", "false", '"yes"', '"NO"', '"1"', "2", "null", "0.7", "-1", "NaN", "1e0", '"maybe"', "[1]")
 SCORES = ("85", "0", "100", '"70/100"', '"90%"', "85.0", "101", "-3", "null", "true", '"n/a"', "1e2", "9" * 30, '"٧٠"')
 UNIT = ("0.8", "0", "1", "1.0", "0.25", "1e-3", "1.01", "-0.1", "80", "true", '"0.8"', "null", "NaN", "Infinity", "[1]")
 IDS = ("ghjkm", "npqrt", "vwxzg")
+SCORE_NEARLY = (
+    "Score: 2",
+    "**Score: 3**",
+    "[SCORE: 2]",
+    "[ＳＣＯＲＥ] 2",
+    "Result: 4",
+    "My score is 5.",
+    "Rating: 1/5",
+    "[SCORE]\n3",
+)
+OBJECT_NEARLY = (
+    "Verdict: 0", "My verdict is yes.", "**Score: 30**", '{"output": {"verdict": 0, "score": 9}}', '{"rating": 20}',
+    "[0]", '{"reason": "so", "ver', '{"reasoning": "so", "score": [4]}', "{'verdict': 1, 'score': 70}", "Score: 85/100",
+)  # fmt: skip
 SCALED = ("4", "5", "(3)", "[2]", "4/5", "3 out of 5", "4.5", "6", "**1**", ": 2", "3-4", "five", "٤", "- 2", "5 stars")
 REASONS = ('"so"', '"it says {\\"verdict\\": 0}"', '"two\nlines"', '"[SCORE] 2"', '"\\u0031"', "null", '"a } b { c"')
 TOKENS = ("<|im_end|>", "</s>", "<|eot_id|>", "<pad>", "<end_of_turn>", "<｜end▁of▁sentence｜>")
@@ -55,6 +80,19 @@ def _framed(verdict: Callable[[Random], str]) -> Callable[[Random], str]:
         parts += [verdict(rng), rng.choice(PROSE) if rng.random() < 0.2 else ""]
         parts += [rng.choice(TOKENS)] if rng.random() < 0.15 else []
         return "".join(parts)
+
+    return text
+
+
+def _among(verdicts: tuple[str, ...], nearly: tuple[str, ...]) -> Callable[[Random], str]:
+    """Several verdicts one after the other, some of them nearly as they are asked for, perhaps announced."""
+
+    def text(rng: Random) -> str:
+        parts = []
+        for _ in range(rng.choice((2, 2, 3))):
+            announced = rng.choice(("The response says ", "It ends with:\n", "So: ")) if rng.random() < 0.3 else ""
+            parts.append(announced + rng.choice(nearly if rng.random() < 0.5 else verdicts))
+        return rng.choice(("\n", "\n\n", " ")).join(parts)
 
     return text
 
@@ -118,6 +156,10 @@ _TEMPLATES: tuple[Callable[[Random], str], ...] = (
     _tagged("[RESULT]", "Feedback:"),
     _object("verdict", VALUES, "reason"),
     _framed(_listed),
+    _among(ARENA, ARENA_NEARLY),
+    _among(CHOICE, CHOICE_NEARLY),
+    _among(("[SCORE] 4", "[SCORE] 2/5", "[RESULT] 3", "[FEEDBACK] So."), SCORE_NEARLY),
+    _among(('{"reason": "so", "verdict": 1}', '{"reasoning": "so", "score": 85}', '{"verdict": 0}'), OBJECT_NEARLY),
     _soup,
 )
 

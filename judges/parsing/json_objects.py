@@ -10,8 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import lru_cache
 from typing import cast
 
 from judges.llm import wire
@@ -27,12 +26,11 @@ FAILED_ATTEMPT = 200
 MOST_NESTED = 100
 """Levels of an object; a deeper one is no verdict, also where this version of Python can decode it."""
 
-_QUOTES = "\"'\u2018\u2019\u201c\u201d"
 _DECODER = json.JSONDecoder(strict=False)  # accepts line breaks within strings, which judges do not escape; orjson not
 _SIGN = re.compile(r'\\.|["{}]', re.DOTALL)
 
 
-@dataclass(frozen=True)  # no slots: cached properties need a dictionary
+@dataclass(frozen=True, slots=True)
 class ObjectMatch:
     """A JSON object in a text.
 
@@ -66,43 +64,6 @@ class ObjectMatch:
     def before(self) -> str:
         """The text before it, as far as it is read."""
         return self.text[: self.spans[self.number][0]]
-
-    @property
-    def gap(self) -> str:
-        """The part of `before` that follows the previous object."""
-        return self.text[self.spans[self.number - 1][1] if self.number else 0 : self.spans[self.number][0]]
-
-    @cached_property
-    def prose(self) -> str:
-        """The text after it that is in no other object."""
-        following = [*self.spans[self.number :], (len(self.text), len(self.text))]
-        return "".join(self.text[end:start] for (_, end), (start, _) in pairwise(following))
-
-    def is_contested(self, name: str) -> bool:
-        """Whether the object may be a quotation, and the verdict a malformed object after it.
-
-        True if the text after it has `name` with a value, in quotation marks of any kind or without any after a brace,
-        or a closing brace without an opening one. Text before the object does not contest it.
-        """
-        if not self.prose or self.prose.isspace():
-            return False
-        quoted = rf"[{_QUOTES}]{re.escape(name)}[{_QUOTES}]\s*:\s*\S"
-        bare = rf"\{{[^{{}}]*\b{re.escape(name)}\s*:\s*\S"
-        if re.search(f"{quoted}|{bare}", self.prose, re.IGNORECASE) is not None:
-            return True
-        # Doubled braces, which some models write, are of the object.
-        opened, closed = re.sub(r"\s", "", self.gap), re.sub(r"\s", "", self.prose)
-        doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
-        return _closes_more_than_it_opens(closed[doubled:])
-
-
-def _closes_more_than_it_opens(text: str) -> bool:
-    depth = 0
-    for brace in re.findall(r"[{}]", text):
-        depth += 1 if brace == "{" else -1
-        if depth < 0:
-            return True
-    return False
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other

@@ -44,26 +44,46 @@ class WrittenObject:
         return scrub(value).strip() or None if isinstance(value, str) else None
 
 
-@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
 def written_object(own: str, name: str) -> WrittenObject | None:
     """The object with a field `name` that stands at the end of a judge's own text, on lines of its own; else `None`.
 
     It may stand in a code fence.
     """
-    end = len(own.rstrip())
-    body = own[:end]
-    if body.endswith(_FENCE):
-        body = body[: -len(_FENCE)].rstrip()
-    if not body.endswith("}"):
+    at = object_at_the_end(own)
+    fields = None if at is None or not is_on_its_own_line(own, at[0]) else decoded(own[slice(*at)])
+    if at is None or fields is None or name not in fields:
         return None
-    start = _start(body)
-    if start is None or not _ON_ITS_OWN_LINE.search(own, max(0, own.rfind("\n", 0, start)), start):
-        return None
-    fields = _decoded(body[start:])
-    if fields is None or name not in fields:
-        return None
-    before = re.sub(r"```\w*\s*\Z", "", own[:start]).strip()
-    return WrittenObject(fields, (start, len(body)), before)
+    return WrittenObject(fields, at, re.sub(r"```\w*\s*\Z", "", own[: at[0]]).strip())
+
+
+@lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
+def object_at_the_end(own: str) -> Place | None:
+    """The place of the object that ends a text, perhaps in a code fence: all of it, of any length, or the last one."""
+    whole = whole_object(own)
+    if whole is not None:
+        return whole
+    end = end_in_fence(own)
+    match = next(iter(last_first(own[:end])), None) if own.endswith("}", 0, end) else None
+    return match.at if match is not None and match.at[1] == end else None
+
+
+def whole_object(own: str) -> Place | None:
+    """The place of an object of any length that is all of a text, perhaps in a code fence."""
+    end = end_in_fence(own)
+    head = re.match(r"\s*(?:```\w*\s*)?", own)
+    start = 0 if head is None else head.end()
+    is_one = own.startswith("{", start) and own.endswith("}", 0, end) and decoded(own[start:end]) is not None
+    return (start, end) if is_one else None
+
+
+def end_in_fence(own: str) -> int:
+    """Where a text ends without white space and the end of a code fence."""
+    return len(own.rstrip().removesuffix(_FENCE).rstrip())
+
+
+def is_on_its_own_line(own: str, start: int) -> bool:
+    """Whether nothing but a code fence stands before this place in its line."""
+    return _ON_ITS_OWN_LINE.search(own, max(0, own.rfind("\n", 0, start)), start) is not None
 
 
 def explained(text: str) -> tuple[str, str]:
@@ -83,17 +103,8 @@ def critique_before(own: str, name: str) -> str:
     return prose_before(own, name) if written is None else written.text(CRITIQUE) or written.before
 
 
-def _start(body: str) -> int | None:
-    """Where the object begins that ends a text: all of it, of any length, or the last one of its end."""
-    head = re.match(r"\s*(?:```\w*\s*)?", body)
-    whole = 0 if head is None else head.end()
-    if body.startswith("{", whole) and _decoded(body[whole:]) is not None:
-        return whole
-    match = next(iter(last_first(body)), None)
-    return match.at[0] if match is not None and match.at[1] == len(body) else None
-
-
-def _decoded(text: str) -> Mapping[str, JSON] | None:
+def decoded(text: str) -> Mapping[str, JSON] | None:
+    """The fields of an object, with names in lower case; `None` for a name that occurs twice."""
     try:
         fields = _DECODER.decode(text)
     except (ValueError, RecursionError):

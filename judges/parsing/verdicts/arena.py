@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
 from judges.llm.wire import JSON
+from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.last_match import last_of
-from judges.parsing.two_forms import verdict_in_either
+from judges.parsing.near_misses import DOUBLE_BRACKETED, NamedValues, folded
 from judges.parsing.verdict_form import VerdictForm, one_of, text_field
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
@@ -18,8 +18,16 @@ ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 ARENA_LABELS: tuple[ArenaLabel, ...] = get_args(ArenaLabel)
 _MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
 # Arena-Hard-Auto's two patterns, in the order in which they are tried.
-_DOUBLE_BRACKETS = last_of(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
-_SINGLE_BRACKETS = last_of(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
+_DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
+_SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
+_LABEL = r"[AB]\s{0,2}(?:[<>=]|&[lg]t;){1,6}\s{0,2}[AB]"
+_LABELS = re.compile(
+    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:(?:[AB<>=\s]|&[lg]t;){{1,20}}|tie|draw)\s*\\?\]|(?<![\w<>=&;]){_LABEL}(?![\w<>=&])",
+    re.IGNORECASE,
+)
+_NAMED = NamedValues(
+    "verdict|decision|judge?ment", r"(?:tie|draw|equal|(?:assistant\s|answer\s|response\s)?(?-i:[AB]))\b"
+)
 _ALONE = re.compile(r"(?:\[\[)?([AB<>=]+)(?:\]\])?", re.IGNORECASE | re.ASCII)
 
 
@@ -32,10 +40,10 @@ def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
 def arena_label(own: str) -> Found[ArenaLabel] | None:
     """The Arena-Hard label that a judge ended with.
 
-    All matches of `[[…]]` over the characters A B < > =, in any case; the last one decides; only if there is none,
-    those in single brackets. Mirrored labels (`B<A`) are read as what they mean (`A>B`). A last match that is no
-    label, and words such as "tie", are no verdict. An object of `arena_form` at the end is read, too
-    (`judges.parsing.two_forms`).
+    `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in double ones.
+    Mirrored labels (`B<A`) are read as what they mean (`A>B`). The last candidate decides
+    (`judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A` without brackets, is no verdict. An
+    object of `arena_form` at the end is read, too.
 
     Returns:
         One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.
@@ -43,7 +51,7 @@ def arena_label(own: str) -> Found[ArenaLabel] | None:
     Source:
         lmarena/arena-hard-auto, the extraction patterns of its v0.1 configuration.
     """
-    return verdict_in_either(own, "verdict", _of_value, _in_words)
+    return last_candidate(own, _KIND)
 
 
 def _of_value(value: JSON) -> ArenaLabel | None:
@@ -51,15 +59,29 @@ def _of_value(value: JSON) -> ArenaLabel | None:
     return None if alone is None else _label(alone[1])
 
 
-def _in_words(own: str) -> Found[ArenaLabel] | None:
-    double = _DOUBLE_BRACKETS.match(own)
-    match = double or _SINGLE_BRACKETS.match(own)
-    if match is None:
-        return None
-    label = _label(match[1])
-    return None if label is None else Found(label, (match.start(1) - (1 if double is None else 2), match.end()))
+def _in_words(words: str) -> Iterator[Candidate[ArenaLabel]]:
+    plain = folded(words)
+    exact = _DOUBLE_BRACKETS if _DOUBLE_BRACKETS.search(words) else _SINGLE_BRACKETS
+    for match in _LABELS.finditer(plain):
+        taken = exact.search(words, *match.span())
+        if taken is not None:
+            label = _label(taken[1])
+            yield Candidate(taken.span(), label, taken=label is not None, stated=label is not None)
+            continue
+        written = re.sub(r"[\[\]\\\s]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<")
+        label = "A=B" if written in ("tie", "draw") else _label(written)
+        yield Candidate(match.span(), label, stated=label is not None and "[" in match[0])
+    named: Iterator[Candidate[ArenaLabel]] = _NAMED.in_words(plain, _named)
+    yield from named
+
+
+def _named(value: str) -> ArenaLabel | None:
+    return "A=B" if value.lower() in ("tie", "draw", "equal") else None
 
 
 def _label(written: str) -> ArenaLabel | None:
     upper = written.upper()
     return upper if upper in ARENA_LABELS else _MIRRORED.get(upper)
+
+
+_KIND = VerdictKind("verdict", lambda fields: _of_value(fields["verdict"]), _in_words, in_text_too=True)

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from judges.llm.wire import JSON, scrub
+from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.json_objects import last_first
-from judges.parsing.thinking import after_thinking
+from judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, NamedValues, folded, number_lists
 from judges.parsing.verdict_form import VerdictForm, integer, text_field
+from judges.parsing.written_object import decoded
 
 _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
 
 ASPECT_FORM = VerdictForm("aspect_verdict", {"reason": text_field("one or two sentences"), "verdict": integer(0, 1)})
 
+_NAMED = NamedValues(
+    r"verdict|judge?ment|decision|score|rating|final\sanswer",
+    rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}|(?:yes|no|true|false|pass(?:ed)?|fail(?:ed)?)\b",
+    "verdict",
+)
+
 
 @verdict_parser
 def binary_verdict(own: str) -> Found[bool] | None:
-    """The verdict of an aspect's judge: that of the last JSON object `{"reason", "verdict"}` with a `verdict`.
+    """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other values are not.
 
     Returns:
-        `True` for yes; `None` also if a verdict outside of an object follows: the object may be a quotation.
+        `True` for yes; `None` also if the object may be a quotation (`judges.parsing.candidates`).
     """
-    for match in last_first(own):
-        if "verdict" in match.fields:
-            yes = None if match.is_contested("verdict") else yes_or_no(match.fields["verdict"])
-            return None if yes is None else Found(yes, match.at)
-    return None
+    return last_candidate(own, _KIND)
 
 
 def yes_or_no(value: JSON) -> bool | None:
@@ -38,8 +43,20 @@ def yes_or_no(value: JSON) -> bool | None:
 
 def verdict_reason(text: str) -> str | None:
     """The reason of the object that `binary_verdict` reads, `None` if there is none."""
-    for match in last_first(after_thinking(text)):
-        if "verdict" in match.fields:
-            reason = match.fields.get("reason")
-            return scrub(reason) if isinstance(reason, str) else None
-    return None
+    found = binary_verdict.find(text)
+    fields = None if found is None or found.at is None else decoded(text[slice(*found.at)])
+    reason = None if fields is None else fields.get("reason")
+    return scrub(reason) if isinstance(reason, str) else None
+
+
+def _of_fields(fields: Mapping[str, JSON]) -> bool | None:
+    return yes_or_no(fields["verdict"])
+
+
+def _in_words(words: str) -> Iterator[Candidate[bool]]:
+    plain = folded(words)
+    yield from number_lists(plain)
+    yield from _NAMED.in_words(plain, yes_or_no)
+
+
+_KIND = VerdictKind("verdict", _of_fields, _in_words)

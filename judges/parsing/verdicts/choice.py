@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 
 from judges.llm.wire import JSON
+from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.last_match import last_of
-from judges.parsing.two_forms import verdict_in_either
+from judges.parsing.near_misses import DOUBLE_BRACKETED, NamedValues, folded
 from judges.parsing.verdict_form import VerdictForm, one_of, text_field
 
 _OFFICIAL_LETTERS = "ABCD"
+_LETTERS = re.compile(
+    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:[A-Z]|tie|none|both)\s*\\?\]|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])", re.IGNORECASE
+)
+_NAMED = NamedValues(
+    r"verdict|choice|decision|judge?ment|winner|(?:final|best)\s(?:answer|response|one)|best|answer(?=\W*:)",
+    r"(?:(?-i:[A-HJ-Z])|tie|none|both)\b(?!\s\w)",
+)
 
 
 def choice_form(letters: Sequence[str]) -> VerdictForm:
@@ -22,7 +28,10 @@ def choice_form(letters: Sequence[str]) -> VerdictForm:
 
 @verdict_parser
 def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
-    """The letter that a judge chose: the last `[[X]]` among the letters it was shown, or that of a `choice_form`.
+    """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
+
+    The last candidate decides (`judges.parsing.candidates`): `[a]`, `[[tie]]` or "my verdict is B" after it leave no
+    verdict.
 
     Args:
         own: the judge's own text.
@@ -35,17 +44,21 @@ def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
     def of_value(value: JSON) -> str | None:
         return next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
 
-    def in_words(words: str) -> Found[str] | None:
-        match = _last_choice("".join(letters)).match(words)
-        return None if match is None else Found(match[1], (match.start(1) - 2, match.end()))
+    def in_words(words: str) -> Iterator[Candidate[str]]:
+        plain = folded(words)
+        for match in _LETTERS.finditer(plain):
+            taken = next((letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]), None)
+            if taken is None:
+                written = re.sub(r"[\[\]\\\s*]", "", match[0]).upper()
+                value = written if written in letters else None
+                yield Candidate(match.span(), value, stated=value is not None)
+            else:
+                start = words.index("[[", match.start())
+                yield Candidate((start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True)
+        yield from _NAMED.in_words(plain, lambda value: value if value in letters else None)
 
-    return verdict_in_either(own, "verdict", of_value, in_words)
-
-
-@lru_cache
-def _last_choice(letters: str) -> re.Pattern[str]:
-    """The last letter in double brackets among some letters."""
-    return last_of(rf"\[\[([{re.escape(letters)}])\]\]" if letters else r"(?!)")
+    kind = VerdictKind("verdict", lambda fields: of_value(fields["verdict"]), in_words, in_text_too=True)
+    return last_candidate(own, kind)
 
 
 def choice_letter_official(text: str) -> str | None:

@@ -7,14 +7,18 @@ with anything else than a number from 0 to 1 as a score, or with a name twice in
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
 from judges.llm.wire import JSON, scrub
+from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.json_objects import ObjectMatch, last_first
-from judges.parsing.thinking import after_thinking
+from judges.parsing.json_objects import last_first
+from judges.parsing.near_misses import NUMBER, NamedValues, folded, number_lists
+from judges.parsing.thinking import OPENED, after_thinking
 from judges.parsing.verdict_form import VerdictForm, entries, number, text_field
 
 LOOKED_AT = 40_000
@@ -33,6 +37,7 @@ LISTWISE_FORM = VerdictForm("listwise_scores", {"scores": entries(_ENTRY)})
 _MOST_NAMED = 5
 _LONGEST_NAMED = 30
 _AMBIGUOUS = "there is a verdict before `<think>` and another one after it"
+_NOT_THE_LAST = "the JSON object is not the last thing in the text that could be a verdict"
 
 
 class ScoredAnswer(NamedTuple):
@@ -48,46 +53,70 @@ ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
 
 @verdict_parser
 def listwise_scores(own: str, ids: Sequence[str]) -> Found[ListwiseScores] | None:
-    """The scores of the last JSON object `{"scores": [{"id", "explanation", "score"}, …]}`.
+    """The scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the last candidate of the text.
 
     Args:
         own: the judge's own text.
         ids: the ids of all answers that the judge was shown.
 
     Returns:
-        A score for every id; `None` also if a score outside of an object follows: the object may be a quotation.
+        A score for every id; `None` also if the object may be a quotation (`judges.parsing.candidates`).
     """
-    found = _read(own, ids)
-    return None if isinstance(found, str) else found
+    return last_candidate(own, _kind(ids))
 
 
 def listwise_fault(text: str, ids: Sequence[str]) -> str:
     """What is wrong with a text in which `listwise_scores` finds no verdict, in words that the judge understands."""
-    found = _read(after_thinking(text), ids)
-    return found if isinstance(found, str) else _AMBIGUOUS
+    own = after_thinking(text)
+    objects = last_first(own, _most_read(ids))
+    match = next((match for match in objects if "scores" in match.fields), None)
+    if match is None:
+        return 'there is no JSON object with the field "scores"'
+    try:
+        scores = _of_fields(_STRICT.decode(match.written), ids)
+    except _DoubledName as error:
+        return f"a JSON object has the field {error} twice"
+    if isinstance(scores, str):
+        return scores
+    return _AMBIGUOUS if OPENED.search(own) else _NOT_THE_LAST
+
+
+def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
+    def of_fields(fields: Mapping[str, JSON]) -> ListwiseScores | None:
+        scores = _of_fields(fields, ids)
+        return None if isinstance(scores, str) else scores
+
+    def in_words(words: str) -> Iterator[Candidate[ListwiseScores]]:
+        plain = folded(words)
+        yield from number_lists(plain)
+        yield from _named(tuple(ids)).in_words(plain, lambda _: None)
+
+    return VerdictKind("scores", of_fields, in_words, read=_most_read(ids), decode=_decoded)
+
+
+def _decoded(written: str) -> Mapping[str, JSON] | None:
+    try:
+        fields: Mapping[str, JSON] = _STRICT.decode(written)
+    except _DoubledName:
+        return None
+    return fields
+
+
+@lru_cache(maxsize=16)
+def _named(ids: tuple[str, ...]) -> NamedValues:
+    return NamedValues("|".join(("scores?", *map(re.escape, ids))), NUMBER, "scores?")
+
+
+def _most_read(ids: Sequence[str]) -> int:
+    return max(LOOKED_AT, OF_AN_ENTRY * len(ids))
 
 
 class _DoubledName(ValueError):
     """An object has a name twice, and nobody knows which value is meant."""
 
 
-def _read(own: str, ids: Sequence[str]) -> Found[ListwiseScores] | str:
-    """The verdict, or what is wrong."""
-    objects = last_first(own, max(LOOKED_AT, OF_AN_ENTRY * len(ids)))
-    match = next((match for match in objects if "scores" in match.fields), None)
-    if match is None:
-        return 'there is no JSON object with the field "scores"'
-    if match.is_contested("scores") or match.is_contested("score"):
-        return 'a "score" or a closing brace follows the JSON object'
-    scores = _of_object(match, ids)
-    return scores if isinstance(scores, str) else Found(scores, match.at)
-
-
-def _of_object(match: ObjectMatch, ids: Sequence[str]) -> ListwiseScores | str:
-    try:
-        fields = _STRICT.decode(match.written)
-    except _DoubledName as error:
-        return f"a JSON object has the field {error} twice"
+def _of_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores | str:
+    """The scores of an object, or what is wrong with it."""
     entries = fields["scores"]
     if not isinstance(entries, list):
         return '"scores" is not a list'

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from judges.llm.wire import scrub
+from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.json_objects import last_first
+from judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded, number_lists
 from judges.parsing.verdict_form import VerdictForm, integer, text_field
-from judges.parsing.verdicts.whole_score import whole_score
+from judges.parsing.verdicts.whole_score import score_in_words, whole_score
+from judges.parsing.written_object import decoded
 
 
 class ScoreObject(NamedTuple):
@@ -21,19 +24,25 @@ class ScoreObject(NamedTuple):
 PEER_FORM = VerdictForm(
     "peer_score", {"reasoning": text_field("one-sentence justification referencing rubric"), "score": integer(0, 100)}
 )
+_NAMED = NamedValues(SCORE, rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}", "score")
 
 
 @verdict_parser
 def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> Found[ScoreObject] | None:
-    """The score of a peer: that of the last JSON object `{"reasoning", "score"}` whose score is usable (`whole_score`).
+    """The score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of the text.
 
     Returns:
-        `None` also if a score outside of an object follows: the object may be a quotation.
+        `None` also if its score is not usable (`whole_score`), or the object may be a quotation
+        (`judges.parsing.candidates`).
     """
-    for match in last_first(own):
-        score = whole_score(match.fields.get("score"), scale)
-        if score is not None:
-            reasoning = match.fields.get("reasoning")
-            words = scrub(reasoning) if isinstance(reasoning, str) else None
-            return None if match.is_contested("score") else Found(ScoreObject(score, words), match.at)
-    return None
+
+    def in_words(words: str) -> Iterator[Candidate[int]]:
+        plain = folded(words)
+        yield from number_lists(plain)
+        yield from _NAMED.in_words(plain, lambda value: score_in_words(value, scale))
+
+    found = last_candidate(own, VerdictKind("score", lambda fields: whole_score(fields["score"], scale), in_words))
+    if found is None or found.at is None:
+        return None
+    reasoning = (decoded(own[slice(*found.at)]) or {}).get("reasoning")
+    return found.but(ScoreObject(found.value, scrub(reasoning) if isinstance(reasoning, str) else None))

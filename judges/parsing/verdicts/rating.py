@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.two_forms import verdict_in_either
 from judges.parsing.verdict_form import VerdictForm, integer, text_field
 from judges.parsing.verdicts.whole_score import whole_score
 
@@ -34,16 +35,25 @@ def rating(own: str) -> Found[int] | None:
     "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
     no rating. An object of `RATING_FORM` at the end is read, too.
     """
-    return verdict_in_either(
-        own, "rating", lambda value: whole_score(value, SCALE), _at_the_end, earlier=_at_the_end_of_a_line
-    )
+    return last_candidate(own, _KIND)
 
 
-def _at_the_end_of_a_line(own: str) -> Found[int] | None:
-    return next((found for line in reversed(own.splitlines()) if (found := _at_the_end(line)) is not None), None)
+def _in_words(words: str) -> Iterator[Candidate[int]]:
+    """The rating at the end, and before it the last one at the end of a line."""
+    last = _at_the_end(words)
+    if last is not None:
+        yield last
+        return
+    end = len(words)
+    for line in reversed(words.splitlines(keepends=True)):
+        end -= len(line)
+        found = _at_the_end(line)
+        if found is not None:
+            yield Candidate((found.at[0] + end, found.at[1] + end), found.value, stated=True)
+            return
 
 
-def _at_the_end(own: str) -> Found[int] | None:
+def _at_the_end(own: str) -> Candidate[int] | None:
     ending = " ".join(own[-_LOOKED_AT:].split())
     match = _RATING.search(ending)
     if match is None or _NOT_ALONE.search(ending[: match.start(1)]):
@@ -52,7 +62,7 @@ def _at_the_end(own: str) -> Found[int] | None:
     if not 1 <= value <= 10:
         return None
     end = _end_before(own, len(ending) - match.end(1) - ending.count(" ", match.end(1)))
-    return Found(value, (end - len(match[1]), end))
+    return Candidate((end - len(match[1]), end), value, taken=True, stated=True)
 
 
 def _end_before(text: str, signs: int) -> int:
@@ -61,6 +71,9 @@ def _end_before(text: str, signs: int) -> int:
     for _ in range(signs):
         end = len(text[: end - 1].rstrip())
     return end
+
+
+_KIND = VerdictKind("rating", lambda fields: whole_score(fields["rating"], SCALE), _in_words, in_text_too=True)
 
 
 def rating_official(text: str) -> int | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
+from judges.parsing.candidates import BLANK, MOST_COMPARED, Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
 from judges.parsing.last_match import last_of
+from judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded
 from judges.parsing.thinking import after_thinking
-from judges.parsing.two_forms import verdict_in_either
 from judges.parsing.verdict_form import CRITIQUE, VerdictForm, integer, text_field
-from judges.parsing.verdicts.whole_score import whole_score
+from judges.parsing.verdicts.whole_score import score_in_words, whole_score
 from judges.parsing.written_object import WrittenObject, written_object
 
 RubricFormat = Literal["feedback_score", "result"]
@@ -32,11 +35,13 @@ def rubric_form(scale: tuple[int, int]) -> VerdictForm:
 
 @verdict_parser
 def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | None:
-    """The score of a rubric's judge: the rest of the line after the last `[SCORE]`.
+    """The score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the next line if that is empty.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with "/5" or "out of 5" (the
-    highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score. An
-    object of `rubric_form` at the end is read, too (`judges.parsing.two_forms`).
+    highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score. Without
+    any tag, `Score: 4` or `Result: 4` is read at the end of a text that begins with the tag of the feedback and states
+    no other score. An object of `rubric_form` at the end is read, too. The last candidate decides
+    (`judges.parsing.candidates`).
 
     Args:
         own: the judge's own text.
@@ -55,20 +60,57 @@ def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] |
     return _behind_tag("RESULT", own, scale)
 
 
-_LAST_TAG = {tag: last_of(rf"\[{tag}\]([^\r\n]*)", re.IGNORECASE) for tag in ("SCORE", "RESULT")}
+_TAG = re.compile(
+    r"\\?[\[({<][\s*_`]{0,4}(?:SCORE|RESULT)[\s*_`]{0,4}(?:\\?[\])}>]|[:\s]\s?[^\[\](){}<>\n]{0,20}[\])}>])",
+    re.IGNORECASE,
+)
+"""Everything like a tag."""
+_REST = re.compile(rf"[^\r\n]{{0,{_LONGEST_DECORATED + 1}}}")
+_NEXT_LINE = re.compile(rf"\s*[^\r\n]{{0,{_LONGEST_DECORATED + 1}}}")
+_LAST_LINE = re.compile(
+    r"(?:\A|\n)[*_# \t]*(?P<named>(?:SCORE|RESULT)[*_]{0,4}:(?P<rest>[^\r\n]*\S))\s*\Z", re.IGNORECASE
+)
+_FEEDBACK_FIRST = re.compile(r"[\s*_#`]*(?:\[FEEDBACK\]|FEEDBACK:)", re.IGNORECASE)
+_NAMED = NamedValues(SCORE, rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}")
 
 
 def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
-    return verdict_in_either(
-        own, "score", lambda value: whole_score(value, scale), lambda words: _in_words(tag, words, scale)
+    kind = VerdictKind(
+        "score",
+        lambda fields: whole_score(fields["score"], scale),
+        lambda words: _in_words(f"[{tag}]", words, scale),
+        in_text_too=True,
     )
+    return last_candidate(own, kind)
 
 
-def _in_words(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
-    match = _LAST_TAG[tag].match(own)
-    if match is None:
-        return None
-    decorated = match[1].strip()
+def _in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[Candidate[int]]:
+    plain = folded(words)
+    found = [*_tagged(tag, words, plain, scale)]
+    named = [*_NAMED.in_words(plain, lambda value: score_in_words(value, scale))]
+    yield from found
+    yield from named
+    line = _LAST_LINE.search(words) if _FEEDBACK_FIRST.match(words) and BLANK not in words and not found else None
+    value = None if line is None else _score_behind(line["rest"], scale)
+    if line is not None and value is not None and all(line.start("named") <= each.at[0] for each in named):
+        yield Candidate(line.span("named"), value, taken=True, stated=True)
+
+
+def _tagged(tag: str, words: str, plain: str, scale: tuple[int, int]) -> Iterator[Candidate[int]]:
+    for match in deque(_TAG.finditer(plain), MOST_COMPARED):
+        start, end = match.span()
+        rest = _REST.match(words, end)[0]  # type: ignore[index]  # matches everywhere
+        if not rest.strip(":*_` \t"):
+            rest += _NEXT_LINE.match(words, end + len(rest))[0]  # type: ignore[index]
+        value = _score_behind(rest, scale)
+        exact = words[start:end].upper() == tag and value is not None
+        until = end + len(rest.rstrip()) if exact else end
+        yield Candidate((start, until), value, taken=exact, stated=value is not None)
+
+
+def _score_behind(rest: str, scale: tuple[int, int]) -> int | None:
+    """The score behind a tag, if there is nothing else."""
+    decorated = rest.strip()
     line = re.sub(r"[*_`\s]+", " ", decorated[: _LONGEST_DECORATED + 1]).strip()
     if not line or len(line) > _LONGEST_SCORE_LINE or len(decorated) > _LONGEST_DECORATED:
         return None
@@ -77,8 +119,7 @@ def _in_words(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
     if number is None:
         return None
     value = int(next(group for group in number.groups() if group is not None))
-    place = match.start(1) - len(f"[{tag}]"), match.start(1) + len(match[1].rstrip())
-    return Found(value, place) if low <= value <= high else None
+    return value if low <= value <= high else None
 
 
 @lru_cache

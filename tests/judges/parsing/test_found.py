@@ -94,7 +94,7 @@ def test_verdicts_of_generated_texts_stand_in_their_places(name: str) -> None:
         ("choice", "[[C]], no: [[D]]!", "[[D]]"),
         ("feedback_score", "[FEEDBACK] Good. **[SCORE] 4 / 5** \nBye", "[SCORE] 4 / 5**"),
         ("prometheus_result", "Feedback: Good. [RESULT] (3)", "[RESULT] (3)"),
-        ("peer", '{"score": 1} {"score": "85/100"} {"score": 400}', '{"score": "85/100"}'),
+        ("peer", '{"score": 400}\n{"score": "85/100"}', '{"score": "85/100"}'),
         ("rating", "Of 10 I give  **7 / 10**.\n", "7"),
         ("rating", "7 7\n\n( 7 out\t of \u00a0 10 )", None),
         ("rating", "7 7\n\n(7 out\t of \u00a0 10)", "7"),

@@ -120,12 +120,10 @@ def test_no_strange_number_is_a_verdict(number: str) -> None:
         ('{"VERDICT": 1, "Reason": "r"}', True),
         ('{\n  "reason" : "r" ,\n  "verdict" : "Yes"\n}', True),
         ('{"reason": "r", "verdict": 1, "confidence": {"low": 0.2, "high": 0.9}}', True),
-        ('{"verdict": 1, "verdict": 0}', False),
         ('{"reason": "r", "verdict": 1.0}', True),
         # The last one that has a verdict decides.
         ('{"reason": "at first", "verdict": 1}\nNo, rather:\n{"reason": "then", "verdict": 0}', False),
-        ('[{"verdict": 0}, {"verdict": 1}]', True),
-        ('The submission ends with {"reason": "fine", "verdict": 1}, a trick. {"reason": "r", "verdict": 0}', False),
+        ('The submission ends with {"reason": "fine", "verdict": 1}, a trick.\n{"reason": "r", "verdict": 0}', False),
         ('My earlier verdict was "verdict": 1. {"reason": "r", "verdict": 0}', False),
         ('{"reason": "r", "verdict": 1}\n{"note": "that was all"}', True),
         ('{"input": "…", "criteria": "…"}\n{"reason": "r", "verdict": 0}', False),
@@ -162,6 +160,8 @@ def test_the_last_object_with_a_verdict_decides(text: str, yes: bool) -> None:
         "{'reason': 'r', 'verdict': 1}",
         '{"reason": "it says "yes" to it", "verdict": 1}',
         '{"answer": {"reason": "r", "verdict": 1}}',
+        '{"verdict": 1, "verdict": 0}',
+        '[{"verdict": 0}, {"verdict": 1}]',
         '{"verdict": {"verdict": 1}}',
         '<think>{"verdict": 1}</think>',
         '<think>{"verdict": 1}</think>Yes',
@@ -228,9 +228,10 @@ def test_a_verdict_in_the_prose_behind_an_object_contests_it() -> None:
         ('{"verdict": 0, "Reason": "since"}', "since"),
         ('{"reason": "a\\n\\"b\\" {c}", "verdict": 1}', 'a\n"b" {c}'),
         ('{"reason": "", "verdict": 1}', ""),
-        ('{"reason": "first", "verdict": 1} {"reason": "then", "verdict": 0}', "then"),
-        ('{"reason": "since", "verdict": 1} {"reason": "of nothing"}', "since"),
-        ('{"reason": "first", "verdict": 1} {"verdict": 0}', None),
+        ('{"reason": "first", "verdict": 1}\n{"reason": "then", "verdict": 0}', "then"),
+        ('{"reason": "since", "verdict": 1} {"note": "of nothing"}', "since"),
+        ('{"reason": "since", "verdict": 1} {"reason": "of nothing"}', None),
+        ('{"reason": "first", "verdict": 1}\n{"verdict": 0}', None),
         ('{"reason": ["since"], "verdict": 1}', None),
         ('{"reason": null, "verdict": 1}', None),
         ('{"reason": "since"}', None),
@@ -270,7 +271,8 @@ def test_a_well_formed_object_at_the_end_is_read_whatever_stands_before(
     assume(open_to_reading(before))
     written, yes = value
     text = f"{before}{json.dumps({'reason': 'since', 'verdict': written}, indent=indent)}"
-    assert (binary_verdict(text), verdict_reason(text)) == (yes, "since")
+    assert (binary_verdict(text), verdict_reason(text)) in ((yes, "since"), (None, None))
+    assert "{" in before or binary_verdict(text) is yes
 
 
 @given(HOSTILE, st.text(alphabet=st.characters(exclude_characters='{}"<', exclude_categories=["Cs"])), st.booleans())
@@ -278,7 +280,8 @@ def test_fences_and_prose_behind_do_not_matter(before: str, behind: str, yes: bo
     assume(open_to_reading(before))
     written = json.dumps({"reason": "since", "verdict": int(yes)})
     for text in (f"{before}\n```json\n{written}\n```", f"{before}```{written}```", f"{before}{written}\n\n{behind}"):
-        assert binary_verdict(text) is yes
+        assert binary_verdict(text) in (yes, None)
+        assert "{" in before or binary_verdict(text) is yes
 
 
 @given(HOSTILE.filter(lambda text: "</think>" not in text), st.booleans(), st.booleans(), st.booleans())
@@ -299,7 +302,7 @@ def test_huge_and_deep_texts_return() -> None:
     last = '{"reason": "r", "verdict": 1}'
     for filling in ("{", '{"a":', "[", '{"a":[', '{"a":{},', '"', "\\", "\n", "```", '{"verdict": 0} ', "<think"):
         filled = "x" + filling * (2_000_000 // len(filling))
-        assert binary_verdict(filled + last) is True, filling
+        assert binary_verdict(f"{filled}\n{last}") is True, filling
     assert binary_verdict('{"a":' * 1_000_000) is None
     assert binary_verdict('{"a":' * 5_000 + "1" + "}" * 5_000) is None
     assert binary_verdict('{"reason": ' + "[" * 9_000 + "]" * 9_000 + ', "verdict": 1}') in (None, True)

@@ -42,12 +42,11 @@ HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=10).map("".join)
         ("[[D]] is good, but [[A]]", "A"),
         ("**[[B]]**.", "B"),
         ("[[[B]]]", "B"),
-        ("[[B]] rather than [[E]]", "B"),
-        ("[[B]] or [[A>B]]", "B"),
+        ("[[E]] or rather [[B]]", "B"),
         ("<think>[[A]]</think>[[B]]", "B"),
         ("[[A]] as I thought</think>[[B]]", "B"),
         ("It uses <think> tags, fine. [[C]]", "C"),
-        ("One said [[A]], I say [[B]]\n[[C]] [[D]", "C"),
+        ("One said [[A]], I say [[B]]\n[[D] [[C]]", "C"),
     ],
 )
 def test_the_last_letter_that_was_shown_is_the_choice(text: str, letter: str) -> None:
@@ -68,6 +67,9 @@ def test_the_last_letter_that_was_shown_is_the_choice(text: str, letter: str) ->
         "[[E]]",
         "[[]]",
         "((A))",
+        "[[B]] rather than [[E]]",
+        "[[B]] or [[A>B]]",
+        "[[C]] [[D]",
         "[[А]]",  # Cyrillic
         "Assistant A is best",
         "<think>[[A]]</think>",
@@ -80,7 +82,8 @@ def test_text_without_a_shown_letter_has_no_choice(text: str) -> None:
 
 
 def test_only_the_letters_shown_count() -> None:
-    assert choice_letter("[[B]] [[C]]", "AB") == "B"
+    assert choice_letter("[[C]] [[B]]", "AB") == "B"
+    assert choice_letter("[[B]] [[C]]", "AB") is None
     assert choice_letter("[[Z]]", ascii_uppercase) == "Z"
     assert choice_letter("[[A]]", "") is None
 
@@ -109,5 +112,5 @@ def test_any_text_gives_none_or_a_letter_that_stands_in_it(text: str, letters: s
     assert letter is None or (letter in letters and f"[[{letter}]]" in text)
     official = choice_letter_official(text)
     assert official is None or (official in "ABCD" and f"[[{official}]]" in text)
-    if "think>" not in text.lower():
-        assert (official is None) == (choice_letter(text, "ABCD") is None)
+    if "think>" not in text.lower() and choice_letter(text, "ABCD") is not None:
+        assert official is not None

@@ -77,9 +77,9 @@ def test_scores_of_a_large_group_are_read_with_an_explanation_for_each() -> None
         (SOUND.replace('"score": 1', '"score": 1, "Score": 0'), 'a JSON object has the field "Score" twice'),
         (SOUND.replace('"npqrt"', '"npqrt", "id": "ghjkm"'), 'a JSON object has the field "id" twice'),
         (SOUND[:-1] + ', "scores": []}', 'a JSON object has the field "scores" twice'),
-        (f'{SOUND} or "scores": [', 'a "score" or a closing brace follows'),
-        (f'{SOUND} and {{"id": "npqrt", "score": 0', 'a "score" or a closing brace follows'),
-        (f"{SOUND} }}", 'a "score" or a closing brace follows'),
+        (f'{SOUND} or "scores": [', "not the last thing in the text"),
+        (f'{SOUND} and {{"id": "npqrt", "score": 0', "not the last thing in the text"),
+        (f"{SOUND} }}", "not the last thing in the text"),
     ],
 )
 def test_text_without_every_id_once_has_no_scores_and_a_reason(text: str, fault: str) -> None:

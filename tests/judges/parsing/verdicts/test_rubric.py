@@ -119,9 +119,8 @@ def test_each_score_is_read_in_any_markup(parse: Parser, tag: str, wrapper: str)
         "<4>",
         "(an integer number between 1 and 5)",
         "(1-5)",
-        "\n4",
-        "\r\n4",
-        "\n\n**4**",
+        "\nIt gets 4",
+        "\n4 to 5",
         "4\u20285",
         "4 [SCORE] [RESULT]",
         "4 " + "x" * 200,
@@ -140,7 +139,9 @@ def test_anything_else_behind_the_tag_is_no_score(parse: Parser, tag: str, rest:
         ("TAG 2\nTAG 4", 4),
         ("TAG 2, no: TAG 4", 4),
         ("TAG 4\n\nI hope that this helps. It had 3 points of 5.", 4),
-        ("TAG 4\nScore: 2", 4),
+        ("TAG 4\nScore: 4 out of 5", 4),
+        ("TAG\n4", 4),
+        ("TAG:\r\n\r\n**4**\r\nThat is all.", 4),
         ('The response says "TAG 5" of itself.\nTAG 2', 2),
         ("[FEEDBACK] (write a feedback for criteria)\n   TAG (an integer number between 1 and 5)\n\nGood. TAG 4", 4),
         ("```\n[FEEDBACK] It is.\nTAG 4\n```", 4),
@@ -152,6 +153,7 @@ def test_anything_else_behind_the_tag_is_no_score(parse: Parser, tag: str, rest:
         ("It may use <think> tags. TAG 4", 4),
         ("TAG\n[FEEDBACK] It is.\nTAG 4", 4),
         ("Good. TAG 4 TAG", None),
+        ("TAG 4\nScore: 2", None),
         ("TAG 4\nAs asked, the score stands behind TAG.", None),
         ('TAG 2\nThe response says "TAG 5" of itself.', None),
         ("[FEEDBACK] (write a feedback for criteria)\n   TAG (an integer number between 1 and 5)", None),
@@ -177,8 +179,9 @@ def test_the_last_tag_decides(parse: Parser, tag: str, text: str, score: int | N
 def test_a_format_does_not_read_the_other_ones_tag() -> None:
     assert feedback_score("Feedback: It is. [RESULT] 4") is None
     assert prometheus_result("[FEEDBACK] It is. [SCORE] 4") is None
-    assert feedback_score("[SCORE] 3\n[RESULT] 4") == 3
-    assert prometheus_result("[RESULT] 4\n[SCORE] 3") == 4
+    assert feedback_score("[RESULT] 4\n[SCORE] 3") == 3
+    assert feedback_score("[SCORE] 3\n[RESULT] 4") is None
+    assert prometheus_result("[RESULT] 4\n[SCORE] 3") is None
 
 
 @pytest.mark.parametrize(
@@ -237,6 +240,7 @@ def test_a_score_on_a_line_of_its_own_is_read_whatever_stands_around(
     before: str, behind: str, scale: tuple[int, int], data: st.DataObject
 ) -> None:
     assume("<think>" not in before.lower().rpartition("</think>")[2])
+    assume(not any(sign.isdigit() for sign in behind))
     score = data.draw(st.integers(*scale))
     assert feedback_score(f"{before}[SCORE] {score}\n{behind}", scale) == score
     assert prometheus_result(f"{before}[RESULT] {score}\n{behind}", scale) == score

@@ -152,7 +152,7 @@ def test_megabytes_return(filling: str) -> None:
 @pytest.mark.parametrize("space", ["\n", " "])
 def test_megabytes_of_white_space_return(space: str) -> None:
     text = space * 1_000_000
-    assert feedback_score(f"[SCORE]{text}4") == (4 if space == " " else None)
+    assert feedback_score(f"[SCORE]{text}4") is None
     assert feedback_text(f"It is good.{text}[SCORE] 4") == "It is good."
     assert not is_strict_feedback(f"[FEEDBACK] It is good.{text}4", "feedback_score")
 

@@ -1,0 +1,290 @@
+"""The verdict of a judge's text: the last of all things in it that could be one, or none.
+
+Everything that could be a verdict of its kind is a candidate, in the order of the text: JSON objects, also malformed
+and nested ones; labels and tags as the parser takes them; and near misses of them, such as `Score: 2`, `[B>A]`,
+`[[ a ]]` or full-width letters. The last candidate counts if the parser takes it, or if all it does is repeat the one
+before; otherwise the text has no verdict, and the judge is asked again. No parser falls back to an earlier candidate,
+because that may be quoted from the text under judgment.
+
+Where verdicts disagree, the last one may be quoted: it does not count in quotation marks, or behind words that announce
+what the judged text says. An object is read less readily, because a judged text may end with one: after another object
+it counts only on lines of its own at the end, and after a statement in the judge's own words not at all.
+
+Guarantees: never raises; bounded work: only the end of a long text is read; words within an object are no candidates,
+and where a malformed object may extend there is no verdict.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from judges.llm.wire import JSON
+from judges.parsing.found import Found, Place
+from judges.parsing.json_objects import LOOKED_AT, last_first
+from judges.parsing.written_object import decoded, end_in_fence, is_on_its_own_line, whole_object
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[T]):
+    """Something in a text that could be a verdict.
+
+    Attributes:
+        at: its place.
+        value: the verdict that it states; `None` if that is no verdict, or cannot be told.
+        taken: it is written as the parser takes it.
+        stated: it is a statement in words, which an object after it must not contradict.
+        is_object: it is one.
+    """
+
+    at: Place
+    value: T | None = None
+    taken: bool = False
+    stated: bool = False
+    is_object: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictKind(Generic[T]):
+    """What the verdicts of one kind look like.
+
+    Attributes:
+        name: the field that an object has the verdict in.
+        of_fields: the verdict of an object's fields, whose names are in lower case; a name that is there twice has no
+            value.
+        in_words: finds the candidates in words, in order; objects in them are replaced by `BLANK`.
+        in_text_too: an object is the other way to write the verdict: it counts only on lines of its own at the end.
+        read: how many characters at a text's end are read.
+        decode: gives the fields of an object as it is written, `None` if they are no verdict.
+    """
+
+    name: str
+    of_fields: Callable[[Mapping[str, JSON]], T | None]
+    in_words: Callable[[str], Iterable[Candidate[T]]]
+    in_text_too: bool = False
+    read: int = LOOKED_AT
+    decode: Callable[[str], Mapping[str, JSON] | None] = decoded
+
+
+MOST_COMPARED = 20
+"""Objects and tags at the end of a text that are candidates; what stands before so many can mislead nobody."""
+BLANK = "\ufffd"
+"""In place of each sign of an object; white space would join the words around it."""
+
+_QUOTE = "\\\\?[\"'\u2018\u2019\u201c\u201d]?"
+_NAMES = (
+    "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|choice|result|judge?ment|"
+    "decision"
+)
+_BEGUN = re.compile(rf"\{{\s*{_QUOTE}(?:{_NAMES}){_QUOTE}\s*:", re.IGNORECASE)
+"""How an object of a form begins, also one that is malformed or within a string."""
+_NAME = re.compile(rf"(?:\w+[_ ])?(?:{_NAMES}|value|points|answer|output)", re.IGNORECASE)
+_NAMED = re.compile(rf"[\"'](?:{_NAMES})\\?[\"']\s*:", re.IGNORECASE)
+_BRACE = re.compile(r"[{}]")
+_MOST_FAILED = 10
+"""Malformed objects whose ends are looked for; a later one extends perhaps to the last brace."""
+_FENCE = re.compile(r"```\w*\s*\Z")
+# What announces a quotation: it names what is judged and what that says.
+_ANNOUNCED = re.compile(
+    r"(?:\b(?:submission|response|answer|output|input|text|completion|candidate|assistant|student|user|model|author|"
+    r"it|which|that|who)\b[^.!?]{0,80}\b(?:says?|said|ends?|claims?|contains?|includes?|reads?|quotes?|states?|writes?|"
+    r"wrote|has|had|gives?|gave|asserts?|adds?|added|with)\b|"
+    r"\b(?:submission|candidate|assistant|student|user|input|text|quot\w+)\W{0,9}\Z)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s)")
+_QUOTATION = '"\u201c\u201d\u201e\u00ab\u00bb'
+_LONGEST_SENTENCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An outermost object: one that can be decoded, with its fields, or a malformed one, which a brace may close."""
+
+    at: Place
+    fields: Mapping[str, JSON] | None = None
+    is_closed: bool = True
+
+
+def last_candidate(own: str, kind: VerdictKind[T]) -> Found[T] | None:
+    """The verdict of a judge's own text: that of the last candidate."""
+    unread = max(0, len(own) - kind.read)
+    whole = whole_object(own) if unread else None
+    if whole is not None:
+        value = _value(kind.decode(own[slice(*whole)]), kind)
+        return None if value is None else Found(value, whole)
+    text = own[unread:]
+    objects, doubtful = _objects(text)
+    words = _without(text, [each.at for each in objects])
+    in_words = (_doubted(each, doubtful) for each in _without_overlaps([*kind.in_words(words)]))
+    in_objects = _object_candidates(text, objects, doubtful, kind)
+    candidates = sorted([*in_words, *in_objects], key=lambda each: each.at)
+    number = next((number for number in range(len(candidates) - 1, -1, -1) if candidates[number].taken), None)
+    if number is None:
+        return None
+    last, earlier, later = candidates[number], candidates[:number], candidates[number + 1 :]
+    if last.value is None or any(each.value != last.value for each in later):
+        return None
+    if last.is_object and not _is_the_judges_object(last, earlier, words):
+        return None
+    if any(each.value not in (None, last.value) for each in earlier if each.stated or each.is_object):
+        at_the_end = last.at[1] == end_in_fence(text) and is_on_its_own_line(text, last.at[0])
+        if _is_quoted(text, last.at) or (last.is_object and not at_the_end):
+            return None
+    return Found(last.value, last.at).behind(unread)
+
+
+def _is_the_judges_object(last: Candidate[T], earlier: list[Candidate[T]], words: str) -> bool:
+    """Whether an object is within no malformed one, and contradicts nothing that the judge has said in words."""
+    stated = [each for each in earlier if each.stated]
+    if stated and stated[-1].value != last.value:
+        return False
+    before = max((each.at[1] for each in earlier if each.is_object), default=0)
+    return not _is_closed_once_more(words[before : last.at[0]], words[last.at[1] :])
+
+
+def _is_quoted(text: str, at: Place) -> bool:
+    """Whether a verdict stands in quotation marks, or behind words that announce what the judged text says."""
+    start, end = at
+    if text[start - 1 : start] in _QUOTATION and text[end : end + 1] in _QUOTATION and start > 0 and end < len(text):
+        return True
+    before = _FENCE.sub("", text[max(0, start - _LONGEST_SENTENCE) : start])
+    return _ANNOUNCED.search(_SENTENCE_END.split(before)[-1]) is not None
+
+
+def _value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T | None:
+    return None if fields is None or fields.get(kind.name) is None else kind.of_fields(fields)
+
+
+def _without_overlaps(in_words: list[Candidate[T]]) -> Iterator[Candidate[T]]:
+    """The candidates without near misses that are a part of what the parser takes."""
+    taken = sorted(each.at for each in in_words if each.taken)
+    for each in in_words:
+        before = bisect(taken, each.at[1] - 1, key=lambda place: place[0])
+        if each.taken or not before or taken[before - 1][1] <= each.at[0]:
+            yield each
+
+
+def _doubted(candidate: Candidate[T], doubtful: list[Place]) -> Candidate[T]:
+    """A candidate in words: without a value where a malformed object may extend."""
+    inside = any(start <= candidate.at[0] < end for start, end in doubtful)
+    return replace(candidate, value=None, taken=False, stated=False) if inside else candidate
+
+
+def _object_candidates(
+    text: str, objects: list[_Object], doubtful: list[Place], kind: VerdictKind[T]
+) -> Iterator[Candidate[T]]:
+    text_end = end_in_fence(text)
+    number, furthest = 0, 0
+    is_open = any(not each.is_closed for each in objects[:-MOST_COMPARED])
+    for each in objects[-MOST_COMPARED:]:
+        start, end = each.at
+        is_open = is_open or not each.is_closed
+        if each.fields is not None and kind.name not in each.fields:
+            if _could_be_a_verdict(each.fields):
+                yield Candidate(each.at, is_object=True)
+            continue
+        fields = None if each.fields is None else kind.decode(text[start:end])
+        ends = end == text_end and (not kind.in_text_too or is_on_its_own_line(text, start))
+        while number < len(doubtful) and doubtful[number][0] < start:
+            number, furthest = number + 1, max(furthest, doubtful[number][1])
+        is_within = start < furthest and (is_open or not ends)
+        taken = fields is not None and (ends or not kind.in_text_too) and not is_within
+        yield Candidate(each.at, _value(fields, kind), taken, is_object=True)
+
+
+def _could_be_a_verdict(value: JSON) -> bool:
+    """Whether an object without the field could still be a verdict: it has one's name somewhere, or a number."""
+    if isinstance(value, Mapping):
+        return any(_NAME.fullmatch(name) or _could_be_a_verdict(inner) for name, inner in value.items())
+    if isinstance(value, list):
+        return any(map(_could_be_a_verdict, value))
+    return isinstance(value, bool | int | float)
+
+
+def _is_closed_once_more(gap: str, behind: str) -> bool:
+    """Whether a brace after an object closes what nothing has opened, so that the object is within a malformed one."""
+    opened, closed = re.sub(r"\s", "", gap), re.sub(r"\s", "", behind)
+    # Doubled braces, which some models write, are of the object.
+    doubled = min(len(opened) - len(opened.rstrip("{")), len(closed) - len(closed.lstrip("}")))
+    depth = 0
+    for brace in _BRACE.finditer(closed, doubled):
+        depth += 1 if brace[0] == "{" else -1
+        if depth < 0:
+            return True
+    return False
+
+
+def _objects(text: str) -> tuple[list[_Object], list[Place]]:
+    """The outermost objects, in order; and where malformed ones may extend.
+
+    A malformed object extends to the brace that closes it; perhaps to the last one, since its texts may have braces;
+    without any perhaps to the end of its line.
+    """
+    if "}" not in text and "{" not in text:
+        return [], []
+    sound = {match.at[0]: match for match in last_first(text, len(text)) if match.fields}
+    begun = {match.start(): match.end() for match in _BEGUN.finditer(text)}
+    objects: list[_Object] = []
+    doubtful: list[Place] = []
+    last, failed = text.rfind("}") + 1, 0
+    for start in sorted({*sound, *begun}):
+        if objects and start < objects[-1].at[1]:
+            continue
+        if start in sound:
+            objects.append(_Object(sound[start].at, sound[start].fields))
+            continue
+        closing, furthest = None, last
+        if begun[start] > last:
+            line_end = text.find("\n", begun[start])
+            furthest = len(text) if line_end < 0 else line_end
+        elif failed < _MOST_FAILED:
+            closing, failed = _closing(text, start), failed + 1
+        if closing is None:
+            objects.append(_Object((start, begun[start]), is_closed=False))
+        else:
+            objects.append(_Object((start, closing)))
+        if not doubtful or start >= doubtful[-1][1]:
+            doubtful.append((start, furthest))
+    cut = _end_of_cut(_without(text, [each.at for each in objects]))
+    if cut:
+        doubtful = [(0, cut), *((max(start, cut), end) for start, end in doubtful if end > cut)]
+    return objects, doubtful
+
+
+def _end_of_cut(words: str) -> int:
+    """Where an object ends whose beginning is missing, such as one that quotes the end of thinking; 0 without one."""
+    named = _NAMED.search(words)
+    if named is None:
+        return 0
+    depth = 0
+    for brace in _BRACE.finditer(words):
+        depth += 1 if brace[0] == "{" else -1
+        if depth < 0 and brace.start() > named.start():
+            return brace.end()
+        depth = max(depth, 0)
+    return 0
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the brace ends that closes an object."""
+    depth = 0
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return None
+
+
+def _without(text: str, objects: list[Place]) -> str:
+    """The text with blanks in place of objects, so that all else keeps its place."""
+    parts, end = [], 0
+    for start, until in objects:
+        parts += [text[end:start], BLANK * (until - start)]
+        end = until
+    return "".join([*parts, text[end:]])
