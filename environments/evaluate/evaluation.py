@@ -35,6 +35,7 @@ from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.ledger import CallLedger
 from environments.runs.log import RunLog
 from environments.runs.packing import pack
+from environments.runs.recorded_calls import CALLS
 from judges.core.judgment import Status
 from judges.llm.errors import DataError
 
@@ -155,7 +156,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             try:
                 await self._finish(saved, numbers, progress, run, in_flight)
             except NothingSucceeds as error:
-                return _without_numbers(run, f"nothing succeeded, so the evaluation was stopped: {error}")
+                stopped = f"nothing succeeded, so the evaluation was stopped: {error}"
+                return _without_numbers(run, f"{stopped} (all answers: {run.path / CALLS})")
         if saved.missing:
             return replace(_without_numbers(run, _unfinished(saved)), is_unfinished=True)
         await saved.sort()

@@ -19,6 +19,8 @@ from judges.llm.wire import JSON, Choice, Message
 from judges.parsing.found import Found, Place, VerdictParser
 from judges.parsing.verdict_form import VerdictForm
 
+_SHOWN = 100
+"""Characters of a judge's text in the message that it has no verdict."""
 ValueT = TypeVar("ValueT")
 DetailT = TypeVar("DetailT")
 
@@ -174,4 +176,10 @@ def _why_no_verdict(choice: Choice) -> str:
         return f"the judge refused: {choice.refusal or 'content filter'}"
     if choice.state == "cut_off":
         return "the judge's text was cut off at its longest length before a verdict"
-    return "no verdict could be read in the judge's text"
+    return f'no verdict could be read in the judge\'s text, which ends "{_end_of(choice.text)}"'
+
+
+def _end_of(text: str) -> str:
+    """The end of a text in one line."""
+    line = "".join(sign if sign.isprintable() else " " for sign in " ".join(text[-_SHOWN * 4 :].split()))
+    return line if len(line) <= _SHOWN else f"…{line[-_SHOWN:]}"

@@ -23,8 +23,10 @@ from environments.report.run_page.after import write_report_after
 from environments.runs.atomic import remove_unfinished
 from environments.runs.directory import RunDirectory, run_directory_of
 from environments.runs.disk import Disk
+from environments.runs.failure_guard import NothingSucceeds
 from environments.runs.ledger import CallLedger
 from environments.runs.packing import pack
+from environments.runs.recorded_calls import CALLS
 from environments.terminal import ProgressDisplay, ProgressState
 from judgegym.datasets.files.check import check_columns
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns
@@ -187,7 +189,10 @@ class ScoreRun:
                 note_earlier(self.budget, ledger, [client.settings for client in self.clients.all])
             loop = ScoreLoop(self.units, self._finish_unit, saved, ledger, run.disk, self._live.add, self.gold)
             with display.following(lambda: self._progress(run.disk), run.log.write, left=left):
-                await loop.run(numbers, in_flight)
+                try:
+                    await loop.run(numbers, in_flight)
+                except NothingSucceeds as error:
+                    raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error
         return earlier
 
     @property
