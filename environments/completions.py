@@ -19,7 +19,7 @@ from judges.llm.errors import EndpointError
 from judges.llm.ledger import component
 from judges.llm.types import ChatAnswer
 from judges.llm.usage import Usage
-from judges.llm.wire import CUT_OFF, REFUSALS, Choice, Message
+from judges.llm.wire import CUT_OFF, REFUSALS, Choice, Message, is_blank
 from judges.parsing import thinking
 from judges.parsing.found import Place
 from judges.parsing.thinking import ThinkingFault
@@ -64,7 +64,7 @@ class Completion:
         """Return why no judge may be asked, or `None`: a refusal, malformed thinking, or an empty answer."""
         if self.refused:
             return "the policy refused to answer"
-        if self.thinking_fault is None and not self.answer.strip():
+        if self.thinking_fault is None and is_blank(self.answer):
             return "the answer is empty: there is nothing to judge"
         return self.thinking_fault
 

@@ -31,7 +31,7 @@ from judges.llm.completion import NotACompletion
 from judges.llm.errors import FailureKind
 from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules, normalized
 from judges.llm.retry.header import retry_after_seconds
-from judges.llm.wire import CUT_OFF, JSON, Choice
+from judges.llm.wire import CUT_OFF, JSON, Choice, is_blank
 
 logger = logging.getLogger(__name__)
 
@@ -370,7 +370,7 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
     if state == "cut_off":  # also without text: the reasoning, shown or not, took all the tokens
         return replace(choice, finish_reason=CUT_OFF)
     calls_tools = calls_tools or state == "tool_calls"
-    if choice.text and not choice.text.isspace():
+    if not is_blank(choice.text):
         return choice if rules.takes_tool_calls or not calls_tools else "the answer ends in tool calls, not in a text"
     if calls_tools:
         return "no text, only tool calls"

@@ -89,6 +89,17 @@ def messages_json(messages: Sequence[Message]) -> list[JSON]:
     return [{"role": message["role"], "content": message["content"]} for message in messages]
 
 
+_VISIBLE = re.compile(
+    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e007f]"
+)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no visible sign: nothing but white space, control characters and zero-width signs."""
+    return _VISIBLE.search(text) is None
+
+
 def scrub(text: str) -> str:
     """`text` with each lone surrogate replaced by U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("�", text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from judges.core.judgment import Judgment, Status
+from judges.llm.wire import is_blank
 from judges.scorers.items import Item, ResponseScore, failure, response_score, shared_score
 from judges.scorers.settings import ScorerSettings
 
@@ -91,7 +92,7 @@ def result_without_judge(item: Item) -> ResponseScore | None:
     """The result of the only response of an item if no judge is asked about it."""
     if item.fault is not None:
         return failure(item.fault)
-    return None if item.response.strip() else _EMPTY
+    return _EMPTY if is_blank(item.response) else None
 
 
 def parts_of(scorer: Scorer, item: Item) -> Parts:
@@ -99,7 +100,7 @@ def parts_of(scorer: Scorer, item: Item) -> Parts:
     responses = item.responses
     if item.fault is not None:
         return Parts((), (failure(item.fault),) * len(responses))
-    filled = tuple(number for number, response in enumerate(responses) if response.strip())
+    filled = tuple(number for number, response in enumerate(responses) if not is_blank(response))
     if len(filled) == len(responses) == 1:
         return Parts((item,), ((0, 0),))
     if filled and scorer.compares(item):

@@ -58,6 +58,13 @@ def test_a_choice_is_read(settings: dict[str, Any], choice: Choice, expected: Co
     assert found.valid is (expected.thinking_fault is None)
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_empty"), [("", True), (" \u200b\n\ufeff", True), ("\u200bNo.", False), ("。", False)]
+)
+def test_an_answer_of_invisible_signs_is_empty(answer: str, is_empty: bool) -> None:
+    assert Completion(answer).unjudgeable == ("the answer is empty: there is nothing to judge" if is_empty else None)
+
+
 @pytest.mark.parametrize(("least", "short"), [(0, False), (4, False), (5, True)])
 def test_short_is_by_characters_without_the_white_space_around(least: int, short: bool) -> None:
     assert read_completion(Choice("  数学 x\n"), config(min_response_length=least)).short is short

@@ -24,6 +24,7 @@ from judgegym.datasets.rows.places import Places
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.unit import Unit
 from judges.llm.errors import DataError
+from judges.llm.wire import is_blank
 from judges.scorers.fields import ITEM_FIELDS
 from judges.scorers.items import Item
 from judges.scorers.scorer import ItemError
@@ -96,7 +97,7 @@ class Units(Sequence[Unit]):
             keys += _NO_KEY if unit is None else unit.key
             counts.append(0 if unit is None else unit.count)
             self.chosen.append(0 if unit is None else unit.chosen)
-            self.empty += 0 if unit is None else sum(not response.strip() for response in unit.item.responses)
+            self.empty += 0 if unit is None else sum(is_blank(response) for response in unit.item.responses)
         if self._groups is not None:
             self._groups = [rows for rows in self._groups if len(rows)]
             counts = array("q", (row not in self.bad for row in self.numbers))
@@ -163,7 +164,7 @@ class Units(Sequence[Unit]):
         item = unit.item
         if unit.to_sample is not None:
             item = replace(item, responses=(_SOME,) * unit.count)
-        if not any(response.strip() for response in item.responses):
+        if all(is_blank(response) for response in item.responses):
             return  # nothing is asked about it
         try:
             check(item)

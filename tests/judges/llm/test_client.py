@@ -110,8 +110,9 @@ async def test_usage_of_each_answer_is_priced_and_summed(connect: Connect) -> No
     assert client.meter == Meter(answered=2, usage=Usage(2000, 400, pytest.approx(0.012)))
 
 
-async def test_an_empty_answer_that_was_tried_again_was_paid_for(connect: Connect) -> None:
-    empty = Reply(body=completion("", prompt_tokens=100, completion_tokens=50))
+@pytest.mark.parametrize("text", ["", " \n", "\u200b", "\ufeff\u2060\n"])
+async def test_an_empty_answer_that_was_tried_again_was_paid_for(connect: Connect, text: str) -> None:
+    empty = Reply(body=completion(text, prompt_tokens=100, completion_tokens=50))
     whole = Reply(body=completion("yes", prompt_tokens=100, completion_tokens=7))
     async with ScriptedEndpoint(in_turn(empty, Reply(status=500), whole)) as endpoint:
         client = connect(endpoint, prices=Prices(10.0, 100.0))

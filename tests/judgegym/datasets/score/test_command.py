@@ -68,7 +68,7 @@ def test_equal_rows_are_judged_once(tmp_path: Path, judge: ScriptedEndpoint) -> 
 
 def test_an_empty_response_costs_no_call_and_has_no_score(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     out = tmp_path / "scored.jsonl"
-    rows = [{"prompt": "p", "response": "  "}, {"prompt": "p", "response": "3 points"}]
+    rows = [{"prompt": "p", "response": " \u200b"}, {"prompt": "p", "response": "3 points"}]
     assert score(data(tmp_path, rows), "--out", out, f"--judge_base_url={judge.base_url}").code == 0
     assert [(row["judge/score"], row["judge/status"]) for row in read_rows(out)] == [
         (None, "invalid_completion"),
