@@ -89,12 +89,12 @@ _BRACE = re.compile(r"[{}]")
 _MOST_FAILED = 10
 """Malformed objects whose ends are looked for; a later one extends perhaps to the last brace."""
 _FENCE = re.compile(r"```\w*\s*\Z")
-# What announces a quotation: it names what is judged and what that says.
+# What announces a quotation: it names what is judged and what that says, and nothing of the judge's own follows.
 _ANNOUNCED = re.compile(
     r"(?:\b(?:submission|response|answer|output|input|text|completion|candidate|assistant|student|user|model|author|"
-    r"it|which|that|who)\b[^.!?]{0,80}\b(?:says?|said|ends?|claims?|contains?|includes?|reads?|quotes?|states?|writes?|"
-    r"wrote|has|had|gives?|gave|asserts?|adds?|added|with)\b|"
-    r"\b(?:submission|candidate|assistant|student|user|input|text|quot\w+)\W{0,9}\Z)",
+    r"it|which|that|who)\b[^.!?]{0,80}\b(?:says?|said|ends?|ended|claims?|contains?|includes?|reads?|quotes?|states?|"
+    r"writes?|wrote)\b(?:(?!\b(?:so|therefore|hence|thus|my|i|verdict)\b)[^.!?]){0,60}|"
+    r"\b(?:submission|candidate|assistant|student|user|input|text|quot\w+)\W{0,9})\Z",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")

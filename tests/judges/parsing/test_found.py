@@ -65,7 +65,10 @@ def check(find: Find, text: str) -> bool:
     assert found.at is not None
     start, end = found.at
     assert 0 <= start < end <= len(text)
-    alone = find(text[start:end])
+    untagged = text[start:end].lower().startswith(("score", "result"))  # read behind the feedback's tag alone
+    before = "[FEEDBACK]\n" if untagged else ""
+    alone = find(before + text[start:end])
+    alone = None if alone is None else alone.behind(-len(before))
     assert alone == Found(found.value, (0, end - start)), "the marked part alone has the same verdict"
     assert find(text[:start] + text[end:]) != found, "without it something else is read, or nothing"
     blank = find(text[:start] + "~" * (end - start) + text[end:])
