@@ -185,8 +185,8 @@ def is_strict_feedback(text: str, output_format: RubricFormat, scale: tuple[int,
     words, _, score = body.partition(tag)
     if opening or not begin or begins in words or not words.strip() or not words[0].isspace():
         return False
-    number = re.fullmatch(r"[ \t]*(-?[0-9]{1,9})", score)
-    return number is not None and scale[0] <= int(number[1]) <= scale[1]
+    parse = feedback_score if output_format == "feedback_score" else prometheus_result
+    return re.fullmatch(r"[ \t]*-?[0-9]{1,9}", score) is not None and parse(text, scale) is not None
 
 
 def is_strict_object(text: str, scale: tuple[int, int] = (1, 5)) -> bool:
