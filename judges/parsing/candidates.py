@@ -120,6 +120,8 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> Found[T] | None:
         return None if value is None else Found(value, whole)
     text = own[unread:]
     objects, doubtful = _objects(text)
+    if not kind.in_text_too and not any(each.fields and kind.name in each.fields for each in objects):
+        return None
     words = _without(text, [each.at for each in objects])
     in_words = (_doubted(each, doubtful) for each in _without_overlaps([*kind.in_words(words)]))
     in_objects = _object_candidates(text, objects, doubtful, kind)

@@ -53,7 +53,7 @@ _LINK = (
     r"[\"'*_`(\[\s:]{0,6}(?:(?:a|an|now|still|therefore)\s)?[*_`(\[]{0,4}"
 )
 _OWN = r"(?:(?:so|therefore|hence|thus|in|summary|conclusion|and|my|the|this|final|overall|own|revised|total|is)[\W_]+)"
-_LINE = r"(?m:^)[^\S\n]*[*_#>|<`\-\s]{0,8}"
+_LINE = r"(?m:^)[*_#>|<`\- \t]{0,8}"
 _FIRST_PERSON = (
     r"\bI(?:['’]d|\swould|\swill)?(?:\s(?:therefore|thus|also|still))?"
     r"\s(?:give|rate|assign|award|choose|pick|prefer|select|answer|say|go\swith)\b[^.!?\n]{0,40}?\b"
@@ -88,7 +88,7 @@ class NamedValues:
             rf"{_LINE}{_OWN}{{0,3}}(?:{names})\b(?:\s?\([^()\n]{{0,20}}\))?[\W_]{{1,12}}?(?P<titled>{values})",
             rf"{_LINE}{_OWN}{{0,3}}(?:{names})\b[*_`\t ]{{0,4}}:[*_`\t ]{{0,4}}(?P<any>[^\s*_`]+)",
             rf"{_FIRST_PERSON}(?P<given>{values})(?=[^\w\n]*(?:[.!?,;\n]|\Z))",
-            rf"(?m:^)(?:[\W_]|\\\w+\{{){{0,6}}(?P<alone>{values})[^\w\n]{{0,6}}(?m:$)",
+            rf"(?m:^)(?:[^\w\n]|_|\\\w{{1,9}}\{{){{0,6}}(?P<alone>{values})[^\w\n]{{0,6}}(?m:$)",
         ]
         if field is not None:
             forms.append(rf"[\"'“‘]{field}[\"'”’]\s*:\s*(?P<quoted>[^\s\"'“”‘’,}}]+|\S)")

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.judge_texts.oracle import CHECKS, PARSERS
 from benchmarks.judge_texts.texts import generated
+from judges.parsing.found import VerdictParser
 from judges.parsing.verdicts import feedback_score
 
 COUNT = 3000
@@ -23,5 +24,6 @@ def test_a_verdict_that_is_not_the_last_one_would_be_noticed(monkeypatch: pytest
     """The check is worth something: it fails for a parser that reads the first score."""
     from benchmarks.judge_texts import oracle
 
-    first = oracle._tagged("[SCORE]", lambda text: feedback_score(text.partition("\n")[0]))
+    parse = VerdictParser(lambda own: feedback_score.find(own.partition("\n")[0]))
+    first = oracle._tagged("[SCORE]", parse)
     assert [text for text in islice(generated(seed=13), COUNT) if first(text) is not None] != []
