@@ -82,7 +82,10 @@ def _behind(text: str, find: Callable[[str], Found[Any] | None]) -> str:
 
 def _said(behind: str, words: tuple[str, ...], allowed: tuple[str, ...]) -> str | None:
     """A value after one of these words with a colon that is none of the allowed ones, in a text after the verdict."""
-    plain = _plain(behind)
+    normal = unicodedata.normalize("NFKC", behind).upper()
+    for sign in "*_`\\":
+        normal = normal.replace(sign, " ")
+    plain = ":".join(part.strip() for part in normal.split(":"))
     for word in words:
         before, *parts = plain.split(f"{word}:")
         for part in parts:
@@ -291,6 +294,9 @@ def _tagged(tag: str, parse: VerdictParser[..., int]) -> Callable[[str], str | N
         later = [part for each in ("[SCORE]", "[RESULT]") for part in _plain(behind).split(each)[1:]]
         if problem is not None or any(not part.lstrip(":([").startswith(str(value)) for part in later):
             return problem or f"{value} read, a tag follows"
+        fields, written = next(objects(own), ({}, "-"))
+        if fields.get("score") in (value, str(value)) and _without_tokens(text).rstrip("` \r\n").endswith(written):
+            return None
         lines = own[_last(own, tag) + len(tag) :].replace("\r", "\n").split("\n")
         line = next((line for line in lines if line.strip(" \t:*_`")), "")  # the number may stand on the next line
         if _last(own, tag) < 0 and own.strip(" *_`#").upper().startswith(("[FEEDBACK]", "FEEDBACK:")):

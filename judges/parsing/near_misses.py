@@ -32,19 +32,20 @@ class _Folding(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         plain = _ALIKE.get(character) or unicodedata.normalize("NFKC", character)
-        if len(plain) != 1 or (not plain.isascii() and unicodedata.category(plain)[0] in "CZ"):
+        if len(plain) != 1 or unicodedata.category(plain)[0] in "CZ":
             plain = " " if unicodedata.category(character)[0] in "CZ" else character
         digit = unicodedata.digit(plain, None)
         self[code] = plain if digit is None or plain.isascii() else str(digit)
         return self[code]
 
 
-_FOLDING = _Folding({code: chr(code) for code in range(128)})
+_FOLDING = _Folding({code: chr(code) for code in (*range(32, 127), *b"\n\r\t")})
+_UNUSUAL = re.compile(r"[^\n\r\t\x20-\x7e]")
 
 
 def folded(words: str) -> str:
     """The words with a plain character in place of each that looks like one, so that all keep their places."""
-    return words if words.isascii() else words.translate(_FOLDING)
+    return words if _UNUSUAL.search(words) is None else words.translate(_FOLDING)
 
 
 _DECORATED = r"[\"'*_`)\]\s]{0,6}"

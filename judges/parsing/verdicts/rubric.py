@@ -60,8 +60,12 @@ def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] |
     return _behind_tag("RESULT", own, scale)
 
 
+_SPELLED = "|".join(
+    r"[\s\\*_`]{0,3}".join(word) for word in ("SCORE", "RESULT")
+)  # a sign that cannot be seen is a space here
 _TAG = re.compile(
-    r"\\?[\[({<][\s*_`]{0,4}(?:SCORE|RESULT)[\s*_`]{0,4}(?:\\?[\])}>]|[:\s]\s?[^\[\](){}<>\n]{0,20}[\])}>])",
+    rf"\\?[\[({{<][\s*_`]{{0,4}}(?:{_SPELLED})[\s*_`]{{0,4}}"
+    r"(?:\\?[\])}>]|[:\s]\s?[^\[\](){}<>\n]{0,20}[\])}>])",
     re.IGNORECASE,
 )
 """Everything like a tag."""

@@ -341,7 +341,7 @@ async def test_cancelled_group_leaves_no_game_running(connect: Connect) -> None:
 @pytest.mark.parametrize("game", ["arena_hard", "choice"])
 async def test_every_game_shows_criteria_reference_and_context(connect: Connect, game: str) -> None:
     case = GroupCase("How good?", (text_of(1), text_of(2)), "The shortest wins.", "It is 9.", "Known: 9.")
-    async with ScriptedEndpoint("[[A]] [[A>B]]") as endpoint:
+    async with ScriptedEndpoint({"choice": "[[A]]", "arena_hard": "[[A>B]]"}[game]) as endpoint:
         judge = tournament_judge(TournamentSettings.model_validate({"tournament_game": game}), connect(endpoint))
         await judge.judge(case)
     assert len(endpoint.bodies) == 2
