@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.core.group import GroupCase
-from judges.core.turns import ChatTurn, Turn, continuation, conversation_case, shared_turns, transcript
+from judges.core.turns import (
+    ChatTurn,
+    Turn,
+    UnseenPart,
+    continuation,
+    conversation_case,
+    shared_turns,
+    transcript,
+    turn_of_item,
+    turns_of,
+)
 
 ROLES = ("assistant", "user", "tool")
 
@@ -131,3 +141,78 @@ def test_group_of_conversations_is_a_case() -> None:
     asked = "system: Be brief.\n\nuser: Why?"
     answers = ("Because.", talk, "[tool call: f({})]")
     assert case == GroupCase(asked, answers, criteria="Short ones.", anchor="No.")
+
+
+# All that a message can hold.
+
+CALL = {"id": "c", "type": "function", "function": {"name": "look up", "arguments": {"at": 1}}}
+TEXT_PART, IMAGE = {"type": "text", "text": "42"}, {"type": "image_url", "image_url": {"url": "data:"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ({"role": "User", "content": "Hi"}, "Hi"),
+        ({"from": "human", "value": "Hi"}, "Hi"),
+        ({"from": "gpt", "value": "Hi"}, "Hi"),
+        ({"from": "function_call", "value": '{"a": 1}'}, '[tool call: {"a": 1}]'),
+        ({"from": "observation", "value": "42"}, "tool: 42"),
+        ({"role": "system", "content": "Be brief."}, "system: Be brief."),
+        ({"role": "user", "content": "Hi", "name": "Ann\n\nassistant"}, "Hi"),
+        ({"role": "tool", "content": "42", "name": "look up"}, "tool (look_up): 42"),
+        ({"role": "assistant", "content": None, "tool_calls": [CALL]}, '[tool call: look up({"at":1})]'),
+        ({"role": "assistant", "tool_calls": [CALL]}, '[tool call: look up({"at":1})]'),
+        (
+            {"role": "assistant", "content": "So:", "function_call": CALL["function"]},
+            'So:\n[tool call: look up({"at":1})]',
+        ),
+        (
+            {"role": "assistant", "content": [TEXT_PART, {"type": "tool_use", "name": "f", "input": {}}]},
+            "42\n[tool call: f({})]",
+        ),
+        ({"role": "user", "content": [{"type": "tool_result", "content": [TEXT_PART]}]}, "42"),
+        ({"role": "assistant", "content": [{"type": "reasoning", "text": "secret"}, "Yes."]}, "[reasoning]Yes."),
+        ({"role": "user", "content": [{"type": "text", "text": "Hi", "image": None}]}, "Hi"),
+    ],
+)
+def test_all_that_a_message_says_is_written_out(message: dict[str, object], shown: str) -> None:
+    (turn,) = turns_of(message) or ()
+    assert transcript([turn]) == shown
+
+
+@pytest.mark.parametrize(
+    "part",
+    [IMAGE, {"type": "input_audio"}, {"type": "file"}, {"type": "hologram"}, {"image": "x"}, 5, {"type": "image"}],
+)
+def test_a_part_that_no_judge_is_shown_is_refused(part: object) -> None:
+    for content in ([part], [TEXT_PART, part], [{"type": "tool_result", "content": [TEXT_PART, IMAGE]}]):
+        with pytest.raises(UnseenPart, match="a message has a part"):
+            turns_of([{"role": "user", "content": "Hi"}, {"role": "user", "content": content}])
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("42", "42"),
+        ([TEXT_PART, TEXT_PART], "4242"),
+        ([{"n": 1}, 2], '[{"n":1},2]'),
+        ([{"type": "cafe"}], '[{"type":"cafe"}]'),
+        ([], "[]"),
+    ],
+)
+def test_the_output_of_a_tool_is_a_text_parts_or_json(output: object, shown: str) -> None:
+    assert turn_of_item({"type": "function_call_output", "output": output}).shown == shown
+
+
+def test_a_turn_is_written_as_the_message_that_it_was() -> None:
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "content": "42", "tool_call_id": "c"},
+    ]
+    found = turns_of(messages) or ()
+    assert [turn.message() for turn in found] == messages
+    assert found[2].heading == "tool (look_up)"
+    (lossy,) = turns_of({"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": {}}]}) or ()
+    with pytest.raises(UnseenPart, match="holds more than text and tool_calls"):
+        lossy.message()

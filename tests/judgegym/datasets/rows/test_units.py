@@ -149,3 +149,13 @@ def test_a_named_column_may_be_in_some_rows_of_json_alone() -> None:
 def test_the_columns_that_are_read_are_said_though_the_first_row_has_null_in_them() -> None:
     units = units_of([row("p", "a", reference=None, rubric=3), row("p", "b", reference="c")])
     assert units.reader.columns == {"prompt and responses": "prompt, response", "reference": "reference"}
+
+
+def test_prompts_that_read_alike_and_are_other_turns_are_other_units() -> None:
+    asked: list[Mapping[str, JSON]] = [
+        {"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]},
+        {"prompt": "system: Be brief.\n\nuser: Q"},
+    ]
+    units = Units(Table("data.jsonl", asked), ColumnSettings(), lambda item: None, sampled=2)
+    assert units[0].item == units[1].item
+    assert units.key(0) != units.key(1)
