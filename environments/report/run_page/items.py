@@ -76,7 +76,7 @@ class CompletionView:
         score: its score or reward, of a rollout; `None` in an evaluation, where the row has the score.
         status: how its judgment ended, of a rollout.
         label: the judgment in the judge's terms, of a rollout.
-        explanation: the judge's reasons, of a rollout and of a response; empty in an evaluation.
+        explanation: the judge's reasons, of a rollout; of rows and responses `ItemDetail.said` has the judge's texts.
         seen: where it stood in each call that compared it with others, and what it was given, in words.
         calls: the calls that were made for it alone, of a rollout.
     """

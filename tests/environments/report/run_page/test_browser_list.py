@@ -105,6 +105,21 @@ def test_filters_of_orders_and_of_a_score_range_are_combined(seen: Watched) -> N
     until_ids(seen, "one", "two", "three", "four", SHOWN_ODD)
 
 
+def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(browser: Any, tmp_path: Path) -> None:
+    differs = {"one": True, "two": False, "three": None}
+    items = [(summary(name, gold_differs=known), detail(name)) for name, known in differs.items()]
+    page = written(tmp_path / "gold.html", items, replace(HEAD, total=3))
+    with watched(browser, f"{page.as_uri()}#?gold=1") as seen:
+        until_ids(seen, "one")
+        seen.page.uncheck("#gold")
+        until_ids(seen, "one", "two", "three")
+        seen.assert_clean()
+    without = written(tmp_path / "none.html", [(summary("one"), detail("one"))], replace(HEAD, total=1))
+    with watched(browser, without.as_uri()) as seen:
+        until_ids(seen, "one")
+        assert not seen.page.is_visible("#gold")
+
+
 @pytest.mark.parametrize(
     ("order", "forwards", "backwards"),
     [

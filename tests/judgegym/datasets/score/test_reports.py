@@ -87,7 +87,8 @@ def test_the_page_shows_each_response_with_the_calls_that_judged_it(tmp_path: Pa
     assert len(found) == 48
     for uid, detail in found.items():
         (completion,) = detail.completions
-        assert completion.title == "response" and completion.explanation
+        assert completion.title == "response"
+        assert [text.title for text in detail.said] == ["explanation of the judge"] and detail.said[0].text
         assert len(detail.calls) == 1, uid
         assert completion.text in asked_about(detail), "also of a row that shares the judgment of an equal one"
     ledger = list(read_calls(run_directory_of(out)))
