@@ -156,7 +156,7 @@ class _Keeper:
             OverloadError: too many judgments are pending.
         """
         core = (await self._server.service()).core
-        ((result,),) = await core.score(member.mount, [member.item], spent_s=member.spent_s)
+        ((result,),) = await core.score(member.mount, [member.item], spent_s=member.spent_s, is_patient=True)
         return result
 
 

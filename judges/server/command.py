@@ -2,7 +2,7 @@
 
 It loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
 
-Exit codes: 0 after SIGTERM or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
+Exit codes: 0 after SIGTERM, SIGHUP or Ctrl-C, when the requests in flight are answered; 2 for an error in the settings.
 """
 
 from __future__ import annotations
@@ -115,8 +115,14 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
     settings, place = loaded.settings, workers.worker_place()
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     async with opened(loaded, connect=_connecting(settings, place, stopped.is_set)) as service:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopped.set)
+        received: list[int] = []
+
+        def stop(number: int) -> None:
+            received.append(number)
+            stopped.set()
+
+        for number in workers.stop_signals():
+            loop.add_signal_handler(number, stop, number)
         if place is not None:
             loop.add_reader(place.supervisor, stopped.set)
         async with listening(
@@ -137,7 +143,8 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             if place is not None:
                 loop.remove_reader(place.supervisor)
             service.drain()
-            logger.info("stopping", extra={"fields": {"pending": service.core.pending}})
+            by = {"signal": signal.Signals(received[0]).name} if received else {}
+            logger.info("stopping", extra={"fields": {"pending": service.core.pending, **by}})
 
 
 def _connecting(

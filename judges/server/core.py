@@ -1,28 +1,29 @@
 """The scoring core, used by all protocols and by the functions that judge in process.
 
-Guarantees: a result within the deadline, which is a failure if the judge has not answered; equal responses of a request
-and of requests in flight are judged once, and their calls count once; a limit on pending judgments; a judgment that
-outlives its request goes on, so that a repeated request finds its result (or, in the cache, its verdicts); an empty
-response costs no call: it is an invalid completion, and the others are judged without it.
+Guarantees: a result within the deadline, which begins when a judgment gets a place at its judge, and is a failure if
+the judge has not answered by then; `NotYetError` for one that waits too long for its place, whose judge is away, or
+whose caller has no more time. Equal responses of a request and of requests in flight are judged once, and their calls
+count once; a judgment that outlives its request goes on, and a repeated request finds it (`pending.py`); a limit on
+pending judgments; an empty response costs no call: it is an invalid completion, and the others are judged without it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TypeAlias
 
 import aiohttp
 
 from judges.llm.answers.cache import JudgmentCache
 from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
+from judges.llm.errors import EndpointOutage, SettingsError
 from judges.llm.transport import open_session
 from judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
 from judges.scorers.of_settings import scorer_of
@@ -30,16 +31,21 @@ from judges.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
 from judges.server.cohorts.contract import Connect
 from judges.server.cohorts.gathering import Gatherer
 from judges.server.cohorts.local import LocalCohorts
-from judges.server.errors import OverloadError
+from judges.server.errors import NotYetError, OverloadError
 from judges.server.operation.health import JudgeHealth, watch
 from judges.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
+from judges.server.pending import Case, PendingJudgment, PendingJudgments, settled
 from judges.server.recent_scores import RecentScores
 from judges.server.settings.mount import JudgeMount
 
 logger = logging.getLogger(__name__)
 
-Case: TypeAlias = "tuple[str, Item]"
-"""What one judgment is about: the judge's name and the item."""
+_QUEUE_S = 60.0
+_ON_ITS_WAY_S = 1.0
+"""For an answer to arrive before its caller gives up."""
+_RETRY_AFTER_S = 1
+"""After a place in the queue; a judge that is away is asked for less often."""
+_RETRY_WHEN_AWAY_S = 5
 
 
 class Core:
@@ -50,6 +56,7 @@ class Core:
         mounts: Mapping[str, JudgeMount],
         *,
         deadline_s: float,
+        queue_s: float = _QUEUE_S,
         max_pending: int,
         on_result: ResultListener = lambda mount, result: None,
         on_cohort: CohortListener = lambda mount, event: None,
@@ -60,7 +67,8 @@ class Core:
 
         Args:
             mounts: the judges by name.
-            deadline_s: seconds within which `score` returns.
+            deadline_s: seconds for a judgment, from when it gets a place at its judge.
+            queue_s: seconds for which it waits for that place at most.
             max_pending: most judgments in flight or waiting.
             on_result: called for each response.
             on_cohort: called for each event of a cohort.
@@ -68,7 +76,7 @@ class Core:
             connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
         """
         self._settings = mounts
-        self._deadline_s = deadline_s
+        self._deadline_s, self._queue_s = deadline_s, queue_s
         self._max_pending = max_pending
         self._identity = judge_identity
         self._connect = connect
@@ -77,7 +85,9 @@ class Core:
         self._health: dict[str, JudgeHealth] = {}
         self._record = Record(self._health, on_result, on_cohort)
         self._recent_scores = RecentScores(deadline_s)
-        self._in_flight: dict[Case, asyncio.Task[list[ResponseScore]]] = {}
+        self._pending = PendingJudgments(self._judge)
+        self._hurried: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        """Of each judge, what wakes the requests that do not wait for one that is away."""
 
     async def __aenter__(self) -> Core:
         """Open the session, the caches and the cohorts.
@@ -106,6 +116,7 @@ class Core:
             client = ChatClient(mount.chat_settings(identity=self._identity, section=""), cache=cache, session=session)
             self._stack.push_async_callback(client.close)
             self._health[name] = JudgeHealth(client)
+            client.on_outage(lambda: self._wake(name))
             return scorer_of(mount, client)
         except SettingsError as error:
             raise SettingsError(f"{_prefix(name)}{error}") from error
@@ -132,15 +143,13 @@ class Core:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Cancel the judgments in flight, and close."""
-        for task in self._in_flight.values():
-            task.cancel()
-        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+        await self._pending.aclose()
         await self._stack.aclose()
 
     @property
     def pending(self) -> int:
         """Judgments in flight or waiting, and responses that wait for the others of their cohort."""
-        return len(self._in_flight) + self._own_cohorts.pending
+        return len(self._pending) + self._own_cohorts.pending
 
     @property
     def recent(self) -> deque[RecentJudgment]:
@@ -165,13 +174,24 @@ class Core:
         """Log when a judge goes down and when it is back; never ends."""
         await watch(self._health, self._session)
 
-    async def score(self, mount: str, items: Sequence[Item], *, spent_s: float = 0.0) -> list[list[ResponseScore]]:
+    async def score(
+        self,
+        mount: str,
+        items: Sequence[Item],
+        *,
+        spent_s: float = 0.0,
+        within_s: float | None = None,
+        is_patient: bool = False,
+    ) -> list[list[ResponseScore]]:
         """Score all items at the same time.
 
         Args:
             mount: the judge's name.
             items: what to score.
-            spent_s: seconds of the deadline that have passed.
+            spent_s: seconds since the request came.
+            within_s: seconds, from then, after which the caller would give up.
+            is_patient: the caller takes a failure for its answer, and does not ask again: wait for a place as long as
+                for the judge, and for a judge that is away, unless it has been away for longer than the deadline.
 
         Returns:
             For each item, a result for each response; a failure for those without one within the deadline.
@@ -179,13 +199,15 @@ class Core:
         Raises:
             ItemError: an item lacks something that its judge needs; no judge was called.
             OverloadError: too many judgments are pending; no judge was called.
+            NotYetError: ask again.
         """
-        arrived = time.monotonic() - spent_s
+        wait = _Wait(mount, time.monotonic() - spent_s, within_s, is_patient)
         joins = [self._is_gathered(mount, item) for item in items]
+        self._check_away(wait)
         whole = self._ask_whole(mount, [item for item, is_member in zip(items, joins, strict=True) if not is_member])
         members = [item for item, is_member in zip(items, joins, strict=True) if is_member]
         joined = iter(await self._joined(mount, members, spent_s) if members else ())
-        judged = iter(await self._answered(mount, whole, arrived + self._deadline_s))
+        judged = iter(await self._answered(wait, whole))
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
         return [self._with_others(mount, item, each) for item, each in zip(items, results, strict=True)]
 
@@ -209,15 +231,74 @@ class Core:
         asked = ([self._ask((mount, case)) for case in part.cases] for part in parts)
         return [_Whole(*each) for each in zip(items, parts, asked, strict=True)]
 
-    async def _answered(self, mount: str, whole: Sequence[_Whole], until: float) -> list[list[ResponseScore]]:
-        """The results of items, at a time on the monotonic clock at the latest."""
-        tasks = [asked.task for each in whole for asked in each.asked]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=max(0.0, until - time.monotonic()))
-            for each in whole if late else ():
-                if any(asked.task in late for asked in each.asked):
-                    self._record.late(mount)
-        return [self._results(mount, each) for each in whole]
+    async def _answered(self, wait: _Wait, whole: Sequence[_Whole]) -> list[list[ResponseScore]]:
+        """The results of items, as soon as all are there or it is too late for the others.
+
+        Raises:
+            NotYetError: a judgment has no place yet, its judge is away, or the caller has no more time.
+        """
+        asked = [asked.pending for each in whole for asked in each.asked]
+        hurried = self._hurried[wait.mount]
+        hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not wait.is_patient:
+            hurried.add(hurry)
+        try:
+            while waiting := [pending for pending in asked if not pending.task.done()]:
+                if hurry.done():
+                    self._check_away(wait)
+                    hurry = asyncio.get_running_loop().create_future()
+                    hurried.add(hurry)
+                left_s = self._left(wait, waiting)
+                if left_s <= 0:
+                    self._record.late(wait.mount)
+                    break
+                ended = {settled(waiting), hurry}
+                await asyncio.wait(ended, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:  # re-raised: the caller leaves, or asks again
+            for pending in asked:
+                self._pending.left(pending)
+            raise
+        finally:
+            hurried.discard(hurry)
+        return [self._results(wait.mount, each) for each in whole]
+
+    def _left(self, wait: _Wait, waiting: Sequence[PendingJudgment]) -> float:
+        """Seconds for which to wait for judgments; 0 or less if it is too late for all of them.
+
+        Raises:
+            NotYetError: it is too early to say so.
+        """
+        now = time.monotonic()
+        queued_until = wait.arrived + self._queue_s + (self._deadline_s if wait.is_patient else 0.0)
+        ends = [
+            queued_until if pending.begun_at is None else max(pending.begun_at, wait.arrived) + self._deadline_s
+            for pending in waiting
+        ]
+        if not wait.is_patient and now >= queued_until and any(pending.begun_at is None for pending in waiting):
+            why = f"no place at the judge within {self._queue_s:g} s (--queue_deadline); ask again"
+            raise NotYetError("queued", why, _RETRY_AFTER_S)
+        if max(ends) <= now or (now >= wait.until and wait.is_patient):
+            return 0.0
+        if now >= wait.until:
+            raise NotYetError("unfinished", "not judged within the time of the request; ask again", _RETRY_AFTER_S)
+        soonest = now + self._deadline_s  # of one that gets its place now
+        return min(wait.until, soonest, *(end for end in ends if end > now)) - now
+
+    def _check_away(self, wait: _Wait) -> None:
+        """Check that a judge is there, or that the caller waits for it.
+
+        Raises:
+            NotYetError: it is away.
+        """
+        health = self._health[wait.mount]
+        if health.waiting is not None and not (wait.is_patient and health.away_for_s < self._deadline_s):
+            raise NotYetError("judge_away", health.waiting, _RETRY_WHEN_AWAY_S)
+
+    def _wake(self, mount: str) -> None:
+        """Wake the requests that may not wait for a judge that is away from now on."""
+        hurried = self._hurried[mount]
+        while hurried:
+            hurried.pop().set_result(None)
 
     def _is_gathered(self, mount: str, item: Item) -> bool:
         """Whether the response of an item is judged with those of other requests."""
@@ -244,7 +325,7 @@ class Core:
             OverloadError: it does not.
         """
         if self.pending + len(cases) > self._max_pending:
-            fresh = {case for case in cases if case not in self._in_flight}
+            fresh = {case for case in cases if not self._pending.has(case)}
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
 
@@ -259,24 +340,26 @@ class Core:
             number, place = known
             asked = whole.asked[number]
             results.append(asked.result(place, self._record.overdue(mount)))
+            if asked.pending.task.done():
+                self._pending.taken(asked.pending)
+            else:
+                self._pending.left(asked.pending)
             if place in asked.taken:
                 self._record.shared(mount, results[-1])
             asked.taken.add(place)
         return results
 
     def _ask(self, case: Case) -> _Asked:
-        """The judgment of a case: the one in flight, or a new one."""
-        task = self._in_flight.get(case)
-        if task is not None:
-            return _Asked(task, taken=set(range(len(case[1].responses))))
-        task = self._in_flight[case] = asyncio.create_task(self._judge(*case))
-        task.add_done_callback(lambda _: self._in_flight.pop(case))
-        return _Asked(task, taken=set())
+        """The judgment of a case: the one in flight or kept, or a new one."""
+        pending, is_shared = self._pending.of(case)
+        return _Asked(pending, set(range(len(case[1].responses))) if is_shared else set())
 
     async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
         started = time.monotonic()
         try:
             results = await self._scorers[mount].score(item)
+        except EndpointOutage as outage:  # the judge's client has logged it
+            results = failed_by(outage, len(item.responses))
         except Exception as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
             results = failed_by(error, len(item.responses))
@@ -288,15 +371,33 @@ class Core:
 class _Asked:
     """A judgment that a request waits for, and for which of its responses the calls count elsewhere."""
 
-    task: asyncio.Task[list[ResponseScore]]
+    pending: PendingJudgment
     taken: set[int]
 
     def result(self, place: int, late: str) -> ResponseScore:
         """The result of a response; a failure in these words, if it is late."""
-        if not self.task.done() or self.task.cancelled():
+        task = self.pending.task
+        if not task.done() or task.cancelled():
             return failure(late)
-        result = self.task.result()[place]
+        result = task.result()[place]
         return shared_score(result) if place in self.taken else result
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """How a request waits; the arguments of `Core.score`, with the time at which it came (monotonic clock)."""
+
+    mount: str
+    arrived: float
+    within_s: float | None
+    is_patient: bool
+
+    @property
+    def until(self) -> float:
+        """When the caller must have its answer, which takes some time to arrive."""
+        if self.within_s is None:
+            return math.inf
+        return self.arrived + self.within_s - min(_ON_ITS_WAY_S, self.within_s / 10)
 
 
 @dataclass(frozen=True, slots=True)

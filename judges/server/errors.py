@@ -33,3 +33,17 @@ class RequestError(Exception):
 
 class OverloadError(Exception):
     """The limit of pending judgments is reached."""
+
+
+class NotYetError(Exception):
+    """There is no result yet, and whoever asks again finds it; the message says why.
+
+    Attributes:
+        kind: the error's type, for programs.
+        retry_after_s: seconds after which to ask again.
+    """
+
+    def __init__(self, kind: str, message: str, retry_after_s: int) -> None:
+        """Describe the error; see the class for the meaning of each argument."""
+        super().__init__(message)
+        self.kind, self.retry_after_s = kind, retry_after_s

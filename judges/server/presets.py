@@ -21,7 +21,7 @@ class Preset:
     """What a trainer's client needs.
 
     Attributes:
-        deadline: seconds within which each request is answered.
+        deadline: seconds within which each request is answered in all, unless it brings its own deadline.
         judge_deadline: seconds for a call to the judge with its retries; less, so that the reason arrives.
         judge_timeout: seconds for one attempt of a call; less, so that one that hangs is repeated.
         on_failure: how the trainer is told of a failed judge.
@@ -38,6 +38,8 @@ class Preset:
         """The settings; on SIGTERM all requests in flight may end, and no call waits for longer than its caller."""
         return {
             "deadline": self.deadline,
+            "queue_deadline": self.deadline,
+            "request_deadline": self.deadline,
             "judge_deadline": self.judge_deadline,
             "judge_timeout": self.judge_timeout,
             "endpoint_away_deadline": self.judge_deadline,

@@ -100,7 +100,7 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
             _SUPERVISOR: str(alive),
         }
         stopping: list[int] = []
-        for stop_signal in (signal.SIGINT, signal.SIGTERM):
+        for stop_signal in stop_signals():
             signal.signal(stop_signal, lambda received, _: stopping.append(received))
         running = [_Worker(number, command, shared) for number in range(settings.workers)]
         code = 0
@@ -114,6 +114,12 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
         for worker in running:
             worker.process.wait()
         return code
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals that stop a server; SIGHUP unless it is ignored, as under nohup."""
+    hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *hang_up]
 
 
 class _Worker:

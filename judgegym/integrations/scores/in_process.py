@@ -52,7 +52,7 @@ class InProcessSource:
         core = await self._opened()
         try:
             items = self._native.items(ScoreBody.model_validate(dict(request)), request)
-            results = await core.score("", items)
+            results = await core.score("", items, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
             return [Scored(None, JUDGE_FAILED, f"{_MOST_PENDING} judgments are under way")]
         except ValidationError as error:

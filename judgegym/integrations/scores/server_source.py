@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,16 @@ from judgegym.integrations.scores.scoring import RefusedError, Request
 from judges.llm import wire
 from judges.llm.connector import CheckedConnector
 from judges.llm.errors import SettingsError
+from judges.llm.retry.header import retry_after_seconds
 from judges.llm.urls import without_credentials
 from judges.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Seconds before each retry of a reward server that cannot be reached or is full."""
+"""Seconds before each retry of a reward server that cannot be reached."""
+DEADLINE_HEADER = "X-Request-Deadline"
+"""The header that says to the server after how many seconds this request is given up."""
 
 _HINTS = {
     401: "set token to one of the server's bearer tokens",
@@ -31,6 +35,7 @@ _HINTS = {
     405: "this is not a reward server: check url",
 }
 _REFUSED = (400, 413, 422)
+_BUSY = 503
 _LONGEST = 200
 _TOKEN_IN_PATH = re.compile(r"(?<=/token/)[^/]+")
 
@@ -38,14 +43,18 @@ _TOKEN_IN_PATH = re.compile(r"(?<=/token/)[^/]+")
 class ServerSource:
     """A reward server, with one session."""
 
-    def __init__(self, url: str, *, token: str | None, mount: str, timeout_s: float) -> None:
+    def __init__(
+        self, url: str, *, token: str | None, mount: str, timeout_s: float, deadline_s: float | None = None
+    ) -> None:
         """Score through the server at `url`.
 
         Args:
             url: the server's URL, such as `http://127.0.0.1:8400`; a token in it is shown nowhere.
             token: a bearer token, if the server needs one.
             mount: the name of a mounted judge; empty for the judge at the root.
-            timeout_s: seconds for one attempt, more than the server's deadline; later no retry begins.
+            timeout_s: seconds for one attempt; later none begins at a server that cannot be reached.
+            deadline_s: seconds for a request with all its attempts, at a server that asks to come again (503); those
+                of one attempt by default.
 
         Raises:
             SettingsError: `url` is not the URL of a server.
@@ -66,43 +75,49 @@ class ServerSource:
         self._shown = _TOKEN_IN_PATH.sub("…", without_credentials(self._url))
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._timeout_s = timeout_s
+        self._deadline_s = timeout_s if deadline_s is None else deadline_s
         self._session: aiohttp.ClientSession | None = None
         self._is_away = False
         self._is_proven = False
 
     async def score(self, request: Request) -> list[Scored]:
-        """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached or is full.
+        """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached.
 
-        So is one retried that has answered before and now knows neither the judge nor the token: a proxy says that
-        while the server is started again.
+        A server that is busy (503) is asked again after its `Retry-After`, until the deadline: what it has begun goes
+        on, and is not paid for twice. One that has answered before and now knows neither the judge nor the token is
+        retried as one that cannot be reached: a proxy says that while the server is started again.
         """
         responses = request.get("responses")
         count = len(responses) if isinstance(responses, Sequence) else 1
-        started = time.monotonic()
+        started, pauses = time.monotonic(), iter(PAUSES_S)
         failed = hint = ""
-        for pause_s in (0.0, *PAUSES_S):
-            if failed and time.monotonic() - started + pause_s > self._timeout_s:
-                break
-            await asyncio.sleep(pause_s)
+        while True:
+            left_s = self._deadline_s - (time.monotonic() - started)
+            pause_s, until_s = next(pauses, math.inf), self._timeout_s
             try:
-                code, body = await self._post(request)
+                code, body, retry_after_s = await self._post(request, min(self._timeout_s, left_s))
                 if code == 200:
                     results = _results(body, count)
                     self._is_proven = True
                     self._say(back=True)
                     return results
+                failed = f"the reward server at {self._shown}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
+                hint = _HINTS.get(code, "")
+                if hint and not self._is_proven:
+                    break
+                if code in _REFUSED:
+                    raise RefusedError(failed)
+                if code == _BUSY and retry_after_s is not None:
+                    pause_s, until_s, pauses = retry_after_s, self._deadline_s, iter(PAUSES_S)
+            except RefusedError:
+                raise
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
                 hint = ""
                 failed = f"the reward server at {self._shown}: {type(error).__name__}: {error}"
-                self._say(failed)
-                continue
-            failed = f"the reward server at {self._shown}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
-            hint = _HINTS.get(code, "")
-            if hint and not self._is_proven:
-                break
-            if code in _REFUSED:
-                raise RefusedError(failed)
             self._say(failed)
+            if time.monotonic() - started + pause_s >= until_s:
+                break
+            await asyncio.sleep(pause_s)
         if hint:
             raise SettingsError(f"{failed} ({hint})")
         logger.warning("no score: %s", failed)
@@ -114,13 +129,16 @@ class ServerSource:
             self._is_away = not back
             logger.warning("%s", f"the reward server at {self._shown} is back" if back else f"{failed}; asking again")
 
-    async def _post(self, request: Request) -> tuple[int, JSON]:
+    async def _post(self, request: Request, within_s: float) -> tuple[int, JSON, float | None]:
+        """Send a request; return the status, the body, and after how many seconds the server asks to come again."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             self._session = aiohttp.ClientSession(connector=CheckedConnector(), timeout=timeout)
-        async with self._session.post(self._url, data=wire.dumps(request), headers=self._headers) as response:
+        headers = {**self._headers, DEADLINE_HEADER: f"{max(0.001, within_s):.3f}"}
+        async with self._session.post(self._url, data=wire.dumps(request), headers=headers) as response:
             data = await response.read()
-            return response.status, wire.loads(data) if response.status == 200 else _error(data)
+            body = wire.loads(data) if response.status == 200 else _error(data)
+            return response.status, body, retry_after_seconds(response.headers.get("Retry-After"))
 
     async def close(self) -> None:
         """Close the session."""

@@ -127,7 +127,13 @@ class JudgeSource:
         assert self.url is not None
         if self.offline:
             raise SettingsError("offline: only without url; the server says whether its judge is the stand-in")
-        server = ServerSource(self.url, token=self.bearer_token(), mount=self.mount, timeout_s=self.timeout_s)
+        server = ServerSource(
+            self.url,
+            token=self.bearer_token(),
+            mount=self.mount,
+            timeout_s=self.timeout_s,
+            deadline_s=self.deadline_s,
+        )
         return Scoring(server, deadline_s=self.deadline_s)
 
     def bearer_token(self) -> str | None:

@@ -65,6 +65,11 @@ class JudgeHealth:
         return self._client.waiting
 
     @property
+    def away_for_s(self) -> float:
+        """Seconds for which the judge has refused connections; 0 if it does not."""
+        return self._client.away_for_s
+
+    @property
     def trouble(self) -> str | None:
         """Why the judge is down though it is there; `None` if it is not."""
         if self._client.waiting is None and self._failures >= FAILURES:

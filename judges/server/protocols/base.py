@@ -81,6 +81,10 @@ class Adapter(ABC, Generic[BodyT]):
         """The judge that the body itself names, for callers that cannot choose a path; `None` for the path's."""
         return None
 
+    def is_patient(self, answers: FailureAnswers) -> bool:
+        """Whether its clients take a failure for their answer, and do not ask again after HTTP 503."""
+        return False
+
     def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
         """The answer to a request that is not judged: its error, unless the caller needs another form.
 

@@ -150,6 +150,10 @@ class NemoGym(Adapter[VerifyBody]):
         """The row's `judge_mount`."""
         return mount_of_row(raw)
 
+    def is_patient(self, answers: FailureAnswers) -> bool:
+        """See `Adapter`: a failed row is not verified again."""
+        return answers.on_failure != "http"
+
     def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
         """A failed row, unless failures are told by HTTP.
 

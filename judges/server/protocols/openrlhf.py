@@ -69,14 +69,19 @@ class OpenRLHF(Adapter[RewardBody]):
         """Rewards in the order of the queries."""
         return _rewards([result for of_item in results for result in of_item], answers)
 
+    def is_patient(self, answers: FailureAnswers) -> bool:
+        """See `Adapter`: its client tries for five seconds only."""
+        return True
+
     def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
-        """With `on_failure=score` the flagged fallback if the server is full.
+        """With `on_failure=score` the flagged fallback if the server is full, or its judge was away for too long.
 
         Raises:
             RequestError: the error.
         """
         queries = raw.get("query")
-        if answers.on_failure != "score" or error.kind != "overloaded" or not isinstance(queries, list):
+        is_told = answers.on_failure == "score" and error.kind in ("overloaded", "judge_away")
+        if not is_told or not isinstance(queries, list):
             raise error
         return _rewards([failure(error.message)] * len(queries), answers)
 

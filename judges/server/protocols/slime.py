@@ -54,6 +54,10 @@ class Slime(Adapter[SlimeBody]):
             )
         ]
 
+    def is_patient(self, answers: FailureAnswers) -> bool:
+        """See `Adapter`: its client tries ten times at once."""
+        return True
+
     def reply(
         self,
         body: SlimeBody,

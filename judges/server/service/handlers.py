@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 from judges.llm.wire import JSON
 from judges.scorers.scorer import ItemError
 from judges.server.answers import FailureAnswers
-from judges.server.errors import OverloadError, RequestError
+from judges.server.errors import NotYetError, OverloadError, RequestError
 from judges.server.protocols.adapters import ADAPTERS
 from judges.server.protocols.base import Adapter, ProtocolReply
 from judges.server.protocols.native import result_json
@@ -22,6 +23,8 @@ from judges.server.service.messages import ServerRequest, ServerResponse, json_r
 from judges.server.service.opened import Service
 from judges.server.service.page import page
 
+DEADLINE_HEADER = "X-Request-Deadline"
+"""The header in which a client says after how many seconds it gives up this request."""
 _CALLER_LEFT = 499
 _METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 
@@ -38,7 +41,7 @@ def scoring(service: Service, mount: str, adapter: Adapter[Any]) -> Handler:
             raw = await read_object(request, service.settings)
             try:
                 judge = _named(service, adapter.mount_of(raw), mount)
-                reply = await _reply(service, judge, adapter, raw, answers, started, client=request.client)
+                reply = await _reply(service, judge, adapter, raw, answers, started, request)
             except RequestError as refused:
                 reply = adapter.refused(raw, refused, answers)
             response = json_response(reply.body, headers=reply.headers, failed=reply.failed)
@@ -63,8 +66,7 @@ async def _reply(
     raw: Mapping[str, JSON],
     answers: FailureAnswers,
     started: float,
-    *,
-    client: str | None,
+    request: ServerRequest,
 ) -> ProtocolReply:
     """The answer to a body.
 
@@ -77,17 +79,45 @@ async def _reply(
     try:
         adapter.check_judge(service.mounts[mount].judge)
         items = adapter.items(body, raw)
+        client = request.client
         if client is not None and service.mounts[mount].group_size is not None:
             items = [replace(item, client=client) for item in items]
     except ValueError as error:
         raise RequestError(422, "invalid", str(error)) from error
     try:
-        results = await service.core.score(mount, items, spent_s=time.monotonic() - started)
+        results = await service.core.score(
+            mount,
+            items,
+            spent_s=time.monotonic() - started,
+            within_s=_seconds_left(request, service.settings.request_deadline),
+            is_patient=adapter.is_patient(answers),
+        )
     except ItemError as error:
         raise RequestError(422, "unusable", str(error)) from error
     except OverloadError as error:
         raise RequestError(503, "overloaded", "too many judgments are under way; try again") from error
+    except NotYetError as error:
+        headers = {"Retry-After": str(error.retry_after_s)}
+        raise RequestError(503, error.kind, str(error), headers=headers) from error
     return adapter.reply(body, raw, results, answers)
+
+
+def _seconds_left(request: ServerRequest, otherwise: float | None) -> float | None:
+    """Seconds after which a caller gives up, by its header; `otherwise` if it does not say so.
+
+    Raises:
+        RequestError: the header is no number of seconds.
+    """
+    given = request.headers.get(DEADLINE_HEADER.lower())
+    if given is None:
+        return otherwise
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise RequestError(422, "invalid", f"{DEADLINE_HEADER}: expected a number of seconds, found {given[:20]!r}")
+    return seconds
 
 
 def _named(service: Service, named: str | None, default: str) -> str:

@@ -55,6 +55,7 @@ async def opened(
         core = Core(
             mounts,
             deadline_s=settings.deadline,
+            queue_s=settings.queue_deadline,
             max_pending=settings.max_pending,
             on_result=counted.judged,
             on_cohort=counted.cohort,

@@ -117,7 +117,21 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     insecure: CliImplicitFlag[bool] = setting(False, "Serve without tokens on any address.")
     deadline: float = setting(
         100.0,
-        "Answer every request within this many seconds; responses without a verdict by then are flagged as failed.",
+        "Judge within this many seconds, from when a judgment gets a place at the judge (--judge_max_concurrency); "
+        "responses without a verdict by then are flagged as failed.",
+        gt=0,
+    )
+    queue_deadline: float = setting(
+        30.0,
+        "Answer 503 with Retry-After to a request whose judgment has waited this many seconds for a place at the "
+        "judge. It stays in the queue, and who asks again finds it.",
+        ge=0,
+    )
+    request_deadline: float | None = setting(
+        None,
+        "Answer within this many seconds in all a client that does not send its own deadline (header "
+        "X-Request-Deadline); what is not judged by then is 503 with Retry-After, and who asks again finds it. If "
+        "unset, --queue_deadline and --deadline.",
         gt=0,
     )
     fallback_score: float = setting(

@@ -76,7 +76,7 @@ def test_no_secret_is_shown() -> None:
     assert "sk-" not in ended.said
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) -> None:
     """The judge answers only when the server takes no further connection."""
     closed = threading.Event()

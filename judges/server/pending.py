@@ -1,0 +1,128 @@
+"""The judgments of a server that are in flight or waiting, and results that nobody has taken yet.
+
+Guarantees: equal cases in flight share one judgment; a judgment outlives the requests that wait for it, and a score
+that none of them has taken is kept for the next one that asks, so that nothing is paid for twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from judges.llm.limits.admission import ON_ADMISSION
+from judges.scorers.items import Item, ResponseScore
+
+Case: TypeAlias = "tuple[str, Item]"
+"""What one judgment is about: the judge's name and the item."""
+
+MOST_KEPT = 4096
+"""Results that are kept for whoever asks again; the oldest go first."""
+_KEPT_S = 300.0
+
+
+@dataclass(eq=False, slots=True)
+class PendingJudgment:
+    """A judgment that requests wait for.
+
+    Attributes:
+        case: what it is about.
+        task: makes its results.
+        begun_at: when its first call got a place at the judge (monotonic clock); `None` while it waits for one.
+        is_owed: a request has left without the result, and none has taken it since.
+    """
+
+    case: Case
+    task: asyncio.Task[list[ResponseScore]]
+    begun_at: float | None = None
+    is_owed: bool = False
+
+    def note_begun(self) -> None:
+        """Note that a call was admitted."""
+        if self.begun_at is None:
+            self.begun_at = time.monotonic()
+
+
+class PendingJudgments:
+    """All judgments of a process."""
+
+    def __init__(self, judge: Callable[[str, Item], Awaitable[list[ResponseScore]]]) -> None:
+        """Begin without any; `judge` makes the results of a case."""
+        self._judge = judge
+        self._in_flight: dict[Case, PendingJudgment] = {}
+        self._kept: OrderedDict[Case, tuple[float, PendingJudgment]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many are in flight or waiting."""
+        return len(self._in_flight)
+
+    def has(self, case: Case) -> bool:
+        """Whether a case needs no judgment of its own."""
+        self._expire()
+        return case in self._in_flight or case in self._kept
+
+    def of(self, case: Case) -> tuple[PendingJudgment, bool]:
+        """The judgment of a case, in flight, kept or new, and whether other requests wait for it, too."""
+        self._expire()
+        if case in self._in_flight:
+            return self._in_flight[case], True
+        if case in self._kept:
+            return self._kept.pop(case)[1], False
+        pending: PendingJudgment
+
+        async def judged() -> list[ResponseScore]:
+            ON_ADMISSION.set(pending.note_begun)  # in the context of this task and of those that it begins
+            return await self._judge(*case)
+
+        pending = PendingJudgment(case, asyncio.create_task(judged()))
+        self._in_flight[case] = pending
+        pending.task.add_done_callback(lambda _: self._ended(pending))
+        return pending, False
+
+    def taken(self, pending: PendingJudgment) -> None:
+        """Note that a request has its result."""
+        pending.is_owed = False
+        self._kept.pop(pending.case, None)
+
+    def left(self, pending: PendingJudgment) -> None:
+        """Note that a request leaves without its result."""
+        pending.is_owed = True
+        if pending.task.done():
+            self._keep(pending)
+
+    async def aclose(self) -> None:
+        """Cancel all that are in flight."""
+        tasks = [pending.task for pending in self._in_flight.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._kept.clear()
+
+    def _ended(self, pending: PendingJudgment) -> None:
+        self._in_flight.pop(pending.case)
+        if pending.is_owed:
+            self._keep(pending)
+
+    def _keep(self, pending: PendingJudgment) -> None:
+        """Keep the results, unless a repeated request would better be judged anew."""
+        task = pending.task
+        if task.cancelled() or task.exception() is not None or any(result.is_failed for result in task.result()):
+            return
+        self._kept[pending.case] = time.monotonic() + _KEPT_S, pending
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        while self._kept and next(iter(self._kept.values()))[0] <= now:
+            self._kept.popitem(last=False)
+
+
+def settled(waiting: Sequence[PendingJudgment]) -> asyncio.Future[Any]:
+    """A future that is done when all judgments are."""
+    if len(waiting) == 1:
+        return waiting[0].task
+    return asyncio.gather(*(pending.task for pending in waiting), return_exceptions=True)
