@@ -168,7 +168,7 @@ def unpacked_lines(path: Path, dropped: Dropped) -> Iterator[bytes]:
     rest = b""
     for data in _unpacked(path, dropped):
         *lines, rest = (rest + data).split(b"\n")
-        yield from (line + b"\n" for line in lines)
+        yield from (line + b"\n" for line in lines if line)  # an empty one stands in the place of a damaged part
 
 
 def _unpacked(path: Path, dropped: Dropped) -> Iterator[bytes]:

@@ -75,12 +75,16 @@ def _repair(path: Path, program: str) -> int:
 
 
 def _costs(done: Repair) -> list[str]:
+    from environments.runs.recorded_calls import PACKED_CALLS
+
     costs = []
     if done.rows:
         kept = "answers that calls.jsonl still holds are not asked for again"
         costs.append(f"Rows that have lost their lines: at least {done.rows:,}. They are judged again; {kept}.")
     if done.calls:
         costs.append(f"Answers that are lost: about {done.calls:,}. Those of unfinished rows are asked and paid again.")
+    if any(file.name == PACKED_CALLS for file in done.dropped):
+        costs.append("How many answers the damaged parts of calls.jsonl.gz held is not known; they are lost, too.")
     if done.lost_texts:
         costs.append(f"Calls that no longer say what was asked (their answers are there): {done.lost_texts:,}.")
     return costs
