@@ -6,7 +6,8 @@ before it is reused, and its host gets a new connection for each request from th
 
 A busy client reuses a connection at once, so that the second answer would come while the next request is in flight,
 where nothing tells it from that request's own. So a connection rests for `_REST_S` after each of a host's first
-answers, and after one of ten of the later ones; at most `_MOST_RESTING` connections rest, and others take their place.
+answers, and after one of ten of the later ones; others take its place. At most `_MOST_RESTING` connections rest or are
+in use by then, or `_LEAST_RESTING` rest.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 _REST_S = 0.1
 _FIRST_ANSWERS = 100
 _ONE_OF = 10
-_MOST_RESTING = 128
+_MOST_RESTING, _LEAST_RESTING = 128, 16
 _HANDSHAKE_S = 5.0
 
 
@@ -44,11 +45,13 @@ class CheckedConnector(aiohttp.TCPConnector):
         self._used: WeakSet[Any] = WeakSet()
         self._sends_unasked: set[ConnectionKey] = set()
         self._answers: Counter[ConnectionKey] = Counter()
-        self._resting = 0
+        self._resting: dict[Any, ConnectionKey] = {}
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Connection:
         """Return a connection for a request: a kept one on which nothing has come since, or else a new one."""
         key = req.connection_key
+        for resting, of_host in self._resting.items():
+            self._look(resting, of_host)
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
@@ -69,17 +72,24 @@ class CheckedConnector(aiohttp.TCPConnector):
             return
         self._answers[key] += 1
         count = self._answers[key]
-        if self._resting >= _MOST_RESTING or (count > _FIRST_ANSWERS and count % _ONE_OF):
+        in_use = len(self._acquired) - len(self._resting)
+        if len(self._resting) >= max(_LEAST_RESTING, _MOST_RESTING - in_use) or (
+            count > _FIRST_ANSWERS and count % _ONE_OF
+        ):
             super()._release(key, protocol)
             return
-        self._resting += 1
+        self._resting[protocol] = key
         self._loop.call_later(_REST_S, self._rested, key, protocol)
 
     def _rested(self, key: ConnectionKey, protocol: Any) -> None:
-        self._resting -= 1
+        self._look(protocol, key)
+        del self._resting[protocol]
+        super()._release(key, protocol, should_close=key in self._sends_unasked)
+
+    def _look(self, protocol: Any, key: ConnectionKey) -> None:
+        """Note it if something has come on a connection that rests."""
         if protocol.should_close and protocol.is_connected():
             self._note(key)
-        super()._release(key, protocol, should_close=key in self._sends_unasked)
 
     def _note(self, key: ConnectionKey) -> None:
         if key not in self._sends_unasked:
