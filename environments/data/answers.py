@@ -50,8 +50,8 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Answers:
         if not path.exists():
             raise DataError(f"{path}: there is no such file of answers or run directory")
         raise DataError(
-            f"{path}: no file of answers, which ends with {', '.join(FILE_KINDS[:-1])} or {FILE_KINDS[-1]}, and no "
-            "file of a run, beside which is its config.yaml"
+            f"{path}: no file of answers, which ends with {', '.join(FILE_KINDS)}, or these with .gz, and no file of a "
+            "run, beside which is its config.yaml"
         )
     rows, uids = by_uid(load_rows(str(path), split="train")), uids_of(tasks)
     missing = [uid for uid in uids if uid not in rows]

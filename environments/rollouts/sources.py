@@ -74,10 +74,10 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
 class ChatSource:
     """Samples from a chat endpoint: takes its tokens if it returns them, else applies the chat template to the text.
 
-    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run. An answer
-    with the tokens of its completions alone is taken for one of llama.cpp's server. Each completion is then asked for
-    by itself: the server counts the tokens of one completion only, takes no more than its slots at once, and leaves
-    tokens out (`judges.llm.completion`), which only their number shows.
+    `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run, unless all
+    of it is refused. An answer with the tokens of its completions alone is taken for one of llama.cpp's server. Each
+    completion is then asked for by itself: the server counts the tokens of one completion only, takes no more than its
+    slots at once, and leaves tokens out (`judges.llm.completion`), which only their number shows.
     """
 
     def __init__(
@@ -132,6 +132,8 @@ class ChatSource:
             sequences = await self._sequences(conversation, answer)
         except NoTokens as error:
             if _lacks_those_of_refusals_alone(answer):
+                if self._may_be_of_the_text(answer):
+                    return None
                 raise NoTokens(_REFUSED) from error
             if self._settled == "chat":
                 raise NoTokens(f"{error}; --env.token_source=retokenize takes the tokens of the text") from error
@@ -139,6 +141,19 @@ class ChatSource:
             return None
         self._settle("chat")
         return sequences if self._settled == "chat" else None  # another group may have been faster
+
+    def _may_be_of_the_text(self, answer: ChatAnswer) -> bool:
+        """Whether nothing yet shows that the endpoint gives tokens: this refused group may then have those of its text.
+
+        It decides nothing for the run, and does not end it where the tokenizer is missing, which may not be needed.
+        """
+        if self._settled is not None or answer.prompt_token_ids or any(choice.token_ids for choice in answer.choices):
+            return False
+        try:
+            _ = self._retokenizer.tokenizer
+        except SettingsError:
+            return False
+        return True
 
     async def _sequences(self, conversation: Conversation, answer: ChatAnswer) -> list[TokenSequence]:
         """Return the tokens of all choices.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -109,13 +110,25 @@ def test_aspects_that_cannot_be_asked(tmp_path: Path, said: str, words: list[str
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("Child Safety", "child_safety"), ("kind/safe", "kind & safe"), ("kind", " Kind ")]
+    ("one", "other"), [("Child Safety", "child_safety"), ("kind/safe", "kind safe"), ("kind", "Kind")]
 )
 def test_two_aspects_of_one_name_in_the_report_are_refused(tmp_path: Path, one: str, other: str) -> None:
     """Their verdicts would stand in one and the same metric."""
     run = critique(tmp_path, aspects(own(one), own(other)), rows=ONE, judge=verdict(1))
     assert run.code == 2
-    assert run.lacks("aspects", one) == []
+    assert run.lacks("aspects", one, other) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "name"), [("kind/safe", "kind & safe", "kind_safe"), ("kind", " Kind ", "kind")]
+)
+def test_two_aspects_that_differ_in_more_have_metrics_of_their_own(
+    tmp_path: Path, one: str, other: str, name: str
+) -> None:
+    run = critique(tmp_path, aspects(own(one), own(other)), rows=ONE, judge=verdict(1))
+    assert run.code == 0, run.said
+    rates = [each for each in run.metrics if re.fullmatch(rf"pass_rate_{name}(~[0-9a-f]{{8}})?", each)]
+    assert [run.metrics[each] for each in rates] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from tests.rubrics import labelled
 from tests.scripted import Reply, completion
 
 THOUGHT = '<think> [[A]] or {"verdict": 0} or [SCORE] 1, 3?</think>\n\n  '
-TEXT = 'Well 😀. {"reason": "R", "verdict": 1}\n[FEEDBACK] Good. [SCORE] 4\nSo: [[B]],\n 8 \n'
+TEXT = 'Well 😀. {"reason": "R", "verdict": 1}\n[FEEDBACK] Good. [SCORE] 4\nSo: [[B]],\n'
+RATED = f"{TEXT} 8 \n"
 ROLE, CORRECTNESS = "--env.role=judge", "--env.aspects=correctness"
 Environment = type[JudgedEnv[Any, Any, Any]]
 
@@ -33,19 +34,23 @@ def marked(path: Path) -> set[str | None]:
 
 @pytest.mark.parametrize("thinks", [True, False])
 @pytest.mark.parametrize(
-    ("env_type", "flags", "row", "part"),
+    ("env_type", "flags", "row", "text", "part"),
     [
-        (PairwiseJudgementEnv, (), choice_row(0), "[[B]]"),
-        (PairwiseJudgementEnv, (), ties_row("tied:1"), "8"),
-        (PairwiseJudgementEnv, ("--env.parse_mode=official",), choice_row(0), None),
-        (AspectCritiqueEnv, (ROLE, CORRECTNESS), gold_row(0, correctness=1), '{"reason": "R", "verdict": 1}'),
-        (RubricAbsoluteEnv, (ROLE,), labelled(0, 4), "[SCORE] 4"),
+        (PairwiseJudgementEnv, (), choice_row(0), TEXT, "[[B]]"),
+        (PairwiseJudgementEnv, (), choice_row(0), RATED, "[[B]]"),
+        (PairwiseJudgementEnv, (), ties_row("tied:1"), RATED, "8"),
+        (PairwiseJudgementEnv, ("--env.parse_mode=official",), choice_row(0), TEXT, None),
+        (AspectCritiqueEnv, (ROLE, CORRECTNESS), gold_row(0, correctness=1), TEXT, '{"reason": "R", "verdict": 1}'),
+        (AspectCritiqueEnv, (ROLE, CORRECTNESS), gold_row(0, correctness=1), RATED, None),
+        (RubricAbsoluteEnv, (ROLE,), labelled(0, 4), TEXT, "[SCORE] 4"),
+        (RubricAbsoluteEnv, (ROLE,), labelled(0, 4), RATED, None),
     ],
 )
 def test_the_verdict_of_a_policy_that_judges_is_marked_in_its_whole_text(
-    tmp_path: Path, env_type: Environment, flags: tuple[str, ...], row: Row, part: str | None, thinks: bool
+    tmp_path: Path, env_type: Environment, flags: tuple[str, ...], row: Row, text: str, part: str | None, thinks: bool
 ) -> None:
-    said = f"{THOUGHT}{TEXT}" if thinks else f"  {TEXT}"
+    """`RATED` ends with a number on a line of its own, which leaves no verdict of an aspect or a rubric."""
+    said = f"{THOUGHT}{text}" if thinks else f"  {text}"
     run = evaluate(env_type, tmp_path, f"--env.thinking_mode={thinks}", *flags, rows=[row], policy=said)
     assert run.code == 0, run.said
     assert marked(run.files.path) == {part}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,6 +75,16 @@ def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) 
 
 
 def test_what_is_no_file_of_answers_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
-    (tmp_path / "calls.jsonl.gz").write_bytes(b"")
-    with pytest.raises(DataError, match=r"calls.jsonl.gz: no file of answers.*config.yaml"):
-        load_answers(tmp_path / "calls.jsonl.gz", [Numbered("a")])
+    (tmp_path / "calls.jsonl.zst").write_bytes(b"")
+    with pytest.raises(DataError, match=r"calls.jsonl.zst: no file of answers.* or these with .gz.*config.yaml"):
+        load_answers(tmp_path / "calls.jsonl.zst", [Numbered("a")])
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"), [(b"", "no rows"), (b'{"row": "a", "call": {}}\n', "row 1: expected an id .* found: row, call")]
+)
+def test_ledger_without_its_run_is_no_file_of_answers(tmp_path: Path, lines: bytes, said: str) -> None:
+    path = tmp_path / "calls.jsonl.gz"
+    path.write_bytes(gzip.compress(lines))
+    with pytest.raises(DataError, match=rf"calls\.jsonl\.gz.*{said}"):
+        load_answers(path, [Numbered("a")])

@@ -39,7 +39,7 @@ Change = Callable[[Json], Any]
 async def source(
     script: Script | Reply, settled: Literal["chat", "retokenize"] | None = None, **config: Any
 ) -> AsyncIterator[tuple[ChatSource, ScriptedEndpoint]]:
-    env = EnvConfig(retry_delay=0, tokenizer_name=str(BUNDLED_TOKENIZER), **config)
+    env = EnvConfig(**{"retry_delay": 0, "tokenizer_name": str(BUNDLED_TOKENIZER), **config})
     async with ScriptedEndpoint(script) as endpoint:
         settings = PolicySettings(base_url=endpoint.base_url).chat_settings(env, max_concurrency=64)
         async with ChatClient(settings) as client:
@@ -236,6 +236,49 @@ async def test_a_refusal_without_tokens_drops_its_group_and_settles_nothing(
             await asked.sample(QUESTION, 3)
     assert all(rollout.sequence.logprobs for rollout in rollouts)
     assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("tokenizer", [str(BUNDLED_TOKENIZER), "no/such-tokenizer"])
+async def test_a_refused_group_has_the_tokens_of_its_text_while_nothing_shows_that_there_are_others(
+    tokenizer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until then the endpoint may be one without token ids. A tokenizer that is not there ends no run for it."""
+    refused = completion(*TEXTS, finish_reason="content_filter")
+    script = in_turn(Reply(body=refused), Reply(body=with_tokens(completion(*TEXTS))), Reply(body=refused))
+    async with source(script, tokenizer_name=tokenizer) as (asked, _):
+        if tokenizer == str(BUNDLED_TOKENIZER):
+            rollouts, _ = await asked.sample(QUESTION, 3)
+            assert [rollout.sequence for rollout in rollouts] == [
+                TokenSequence(tuple(PROMPT), tuple(text.encode()), None) for text in TEXTS
+            ]
+            assert all(rollout.completion.refused for rollout in rollouts)
+        else:
+            with pytest.raises(NoTokens, match="a completion was refused"):
+                await asked.sample(QUESTION, 3)
+        rollouts, _ = await asked.sample(QUESTION, 3)
+        assert all(rollout.sequence.logprobs for rollout in rollouts), "nothing was settled"
+        with pytest.raises(NoTokens, match="a completion was refused"):
+            await asked.sample(QUESTION, 3)
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("first", [1, 3])
+async def test_a_refusal_of_an_endpoint_without_token_ids_has_the_tokens_of_its_text(first: int) -> None:
+    """Whether the first answer is refused in part or as a whole, and in a group with others later on."""
+
+    def refusing_some(count: int) -> Reply:
+        body = completion(*TEXTS)
+        for choice in body["choices"][:count]:
+            choice["finish_reason"] = "content_filter"
+        return Reply(body=body)
+
+    async with source(in_turn(refusing_some(first), refusing_some(2), refusing_some(3))) as (asked, _):
+        groups = [await asked.sample(QUESTION, 3) for _ in range(3)]
+    for (rollouts, _), count in zip(groups, (first, 2, 3), strict=True):
+        assert [rollout.completion.refused for rollout in rollouts] == [number < count for number in range(3)]
+        assert [rollout.sequence.completion for rollout in rollouts] == [
+            (*text.encode(),) if number < count else (*text.encode(), END) for number, text in enumerate(TEXTS)
+        ]
 
 
 async def test_an_endpoint_that_ignores_n_is_asked_as_often() -> None:

@@ -93,7 +93,7 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
     [
         pytest.param(
             AspectJudgeSettings(strictness=3),
-            '😀 {"verdict": 0} no: {"reason": "R", "verdict": "Yes"}',
+            '😀 {"verdict": 0} no:\n{"reason": "R", "verdict": "Yes"}',
             lambda client, own: AspectCaseJudge(client, own.aspects[0], own).judge(AspectCase("So.", "Why?")),
             '{"reason": "R", "verdict": "Yes"}',
             id="votes",

@@ -46,10 +46,21 @@ def test_process_where_the_policy_judges_names_no_cost_of_a_judge(tmp_path: Path
     assert "judge $" not in ended.err
 
 
-def test_process_says_what_went_wrong(tmp_path: Path) -> None:
-    faults = '--faults={"refusal": 1}'
-    ended = in_process(
-        "process", "--offline", faults, "--env.total_steps=2", f"--env.data_path_to_save_groups={tmp_path / 'g'}"
-    )
+@pytest.mark.parametrize(
+    ("fault", "source", "code", "said"),
+    [
+        ("content_filter", "auto", 0, r"refused answers +100\.0 %"),
+        ("refusal", "retokenize", 0, r"refused answers +100\.0 %"),
+        ("refusal", "auto", 1, r"dropped: policy_failed +6  groups"),
+    ],
+    ids=["cut with its tokens", "tokens of the text", "without the tokens that the endpoint gives"],
+)
+def test_process_says_what_went_wrong(tmp_path: Path, fault: str, source: str, code: int, said: str) -> None:
+    faults, groups = f'--faults={{"{fault}": 1}}', tmp_path / "g"
+    flags = (f"--env.token_source={source}", "--env.total_steps=2", f"--env.data_path_to_save_groups={groups}")
+    ended = in_process("process", "--offline", faults, *flags)
     assert "Traceback" not in ended.said
-    assert re.search(r"^  refused answers +100\.0 %$", ended.out, re.MULTILINE), ended.said
+    assert ended.code == code, ended.said
+    assert re.search(rf"^  {said}$", ended.out, re.MULTILINE), ended.said
+    scores = [json.loads(line)["scores"] for line in groups.read_text().splitlines()] if groups.exists() else []
+    assert scores == ([] if code else [[0.0] * 4] * 2), "invalid_thinking_reward"

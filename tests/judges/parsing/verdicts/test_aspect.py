@@ -1,14 +1,21 @@
 """What an aspect's judge said: a yes, a no or nothing that could be read."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from judges.parsing.near_misses import folded
 from judges.parsing.verdicts import binary_verdict, verdict_reason
 
+WORDS_OF_VERDICTS = {
+    *("yes", "no", "true", "false", "pass", "passed", "fail", "failed", "none", "null", "na"),
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+}
+"""Words that say a value, with those of wrong scales; a judge's own last word, where one stands alone."""
 PIECES = st.sampled_from(
     [
         "{",
@@ -279,11 +286,23 @@ def test_a_well_formed_object_at_the_end_is_read_whatever_stands_before(
     HOSTILE, st.text(alphabet=st.characters(exclude_characters='{}"<', exclude_categories=["Cs", "N"])), st.booleans()
 )
 def test_fences_and_prose_behind_do_not_matter(before: str, behind: str, yes: bool) -> None:
-    assume(open_to_reading(before))
+    assume(open_to_reading(before) and not set(re.findall(r"\w+", folded(behind).casefold())) & WORDS_OF_VERDICTS)
     written = json.dumps({"reason": "since", "verdict": int(yes)})
     for text in (f"{before}\n```json\n{written}\n```", f"{before}```{written}```", f"{before}{written}\n\n{behind}"):
         assert binary_verdict(text) in (yes, None)
         assert "{" in before or binary_verdict(text) is yes
+
+
+@pytest.mark.parametrize("word", sorted(WORDS_OF_VERDICTS))
+@pytest.mark.parametrize("form", ["{}", "**{}**", "{}.", "My verdict is {}."])
+def test_a_value_that_is_said_behind_leaves_no_other_verdict(word: str, form: str) -> None:
+    for said in (word, word.upper()):
+        text = '{"reason": "since", "verdict": %d}\n\n' + form.format(said)
+        means = {"yes": True, "true": True, "no": False, "false": False}.get(word)
+        assert [binary_verdict(text % value) for value in (0, 1)] == [
+            False if means is False else None,
+            True if means is True else None,
+        ]
 
 
 @given(HOSTILE.filter(lambda text: "</think>" not in text), st.booleans(), st.booleans(), st.booleans())
