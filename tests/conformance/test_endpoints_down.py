@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from judges.llm.breaker import MOST_IN_A_ROW
 from tests.command import Ended
-from tests.conformance.lab import Lab, Undisturbed, row_of_sample
+from tests.conformance.lab import Lab, Side, Undisturbed, row_of_sample
 from tests.conformance.subjects import JUDGE_KEY, KEYS, POLICY_KEY, SUBJECTS, uids
 from tests.scripted import Reply
 
@@ -30,11 +33,22 @@ def no_number(lab: Lab, ended: Ended) -> None:
     assert "--resume" in ended.err, "it says how to try again"
 
 
+def is_stopped_by_rejections(side: Side, ended: Ended) -> bool:
+    """Whether a model has rejected ten requests, which ends the run with what was said; fewer fail one by one."""
+    of_each = Counter(body["model"] for body in side.endpoint.bodies)
+    is_outage = max(of_each.values()) >= MOST_IN_A_ROW
+    said = " ".join(ended.err.split())
+    assert ("The run was stopped" in said) is is_outage
+    if is_outage:
+        assert f"{side.endpoint.base_url} rejected the first" in said and "requests: HTTP 401: wrong API key" in said
+    return is_outage
+
+
 @with_a_judge
 @pytest.mark.parametrize(
     ("reply", "words"),
-    [(DOWN, "closed for repairs"), (unauthorised(JUDGE_KEY), "wrong API key"), (Reply(text="Hm."), "no verdict")],
-    ids=["500", "401", "no verdict"],
+    [(DOWN, "closed for repairs"), (Reply(text="Hm."), "no verdict")],
+    ids=["500", "no verdict"],
 )
 def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
     lab.judge.disturb(lambda uid: reply)
@@ -48,19 +62,43 @@ def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
         assert lab.judge.endpoint.base_url in ended.err
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [(DOWN, "closed for repairs"), (unauthorised(POLICY_KEY), "wrong API key")],
-    ids=["500", "401"],
-)
-def test_policy_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
-    lab.policy.disturb(lambda uid: reply)
+@with_a_judge
+def test_judge_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
+    lab.judge.disturb(lambda uid: unauthorised(JUDGE_KEY))
     ended = lab.evaluate()
     no_number(lab, ended)
-    assert words in ended.err
+    assert "wrong API key" in ended.err and lab.judge.endpoint.base_url in ended.err
+    is_stopped = is_stopped_by_rejections(lab.judge, ended)
+    failures = lab.files().failures if (lab.files().path / "failures.jsonl").exists() else []
+    assert is_stopped or {row_of_sample(failure) for failure in failures} == set(uids())
+    assert {(failure["status"], failure["score"]) for failure in failures} <= {("judge_failed", None)}
+    lab.judge.restore()
+    resumed = lab.finished("--resume")
+    assert resumed.without_run() == undisturbed.files.without_run() and resumed.failures == []
+
+
+def test_policy_down_gives_no_number(lab: Lab) -> None:
+    lab.policy.disturb(lambda uid: DOWN)
+    ended = lab.evaluate()
+    no_number(lab, ended)
+    assert "closed for repairs" in ended.err
     assert lab.policy.endpoint.base_url in ended.err
     assert lab.judge.endpoint.requests == []
     assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
+
+
+def test_policy_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
+    lab.policy.disturb(lambda uid: unauthorised(POLICY_KEY))
+    ended = lab.evaluate()
+    no_number(lab, ended)
+    assert "wrong API key" in ended.err and lab.policy.endpoint.base_url in ended.err
+    assert lab.judge.endpoint.requests == []
+    is_stopped = is_stopped_by_rejections(lab.policy, ended)
+    failures = lab.files().failures if (lab.files().path / "failures.jsonl").exists() else []
+    assert is_stopped or {row_of_sample(failure) for failure in failures} == set(uids())
+    lab.policy.restore()
+    resumed = lab.finished("--resume")
+    assert resumed.without_run() == undisturbed.files.without_run() and resumed.failures == []
 
 
 @with_a_judge

@@ -96,8 +96,9 @@ def test_a_policy_that_is_down_ends_the_run_early(tmp_path: Path) -> None:
     with serving(down) as policy, serving(rated(by_text)) as judge:
         ended = score(*words_of(data, out, policy, judge))
     assert ended.code == 1
-    assert "nothing succeeded" in ended.err
-    assert "no such key" in ended.err
+    rejected = rf"the policy at {re.escape(policy.base_url)} rejected the first \d+ requests: HTTP 401: no such key"
+    assert re.search(rejected, ended.err), ended.err
+    assert f"0 of {RESPONSES * len(PROMPTS) * 5} responses are judged and kept" in ended.err and "--resume" in ended.err
     assert len(policy.requests) < len(PROMPTS) * 5
     assert not judge.requests
     assert not out.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ class Run:
     ended: Ended
     api: ScriptedEndpoint
     policy: ScriptedEndpoint
+    judge: ScriptedEndpoint
 
     @property
     def message(self) -> str:
@@ -66,7 +68,7 @@ def run(
             "--env.retry_delay=0",
             *flags,
         )
-    return Run(ended, trainer, policy)
+    return Run(ended, trainer, policy, judge)
 
 
 def refused(found: Run, *words: str) -> None:
@@ -156,9 +158,10 @@ def test_an_endpoint_that_refuses_everything_ends_the_run(arena: Arena, verb: st
     said: dict[str, Script] = {f"{refusing}_says": no_key}
     found = run(arena, "--env.total_steps=1000", verb=verb, **said)  # type: ignore[arg-type]  # by its name
     assert found.ended.code == 1, found.ended.said
-    assert f"nothing succeeded, so {verb} was stopped: the {refusing}" in found.message
-    assert "HTTP 401" in found.message
-    assert "Incorrect API key" in found.message
+    url = re.escape({"policy": found.policy, "judge": found.judge}[refusing].base_url)
+    rejected = rf"the {refusing} at {url} rejected the first \d+ requests: HTTP 401: Incorrect API key"
+    assert re.search(rejected, found.message), found.message
+    assert "The run was stopped" in found.message and "--resume" in found.message
     assert "Traceback" not in found.ended.said
     assert len(found.policy.requests) < 60
 

@@ -18,8 +18,10 @@ INVALID_COMPLETION = "invalid_completion"
 REFUSED = "refused"
 MOST_FAILED = 32
 """After this many failed judgments in a row, or two groups, a form that masks them ends the training."""
-_REJECTION = re.compile(r": rejected( HTTP (?P<status>\d+))? after \d+ request")
-"""How an `EndpointError` of the judge's endpoint reads in the explanation of a judgment."""
+_REJECTION = re.compile(
+    r": rejected( HTTP (?P<status>\d+))? after \d+ request| rejected the first \d+ requests: HTTP (?P<of_all>\d+): "
+)
+"""How an `EndpointError` or `EndpointOutage` of the judge's endpoint reads in the explanation of a judgment."""
 
 
 class NoRewardError(RuntimeError):
@@ -81,7 +83,7 @@ class _Judged:
     def is_unauthorized(self) -> bool:
         """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
         found = _REJECTION.search(self.explanation) if self.is_failed else None
-        return found is not None and found["status"] in ("401", "403", "404")
+        return found is not None and (found["status"] or found["of_all"]) in ("401", "403", "404")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from judges.config.extras import require
 from judges.config.sources import LoadedSettings
 from judges.core.background import BACKGROUND
 from judges.core.judgment import Status
-from judges.llm.errors import DataError, SettingsError
+from judges.llm.errors import DataError, EndpointOutage, SettingsError
 from judges.llm.transport import open_session
 from judges.llm.wire import Choice
 
@@ -120,6 +120,10 @@ class OpenedEnvironment:
         read = [read_completion(choice, env.config) for choice in choices]
         try:
             judged = await judge_completions_of(env, task, read)
+        except EndpointOutage as outage:
+            results = [Rewarded(None, JUDGE_FAILED, explanation=str(outage))] * len(choices)
+            self._check(results, {choice.text for choice in choices})
+            return results
         except RuntimeError:  # aiohttp's, of a session that is closed
             if not self._is_closed:
                 raise

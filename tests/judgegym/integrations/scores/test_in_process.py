@@ -11,6 +11,7 @@ from judgegym.integrations.scores.sources import JudgeSource, SharedScorings
 from judges.llm.errors import SettingsError
 from judges.server.settings.mount import JudgeMount
 from tests.judges.server.running import running
+from tests.scripted import Reply, ScriptedEndpoint
 
 OFFLINE = JudgeSource(judge={"judge": "arena_hard"}, offline=True, deadline_s=60.0)
 URL = "http://127.0.0.1:1"
@@ -46,6 +47,20 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
         await scoring.close()
     with pytest.raises(SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"):
         JudgeSource(judge={"judge": "rubric", "offline": "yes"}).scoring()
+
+
+@pytest.mark.parametrize("count", [1, 40])
+async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_size_of_a_batch(count: int) -> None:
+    """A trainer would otherwise go on without any score."""
+    wrong = Reply(status=401, body={"error": {"message": "wrong key"}})
+    async with ScriptedEndpoint(wrong) as endpoint:
+        scoring = JudgeSource(judge={"judge": "rubric", "judge_base_url": endpoint.base_url}).scoring()
+        for _ in range(2):
+            with pytest.raises(
+                SettingsError, match=r"the judge's endpoint refuses its requests: .*HTTP 401.*wrong key"
+            ):
+                await scoring.score([{"prompt": "Name a prime.", "response": f"{number}"} for number in range(count)])
+        await scoring.close()
 
 
 async def test_a_server_says_the_label_too() -> None:

@@ -14,6 +14,7 @@ from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.judged import judged_in
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_all, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
+from judges.llm import breaker
 from judges.llm.errors import SettingsError
 from judges.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
@@ -136,14 +137,18 @@ async def test_a_judge_of_groups_compares_the_completions_of_a_call(name: str) -
 
 
 @pytest.mark.parametrize("name", JUDGED)
-async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_judged(name: str) -> None:
+async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_judged(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten rejected requests open the breaker, which then sends one after each pause: here at once."""
+    monkeypatch.setattr(breaker, "_FIRST_PAUSE_S", 0.0)
     stand_in, knows = OfflineJudge(), False
 
     def judge(request: Json, number: int) -> Reply | str:
         return stand_in(request, number) if knows else Reply(status=401, body={"error": {"message": "wrong key"}})
 
     async with ScriptedEndpoint(judge) as endpoint:
-        environment = await open_at(endpoint.base_url, name)
+        environment = await open_at(endpoint.base_url, name, endpoint_rejected_deadline=0.0)
         uid = environment.uids[0]
         assert (await environment.rewards(uid, [""]))[0].is_invalid
         for _ in range(2):
