@@ -81,7 +81,9 @@ _NAMES = (
     "critique|explanation|feedback|reason|reasoning|verdict|scores?|rating|grade|label|winner|choice|result|judge?ment|"
     "decision"
 )
-_BEGUN = re.compile(rf"\{{\s*{_QUOTE}(?:{_NAMES}){_QUOTE}\s*:", re.IGNORECASE)
+_BEGUN = re.compile(
+    rf"\{{\s*(?:{_QUOTE}(?:{_NAMES}){_QUOTE}\s*:|[\"'](?:{_NAMES})[\"']\s*(?=[=\"'\d-]))", re.IGNORECASE
+)
 """How an object of a form begins, also one that is malformed or within a string."""
 _NAME = re.compile(rf"(?:\w+[_ ])?(?:{_NAMES}|value|points|answer|output)", re.IGNORECASE)
 _NAMED = re.compile(rf"[\"'](?:{_NAMES})\\?[\"']\s*:", re.IGNORECASE)

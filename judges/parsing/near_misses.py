@@ -88,6 +88,7 @@ class NamedValues:
             rf"\b(?P<named>{names})\b{_LINK}(?P<value>{values})",
             rf"{_LINE}{_OWN}{{0,3}}(?:{names})\b(?:\s?\([^()\n]{{0,20}}\))?[\W_]{{1,12}}?(?P<titled>{values})",
             rf"{_LINE}{_OWN}{{0,3}}(?:{names})\b[*_`\t ]{{0,4}}:[*_`\t ]{{0,4}}(?P<any>[^\s*_`]+)",
+            rf"{_LINE}final\b[*_`\t ]{{0,4}}[:=][*_`\t ]{{0,4}}(?P<final>{values})(?!\s?[<>=&])",
             rf"{_FIRST_PERSON}(?P<given>{values})(?=[^\w\n]*(?:[.!?,;\n]|\Z))",
             rf"(?m:^)(?:[^\w\n]|_|\\\w{{1,9}}\{{){{0,6}}(?P<alone>{values})[^\w\n]{{0,6}}(?m:$)",
         ]

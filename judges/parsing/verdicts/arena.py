@@ -22,7 +22,8 @@ _DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
 _SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
 _LABEL = r"[AB]\s{0,2}(?:[<>=]|&[lg]t;){1,6}\s{0,2}[AB]"
 _LABELS = re.compile(
-    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:(?:[AB<>=\s]|&[lg]t;){{1,20}}|tie|draw)\s*\\?\]|(?<![\w<>=&;]){_LABEL}(?![\w<>=&])",
+    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:(?:[AB<>=\s]|&[lg]t;){{1,20}}|tie|draw)\s*\\?\]|"
+    rf"(?<![\w<>=&;]){_LABEL}(?![\w<>=&])|(?<![\w<>=&;])<{{1,2}}\s?{_LABEL}\s?>{{1,2}}(?![\w<>=&])",
     re.IGNORECASE,
 )
 _NAMED = NamedValues(
@@ -68,7 +69,7 @@ def _in_words(words: str) -> Iterator[Candidate[ArenaLabel]]:
             label = _label(taken[1])
             yield Candidate(taken.span(), label, taken=label is not None, stated=label is not None)
             continue
-        written = re.sub(r"[\[\]\\\s]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<")
+        written = re.sub(r"[\[\]\\\s]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<").strip("<>")
         label = "A=B" if written in ("tie", "draw") else _label(written)
         yield Candidate(match.span(), label, stated=label is not None and "[" in match[0])
     named: Iterator[Candidate[ArenaLabel]] = _NAMED.in_words(plain, _named)

@@ -13,7 +13,11 @@ from judges.parsing.verdict_form import VerdictForm, one_of, text_field
 
 _OFFICIAL_LETTERS = "ABCD"
 _LETTERS = re.compile(
-    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:[A-Z]|tie|none|both)\s*\\?\]|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])", re.IGNORECASE
+    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:[A-Z]|tie|none|both)\s*\\?\]|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])"
+    # Brackets that nothing closes; and the name of an answer as the last line, since elsewhere it may be a heading.
+    r"|\\?\[\s?(?:\\?\[\s?)?[A-Z][^\w\n]{0,6}(?m:$)"
+    r"|(?m:^)[^\w\n]{0,6}(?:answer|response|assistant|option)\s[^\w\n]{0,4}(?-i:(?P<last>[A-Z]))[^\w]{0,6}\Z",
+    re.IGNORECASE,
 )
 _NAMED = NamedValues(
     r"verdict|choice|decision|judge?ment|winner|(?:final|best)\s(?:answer|response|one)|best|answer(?=\W*:)",
@@ -49,7 +53,7 @@ def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
         for match in _LETTERS.finditer(plain):
             taken = next((letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]), None)
             if taken is None:
-                written = re.sub(r"[\[\]\\\s*]", "", match[0]).upper()
+                written = match["last"] or re.sub(r"[\[\]\\\s*]", "", match[0]).upper()
                 value = written if written in letters else None
                 yield Candidate(match.span(), value, stated=value is not None)
             else:
