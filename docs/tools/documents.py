@@ -19,7 +19,16 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<heading>#[^)\s]*)?\)")
 _CODE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 _FOLDER, _README = "files/", "README.md"
-_LANGUAGES = {".py": "python", ".yaml": "yaml", ".jsonl": "json", ".json": "json", ".txt": "text .prose"}
+_LANGUAGES = {
+    ".py": "python",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".jsonl": "json",
+    ".json": "json",
+    ".txt": "text .prose",
+    ".service": "ini",
+    "Dockerfile": "docker",
+}
 _PAGE = "---\nsearch: {{exclude: true}}\nhide: [toc]\n---\n\n# {name}\n\n"
 _BLOCK = _PAGE + '`````` {{.{language} title="{path}"}}\n{text}\n``````\n'
 
@@ -40,7 +49,13 @@ def page_of(path: str) -> str:
     folder, name = posixpath.split(path)
     if folder and name == _README:  # an index would be taken for that of a part of the navigation
         return f"{_FOLDER}{folder}.md"
-    return f"{_FOLDER}{path}" + (".md" if posixpath.splitext(path)[1] in _LANGUAGES else "")
+    return f"{_FOLDER}{path}" + (".md" if _kind(path) in _LANGUAGES else "")
+
+
+def _kind(path: str) -> str:
+    """The ending of a file's name; the name, if it has none."""
+    name = posixpath.basename(path)
+    return posixpath.splitext(name)[1] or name
 
 
 def target_of(path: str, link: str) -> str:
@@ -73,11 +88,11 @@ def _linked(path: str) -> Iterator[str]:
 
 def _added(path: str, config: MkDocsConfig) -> File:
     """The page, or the copy, of a file."""
-    name, suffix = posixpath.split(path)[1], posixpath.splitext(path)[1]
+    name, kind = posixpath.basename(path), _kind(path)
     content: str | bytes = (ROOT / path).read_bytes()
-    if suffix in _LANGUAGES:
+    if kind in _LANGUAGES:
         text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
-        content = _BLOCK.format(name=name, path=path, language=_LANGUAGES[suffix], text=text)
+        content = _BLOCK.format(name=name, path=path, language=_LANGUAGES[kind], text=text)
     listed = page_of(path) in _names(config.nav or [])
     inclusion = InclusionLevel.INCLUDED if listed else InclusionLevel.NOT_IN_NAV
     return File.generated(config, page_of(path), content=content, inclusion=inclusion)

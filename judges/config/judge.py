@@ -118,7 +118,6 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
         "refuses connections, or whose host is unknown; the command then ends with exit code 2. Raise it where the "
         "endpoint starts beside the run.",
         ge=0,
-        common=True,
         group="run",
     )
     endpoint_rejected_deadline: float = operational(

@@ -18,8 +18,6 @@ from judges.llm.wire import JSON
 
 _PATH = "/chat/completions"
 _VERSION_AT_END = re.compile(r"/v\d+$")
-_SHORTEST_SECRET = 5
-"""Characters; a shorter value, such as a key `none`, would be blanked within other words."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 
@@ -104,7 +102,7 @@ class Replica:
         self.headers |= {name: value.get_secret_value() for name, value in self.endpoint.headers.items()}
         values = [value.removeprefix("Bearer ") for value in list(self.headers.values())[1:]]
         urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]
-        self._secrets = tuple(secret for secret in dict.fromkeys((*values, *urls)) if len(secret) >= _SHORTEST_SECRET)
+        self._secrets = tuple(dict.fromkeys((*values, *urls)))
 
     def redact(self, text: str, body: Mapping[str, JSON] | None = None) -> str:
         """`text` without keys, passwords and other secrets; endpoints and libraries repeat them in their errors.

@@ -31,6 +31,15 @@ _NAMES_A_SECRET = re.compile(
 )
 BLANK = "***"
 """Takes the place of a secret."""
+_SHORTEST_SECRET = 5
+"""Characters; a shorter value, such as a key `none`, would be blanked within other words."""
+_PLACEHOLDERS = frozenset(
+    {
+        *("empty", "dummy", "fake", "placeholder", "no-key", "no-key-required", "sk-no-key-required", "not-needed"),
+        *("not-used", "unused", "local", "ollama", "lm-studio", "vllm", "sglang"),
+    }
+)
+"""Keys, in small letters, that local servers take from clients which cannot do without: words, and no secrets."""
 _PART = 8
 """Characters of a secret's beginning or end that are blanked, too."""
 
@@ -90,7 +99,12 @@ def _lower(secret: str) -> str:
 
 
 def without_secret(text: str, secret: str) -> str:
-    """`text` without a secret: as it is, URL-encoded, and the beginning or the end of it from 8 characters on."""
+    """`text` without a secret: as it is, URL-encoded, and the beginning or the end of it from 8 characters on.
+
+    What is shorter than any secret, or a word that stands for no key, is left where it is.
+    """
+    if len(secret) < _SHORTEST_SECRET or secret.lower() in _PLACEHOLDERS:
+        return text
     for form in dict.fromkeys((secret, quote(secret, safe=""), quote(secret), quote_plus(secret), _lower(secret))):
         text = text.replace(form, BLANK)
         if len(form) < 2 * _PART:

@@ -87,6 +87,7 @@ class ResponseScore:
         injection_suspects: role tokens, and lookalikes of the prompt's markers, in the texts that the judge was shown.
         shared: the judgment is that of an equal response, for which its calls count.
         others: of a failed response whose group is known, the scores of the others; `None` for an empty one.
+        is_final: of a failed response, that the request would fail again: its group is there, with too few to compare.
     """
 
     score: float | None
@@ -101,6 +102,7 @@ class ResponseScore:
     injection_suspects: int = 0
     shared: bool = False
     others: tuple[float | None, ...] = ()
+    is_final: bool = False
 
     @property
     def is_invalid(self) -> bool:
@@ -113,9 +115,9 @@ class ResponseScore:
         return self.score is None and not self.is_invalid
 
 
-def failure(explanation: str, status: str = Status.JUDGE_FAILED.value) -> ResponseScore:
+def failure(explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False) -> ResponseScore:
     """The result of a response without a score."""
-    return ResponseScore(None, status, explanation=explanation)
+    return ResponseScore(None, status, explanation=explanation, is_final=is_final)
 
 
 def failed_by(error: Exception, count: int) -> list[ResponseScore]:

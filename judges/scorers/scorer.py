@@ -119,7 +119,8 @@ def _compared(scorer: Scorer, item: Item, filled: tuple[int, ...]) -> Parts:
     try:
         scorer.check(rest)
     except ItemError as error:
-        alone = failure(f"{count - len(filled)} of {count} responses are empty or invalid; of the others: {error}")
+        why = f"{count - len(filled)} of {count} responses are empty or invalid; of the others: {error}"
+        alone = failure(why, is_final=True)
         return Parts((), tuple(alone if number in places else _EMPTY for number in range(count)))
     return Parts((rest,), tuple((0, places[number]) if number in places else _EMPTY for number in range(count)))
 

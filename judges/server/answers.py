@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judges.scorers.items import ResponseScore
+from judges.scorers.items import Item, ResponseScore
 from judges.server.errors import RequestError
 
 OnFailure: TypeAlias = Literal["sidecar", "http", "score"]
 """How a trainer is told of a failed judge: by fields beside the reward where it reads any (NeMo Gym), else by HTTP 503
 without a reward (`sidecar`); always by HTTP 503 (`http`); or by a number, where it reads no field (`score`)."""
 JUDGE_FAILED = "judge_failed"
+UNUSABLE = "unusable"
+"""The type of the error of a request that no judge can score, however often it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +32,21 @@ class FailureAnswers:
     invalid_completion_score: float = 0.0
     on_failure: OnFailure = "sidecar"
 
+    def check(self, items: Sequence[Item]) -> None:
+        """Check, before a judge is asked, that there is something to judge, or a number stands for a failure.
+
+        Raises:
+            ValueError: there is not; to send the request again would not help.
+        """
+        fault = next((item.fault for item in items if item.fault is not None), None)
+        if fault is not None and self.on_failure != "score":
+            raise ValueError(fault)
+
     def number(self, result: ResponseScore) -> float:
         """The score, or the number in its place.
 
         Raises:
-            RequestError: the judge failed, and no number is to stand for that.
+            RequestError: there is none, and no number is to stand for that.
         """
         if result.score is not None:
             return result.score
@@ -41,7 +54,7 @@ class FailureAnswers:
             return self.invalid_completion_score
         if self.on_failure == "score":
             return self.fallback_score
-        raise RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")
+        raise refusal(result)
 
     def placeholder(self, result: ResponseScore) -> float:
         """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
@@ -51,3 +64,10 @@ class FailureAnswers:
         if not result.others:
             return self.fallback_score
         return statistics.fmean(self.invalid_completion_score if each is None else each for each in result.others)
+
+
+def refusal(result: ResponseScore) -> RequestError:
+    """The error that tells of a failure by HTTP: 503 if the request may succeed when it is sent again, else 422."""
+    if result.is_final:
+        return RequestError(422, UNUSABLE, result.explanation)
+    return RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")

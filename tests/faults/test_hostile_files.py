@@ -66,6 +66,7 @@ def test_hostile_settings_are_refused_in_one_line(bench: Bench, case: dict[str, 
     with stand_in(bench.loop) as policy, stand_in(bench.loop) as judge:
         argv = bench.argv("evaluate", "run", policy, judge)
         named = [line.partition(":")[0].strip() for line in case["yaml"].splitlines()]
+        named += [f"{name}_env" for name in named]  # the command line's variable would replace the file's key
         argv = [flag for flag in argv if flag.partition("=")[0].removeprefix("--env.") not in named]
         ended = in_process(*argv, f"--config={path}", env_type=bench.subject.env_type, env=KEYS)
         assert policy.requests == judge.requests == 0

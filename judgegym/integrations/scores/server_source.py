@@ -17,7 +17,7 @@ from judgegym.integrations.scores.scoring import RefusedError, Request
 from judges.llm import wire
 from judges.llm.connector import CheckedConnector
 from judges.llm.errors import SettingsError
-from judges.llm.retry.header import retry_after_seconds
+from judges.llm.retry.header import REQUEST_DEADLINE, retry_after_seconds
 from judges.llm.urls import without_credentials
 from judges.llm.wire import JSON
 
@@ -25,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Seconds before each retry of a reward server that cannot be reached."""
-DEADLINE_HEADER = "X-Request-Deadline"
-"""The header that says to the server after how many seconds this request is given up."""
 
 _HINTS = {
     401: "set token to one of the server's bearer tokens",
@@ -134,7 +132,7 @@ class ServerSource:
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             self._session = aiohttp.ClientSession(connector=CheckedConnector(), timeout=timeout)
-        headers = {**self._headers, DEADLINE_HEADER: f"{max(0.001, within_s):.3f}"}
+        headers = {**self._headers, REQUEST_DEADLINE: f"{max(0.001, within_s):.3f}"}
         async with self._session.post(self._url, data=wire.dumps(request), headers=headers) as response:
             data = await response.read()
             body = wire.loads(data) if response.status == 200 else _error(data)

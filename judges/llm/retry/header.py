@@ -1,4 +1,4 @@
-"""The `Retry-After` header: how long an endpoint asks to wait."""
+"""The headers about time: how long an endpoint asks to wait, and how long a caller of our own server waits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import email.utils
 import time
 from datetime import timezone
 
+REQUEST_DEADLINE = "X-Request-Deadline"
+"""The header in which a caller tells the reward server after how many seconds it gives up this request."""
 LONGEST_PAUSE_S = 86_400.0
 """No endpoint can mean more than a day; what asks for more is taken as if it did not ask."""
 

@@ -206,7 +206,8 @@ class LocalCohorts:
             return
         if len(work.responses) < work.fewest:
             work.scores.cancel()
-            results = [failure(self._too_few(gathering, work))] * len(work.responses)
+            too_few = failure(self._too_few(gathering, work), is_final=gathering.is_full)
+            results = [too_few] * len(work.responses)
             if results and gathering.mount not in self._warned:
                 self._warned.add(gathering.mount)
                 fields = {"judge": gathering.mount, "reason": results[0].explanation}

@@ -28,7 +28,7 @@ from judges.llm import wire
 from judges.llm.wire import JSON
 from judges.scorers.fields import rubric_of
 from judges.scorers.items import Item, ResponseScore
-from judges.server.answers import JUDGE_FAILED, FailureAnswers
+from judges.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, refusal
 from judges.server.errors import RequestError
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judges.server.protocols.native import RubricField
@@ -55,7 +55,7 @@ _OF_AN_EARLIER_ANSWER = frozenset(
 _EARLIER_FAILURE = "_ng_failure_"
 _MASKED_BY_US = "_ng_failure_masked"
 """Says that `instance_config` has its mask from us, so that it goes when the row is judged."""
-_DATA_FAULTS = frozenset({"invalid", "unusable"})
+_DATA_FAULTS = frozenset({"invalid", UNUSABLE})
 
 
 class CreateParams(BaseModel):
@@ -133,7 +133,7 @@ class NemoGym(Adapter[VerifyBody]):
         result = results[0][0]
         if result.is_failed:
             if answers.on_failure == "http":
-                raise RequestError(503, JUDGE_FAILED, f"{result.status}: {result.explanation}")
+                raise refusal(result)
             reward = answers.placeholder(result)
             return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation, reward=reward)
         row = _without_earlier_answer(raw)

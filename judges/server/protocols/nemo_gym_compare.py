@@ -19,8 +19,7 @@ from judges.core.turns import transcript, turn_of_item
 from judges.llm.wire import JSON
 from judges.scorers.items import Item, ResponseScore
 from judges.scorers.settings import MOST_TOGETHER, JudgeKind
-from judges.server.answers import JUDGE_FAILED, FailureAnswers
-from judges.server.errors import RequestError
+from judges.server.answers import FailureAnswers, refusal
 from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
 from judges.server.protocols.nemo_gym import PolicyResponse, final_answer, mount_of_row
 
@@ -70,7 +69,7 @@ class NemoGymCompare(Adapter[CompareBody]):
         others = [reward for reward in known if reward is not None]
         failed = next((result for result in of_all if result.is_failed), None)
         if failed is not None and (answers.on_failure == "http" or not others):
-            raise RequestError(503, JUDGE_FAILED, f"{failed.status}: {failed.explanation}")
+            raise refusal(failed)
         mean = statistics.fmean(others) if others else 0.0
         rewards: list[JSON] = [mean if reward is None else reward for reward in known]
         metrics: dict[str, JSON] = {

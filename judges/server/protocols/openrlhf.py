@@ -3,8 +3,8 @@
 OpenRLHF reads no flag: it trains every number as a reward. So a failed judge is HTTP 503, which its client sends again
 five times; then the sample has no reward, which ends the run. With `on_failure=score` the fallback is sent, flagged in
 `extra_logs.judge_failed`, also by a server that is full. A query in which the response cannot be told from the prompt
-is a failure. An empty response gets `invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs
-no call.
+is HTTP 422, and no judge is called; with `on_failure=score` it is a failure. An empty response gets
+`invalid_completion_score`, flagged in `extra_logs.invalid_completion`, and costs no call.
 
 Source: OpenRLHF 0.11, its remote reward model client.
 """
@@ -57,7 +57,8 @@ class OpenRLHF(Adapter[RewardBody]):
     def items(self, body: RewardBody, raw: Mapping[str, JSON]) -> list[Item]:
         """An item for each query: the response is the query without its prompt."""
         labels = body.labels or [None] * len(body.query)
-        return [_item(*row) for row in zip(body.query, body.prompts, labels, strict=True)]
+        rows = zip(body.query, body.prompts, labels, strict=True)
+        return [_item(place, *row) for place, row in enumerate(rows)]
 
     def reply(
         self,
@@ -96,7 +97,7 @@ def _rewards(results: Sequence[ResponseScore], answers: FailureAnswers) -> Proto
     return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 
-def _item(query: str, prompt: str, label: object) -> Item:
+def _item(place: int, query: str, prompt: str, label: object) -> Item:
     response = response_in(query, prompt)
     known = of_label(label)
     return Item(
@@ -106,7 +107,7 @@ def _item(query: str, prompt: str, label: object) -> Item:
         rubric=known.rubric,
         levels=known.levels,
         group=known.group,
-        fault=NOT_FOUND if response is None else None,
+        fault=f"query[{place}]: {NOT_FOUND}" if response is None else None,
     )
 
 

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from judges.llm.retry.header import REQUEST_DEADLINE
 from judges.llm.wire import JSON
 from judges.scorers.scorer import ItemError
-from judges.server.answers import FailureAnswers
+from judges.server.answers import UNUSABLE, FailureAnswers
 from judges.server.errors import NotYetError, OverloadError, RequestError
 from judges.server.protocols.adapters import ADAPTERS
 from judges.server.protocols.base import Adapter, ProtocolReply
@@ -23,8 +24,6 @@ from judges.server.service.messages import ServerRequest, ServerResponse, json_r
 from judges.server.service.opened import Service
 from judges.server.service.page import page
 
-DEADLINE_HEADER = "X-Request-Deadline"
-"""The header in which a client says after how many seconds it gives up this request."""
 _CALLER_LEFT = 499
 _METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 
@@ -79,6 +78,7 @@ async def _reply(
     try:
         adapter.check_judge(service.mounts[mount].judge)
         items = adapter.items(body, raw)
+        answers.check(items)
         client = request.client
         if client is not None and service.mounts[mount].group_size is not None:
             items = [replace(item, client=client) for item in items]
@@ -93,7 +93,7 @@ async def _reply(
             is_patient=adapter.is_patient(answers),
         )
     except ItemError as error:
-        raise RequestError(422, "unusable", str(error)) from error
+        raise RequestError(422, UNUSABLE, str(error)) from error
     except OverloadError as error:
         raise RequestError(503, "overloaded", "too many judgments are under way; try again") from error
     except NotYetError as error:
@@ -108,7 +108,7 @@ def _seconds_left(request: ServerRequest, otherwise: float | None) -> float | No
     Raises:
         RequestError: the header is no number of seconds.
     """
-    given = request.headers.get(DEADLINE_HEADER.lower())
+    given = request.headers.get(REQUEST_DEADLINE.lower())
     if given is None:
         return otherwise
     try:
@@ -116,7 +116,7 @@ def _seconds_left(request: ServerRequest, otherwise: float | None) -> float | No
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise RequestError(422, "invalid", f"{DEADLINE_HEADER}: expected a number of seconds, found {given[:20]!r}")
+        raise RequestError(422, "invalid", f"{REQUEST_DEADLINE}: expected a number of seconds, found {given[:20]!r}")
     return seconds
 
 

@@ -53,6 +53,14 @@ def test_a_password_of_the_url_is_taken_out_of_what_an_endpoint_said(base_url: s
     assert Replica(endpoint(base_url)).redact("user:pa55word may not do this") == "*** may not do this"
 
 
+@pytest.mark.parametrize("key", ["", "none", "EMPTY", "dummy", "not-needed", "sk-no-key-required", "ollama"])
+def test_a_value_that_is_no_secret_is_left_in_messages(key: str) -> None:
+    """Also where it is that of a request's field: an empty one was found between all letters."""
+    said = f"none (Cannot connect to the host): {key} is EMPTY, not a dummy"
+    replica = Replica(Endpoint("http://h/v1", "m", SecretStr(key), {"X-Key": SecretStr(key)}))
+    assert replica.redact(said, {"api_key": key, "extra": {"token": key}}) == said
+
+
 def test_a_password_of_the_proxy_is_taken_out_of_what_a_library_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "user:pa55word@proxy:3128")
     assert Replica(endpoint("https://api.example.com/v1")).redact("no user:pa55word there") == "no *** there"

@@ -131,6 +131,17 @@ async def test_openrlhf_a_response_that_is_not_found_is_a_flagged_failure_of_its
     assert any("not found in the query" in each["result"]["explanation"] for each in recent)
 
 
+async def test_openrlhf_a_response_that_is_not_found_is_a_wrong_request_and_costs_nothing() -> None:
+    """No 503: it fails however often it is sent. The other queries of the request are not judged either."""
+    body = {"query": [f"{CHATML}4", "something else"], "prompts": [CHATML] * 2, "labels": None}
+    async with running(judge=by_response) as server:
+        answer = await server.post("/get_reward", body)
+    error = answer.json["error"]
+    assert (answer.status, error["type"], answer.headers.get("Retry-After")) == (422, "invalid", None)
+    assert error["message"].startswith("query[1]: the response was not found in the query")
+    assert server.judge.requests == []
+
+
 @pytest.mark.parametrize("label", [{"rubric": 5}, {"rubric": ["a"]}, '{"rubric": 5}', {"rubric": {"criteria": 5}}])
 @pytest.mark.parametrize("path", ["/get_reward", "/slime"])
 async def test_a_label_whose_rubric_is_none_is_refused(path: str, label: object) -> None:

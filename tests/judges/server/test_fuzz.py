@@ -1,8 +1,13 @@
-"""Whatever is sent: never a 5xx, and nothing but what `/openapi.json` says."""
+"""Whatever is sent: never a 5xx, and nothing but what `/openapi.json` says.
+
+But for a response that is compared with others which have not come: where a protocol has no field for a failure, that
+is 503, since the response may be sent again.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +20,27 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 
 from tests.judges.server.served import as_process
 
-CHECKS = (not_a_server_error, status_code_conformance, response_schema_conformance)
+_WITHOUT_A_FIELD = ("/group/get_reward", "/group/slime")
+_ALONE = re.compile(r"judge_failed: 1 of 2 members came within [\d.]+ s: there is nothing to compare with")
+
+
+def is_alone(path: str, response: Any) -> bool:
+    """Whether a request was answered rightly with 503: the others of its group did not come."""
+    if response.status_code != 503 or path not in _WITHOUT_A_FIELD:
+        return False
+    error = response.json()["error"]
+    return error["type"] == "judge_failed" and _ALONE.fullmatch(error["message"]) is not None
+
+
+def no_failure_of_the_server(ctx: Any, response: Any, case: Any) -> bool | None:
+    """Schemathesis' check for errors of the server, but for a response that is alone."""
+    if is_alone(case.path, response):
+        return None
+    result: bool | None = not_a_server_error(ctx, response, case)
+    return result
+
+
+CHECKS = (no_failure_of_the_server, status_code_conformance, response_schema_conformance)
 
 
 @pytest.fixture(scope="module")
@@ -94,5 +119,5 @@ def test_no_body_is_a_server_error(server: str, path: str, body: Any) -> None:
     import requests
 
     answer = requests.post(server + path, data=json.dumps(body), timeout=60)
-    assert answer.status_code in (200, 422)
+    assert answer.status_code in (200, 422) or is_alone(path, answer)
     assert isinstance(answer.json(), dict | float | int)

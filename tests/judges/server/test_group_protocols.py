@@ -122,6 +122,31 @@ async def test_a_failed_row_is_an_http_error_for_those_who_know_no_other() -> No
     assert (alone.status, alone.json["error"]["type"]) == (503, "judge_failed")
 
 
+@pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() - {"native"}))  # its result says so, at HTTP 200
+async def test_only_what_may_succeed_is_to_be_sent_again(name: str) -> None:
+    """Others of a group may come yet (503); that all are there, and one alone is not empty, stays so (422)."""
+    protocol = PROTOCOLS[name]
+    flags = ("--judge=listwise", "--group_size=2", "--on_failure=http")
+    async with running(*flags, "--group_wait=0.1", judge=judge) as server:
+        alone = await server.post(protocol.path, protocol.body("good", 0))
+    async with running(*flags, judge=judge) as server:
+        bodies = [protocol.body(text, number) for number, text in enumerate(["good", ""])]
+        beside, empty = await asyncio.gather(*(server.post(protocol.path, body) for body in bodies))
+        asked_for = len(server.judge.requests)
+    assert (alone.status, alone.json["error"]["type"], alone.headers["Retry-After"]) == (503, "judge_failed", "1")
+    assert (beside.status, beside.json["error"]["type"], beside.headers.get("Retry-After")) == (422, "unusable", None)
+    assert beside.json["error"]["message"].startswith("2 of 2 members came")
+    assert (empty.status, asked_for) == (200, 0)
+
+
+async def test_a_group_with_one_response_that_is_not_empty_is_not_to_be_sent_again() -> None:
+    outputs = [{"output": [{"type": "message", "role": "assistant", "content": text}]} for text in ("good", "")]
+    body = {"conversation_history": [{"role": "user", "content": "Q"}], "response_objs": outputs}
+    async with running("--judge=listwise", "--on_failure=http", judge=judge) as server:
+        answer = await server.post("/compare", body)
+    assert (answer.status, answer.json["error"]["type"]) == (422, "unusable")
+
+
 async def test_what_the_judge_saw_is_there_to_be_logged() -> None:
     async with running(*GATHERING, "--listwise_orders=2", judge=judge) as server:
         rows = await asyncio.gather(*(server.post("/verify", rollout(text, n)) for n, text in enumerate(POINTS)))
