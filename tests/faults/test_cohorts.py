@@ -69,7 +69,10 @@ async def gathering(port: int, judge: str, *flags: str) -> AsyncIterator[str]:
 
 
 async def scored(url: str, cohorts: int = COHORTS, members: Sequence[int] = range(SIZE)) -> list[list[Json]]:
-    """What each member of each cohort was answered, each in a request of its own."""
+    """What each member of each cohort was answered, each in a request of its own.
+
+    Who is told that the judge is away, and to come back, has the status `away`.
+    """
     total = aiohttp.ClientTimeout(total=PATIENCE_S)
     async with aiohttp.ClientSession(timeout=total) as session:
 
@@ -77,8 +80,11 @@ async def scored(url: str, cohorts: int = COHORTS, members: Sequence[int] = rang
             body = {"prompt": f"How many legs have {cohort + 2} spiders?", "response": ANSWERS[member]}
             body |= {"group": str(cohort), "member": str(member)}
             async with session.post(f"{url}/v1/score", json=body) as response:
-                assert response.status == 200, await response.text()
                 found: Json = await response.json()
+                if response.status == 503 and found["error"]["type"] == "judge_away":
+                    assert int(response.headers["Retry-After"]) > 0
+                    return {"status": "away", "score": None, "explanation": found["error"]["message"]}
+                assert response.status == 200, found
                 return found
 
         asked = (asyncio.gather(*(ask(cohort, member) for member in members)) for cohort in range(cohorts))
@@ -150,19 +156,23 @@ async def test_games_and_calls_that_are_refused_cost_no_other_cohort_its_scores(
 
 @each_judge
 async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back(judge: str) -> None:
-    """The judgment goes on while callers leave; who sends again finds its score."""
+    """The judgment goes on while callers leave; who sends again is told to come back, and then finds its score."""
     with lifetime.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
     async with gathering(port, judge, "--deadline=4", "--group_wait=2") as url:
-        assert failed(await scored(url, cohorts=1)) == {"judge_failed": SIZE}
-        async with judging_at(port):
-            found = await scored(url, cohorts=1)
-            for _ in range(int(PATIENCE_S)):
+        first = failed(await scored(url, cohorts=1))
+        assert first["judge_failed"] > 0 and first.total() == first["judge_failed"] + first["away"] == SIZE
+        assert failed(await scored(url, cohorts=1)) == {"away": SIZE}
+        async with judging_at(port) as (_, server):
+            found: list[list[Json]] = []
+            for _ in range(int(10 * PATIENCE_S)):
+                found = await scored(url, cohorts=1)
                 if None not in scores(found)[0]:
                     break
-                found = await scored(url, cohorts=1)
+                await asyncio.sleep(0.1)
     expected, _ = await undisturbed(judge)
     assert scores(found) == expected[:1]
+    assert set(server.answered.values()) == {1}, "nothing is paid twice"
 
 
 @each_judge

@@ -12,7 +12,7 @@ import pytest
 
 from tests.arena import Arena, model_is_a, uid_of
 from tests.scripted import Json, Reply, Script
-from tests.serving import judging, sampling, serve, which
+from tests.serving import Served, judging, sampling, serve, which
 from tests.trainer import Group, training
 
 DOWN = Reply(status=500, body={"error": {"message": "down"}})
@@ -45,14 +45,22 @@ class FailingJudge:
         return all(tries[-1])
 
 
-def after(event: asyncio.Event, script: Callable[[Json, int], Reply | str]) -> Script:
-    """A script that answers nothing until the event."""
+def held(event: asyncio.Event, script: Callable[[Json, int], Reply | str]) -> Script:
+    """A script that answers its first request, and no other until the event."""
 
     async def wait(request: Json, number: int) -> Reply | str:
-        await event.wait()
+        if number > 1:
+            await event.wait()
         return script(request, number)
 
     return wait
+
+
+async def is_known_and_busy(served: Served, side: str) -> None:
+    """Wait until the first answer of an endpoint has been read, and its next request has arrived."""
+    while not served.env.clients.finish_reasons[side]:  # noqa: ASYNC110  # a state without an event
+        await asyncio.sleep(0.01)
+    await (served.judge if side == "judge" else served.policy).arrived(2)
 
 
 def completions(group: Group) -> list[Key]:
@@ -125,11 +133,11 @@ async def test_endpoint_that_refuses_connections_for_a_while_costs_no_group(
     scripts: dict[str, Any] = {
         "judge": judging(),
         "policy": sampling(),
-        side: after(gone, judging() if side == "judge" else sampling()),
+        side: held(gone, judging() if side == "judge" else sampling()),
     }
     async with training(16) as trainer, serve(arena, trainer.url, *flags, **scripts) as served:
         endpoint = served.judge if side == "judge" else served.policy
-        await endpoint.arrived(1)
+        await is_known_and_busy(served, side)
         async with endpoint.away():
             gone.set()
             while served.env.clients.waiting is None:  # noqa: ASYNC110  # the state that is tested
@@ -145,8 +153,8 @@ async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until
     """Past the deadline a group is dropped; no other is sampled for a judge that is not there."""
     gone = asyncio.Event()
     flags = "--env.max_batches_offpolicy=1", "--env.endpoint_away_deadline=0.1", "--env.max_num_workers=2"
-    async with training(16) as trainer, serve(arena, trainer.url, *flags, judge=after(gone, judging())) as served:
-        await served.judge.arrived(1)
+    async with training(16) as trainer, serve(arena, trainer.url, *flags, judge=held(gone, judging())) as served:
+        await is_known_and_busy(served, "judge")
         async with served.judge.away():
             gone.set()
             while served.serving.metrics.total_dropped.get("judge_failed", 0) < 2:  # noqa: ASYNC110  # likewise

@@ -342,14 +342,14 @@ async def test_no_answer_is_ever_bent_into_a_verdict(connect: Connect, text: str
 DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
 
 
-async def test_a_judge_that_never_answers_has_failed(connect: Connect) -> None:
+async def test_a_judge_that_never_answers_has_failed_and_is_not_asked_again(connect: Connect) -> None:
     async with ScriptedEndpoint(DOWN) as endpoint:
         judgment = await judged(connect(endpoint, max_retries=0), 3)
     assert (judgment.status, judgment.score) == (Status.JUDGE_FAILED, None)
-    assert len(endpoint.requests) == len(judgment.calls) == 5
+    assert len(endpoint.requests) == len(judgment.calls) == 2, "as many as a majority of 3 needs"
     assert all(call.failed for call in judgment.calls)
     assert "out of order" in judgment.explanation
-    assert [(vote.yes, vote.text) for vote in detail_of(judgment).votes] == [(None, "")] * 5
+    assert [(vote.yes, vote.text) for vote in detail_of(judgment).votes] == [(None, "")] * 2
 
 
 async def test_a_call_that_failed_is_drawn_again(connect: Connect) -> None:
@@ -359,11 +359,17 @@ async def test_a_call_that_failed_is_drawn_again(connect: Connect) -> None:
     assert [call.failed for call in judgment.calls] == [False, True, False]
 
 
-async def test_no_majority_with_a_call_that_never_succeeded_has_failed(connect: Connect) -> None:
-    script = by_vote([said(1), said(0), "Hm.", DOWN, "Hm."])
-    async with ScriptedEndpoint(script) as endpoint:
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([said(1), DOWN, said(0), "Hm.", "Hm."], id="another is drawn: one at the same time succeeded"),
+        pytest.param([said(1), said(0), "Hm.", DOWN], id="alone: none is drawn again"),
+    ],
+)
+async def test_no_majority_with_a_call_that_never_succeeded_has_failed(connect: Connect, answers: list[Any]) -> None:
+    async with ScriptedEndpoint(by_vote(answers)) as endpoint:
         judgment = await judged(connect(endpoint, max_retries=0), 3)
-    assert (judgment.status, len(endpoint.requests)) == (Status.JUDGE_FAILED, 5)
+    assert (judgment.status, len(endpoint.requests)) == (Status.JUDGE_FAILED, len(answers))
     assert "out of order" in judgment.explanation and "no verdict could be read" in judgment.explanation
 
 

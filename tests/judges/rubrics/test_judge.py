@@ -214,12 +214,12 @@ async def test_a_text_that_was_cut_off_has_no_score(connect: Connect) -> None:
     assert first.error is not None and "cut off" in first.error
 
 
-async def test_a_judge_that_never_answers_has_failed(connect: Connect) -> None:
+async def test_a_judge_that_never_answers_has_failed_and_is_not_asked_again(connect: Connect) -> None:
     async with ScriptedEndpoint(DOWN) as endpoint:
         judgment = await judged(connect(endpoint, max_retries=0), 2)
-    assert (judgment.status, judgment.score, len(endpoint.requests)) == (Status.JUDGE_FAILED, None, 4)
+    assert (judgment.status, judgment.score, len(endpoint.requests)) == (Status.JUDGE_FAILED, None, 2)
     assert "out of order" in judgment.explanation
-    assert [(each.score, each.text, each.strict) for each in detail_of(judgment).judgments] == [(None, "", False)] * 4
+    assert [(each.score, each.text, each.strict) for each in detail_of(judgment).judgments] == [(None, "", False)] * 2
 
 
 async def test_a_call_that_failed_is_drawn_again(connect: Connect) -> None:
