@@ -30,7 +30,12 @@ Verb = Literal["evaluate", "process", "serve", "score"]
 VERBS: tuple[Verb, ...] = ("evaluate", "process", "serve", "score")
 ROWS, BEFORE = 80, 50
 """Rows of a run, and answers of the endpoint that then rejects all requests."""
-MOST_REJECTED = 32
+AT_ONCE, MOST_REJECTED = 16, 32
+"""Requests in flight, and those that may be rejected: the ones on their way when the endpoint turns, and nine more.
+
+With 256 in flight the number on their way would depend on the speed of the endpoint's thread. That case is in
+`tests/judges/llm/test_breaker.py`, where client and endpoint share an event loop.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -152,8 +157,14 @@ def test_account_that_is_rejected_in_mid_run_ends_it_with_a_command_that_goes_on
         pytest.skip("it has none")
     account: Account = getattr(command, side)
     account.credit = BEFORE if side == "judge" or command.verb == "evaluate" else BEFORE // 4
+    flags = [
+        f"--{command.section}{flag}" for flag in ("endpoint_rejected_deadline=0", f"judge_max_concurrency={AT_ONCE}")
+    ]
+    if command.verb != "score":
+        name = "num_requests_for_eval" if command.verb == "evaluate" else "num_max_requests_at_once"
+        flags.append(f"--openai.{name}={AT_ONCE}")
     with command.endpoints():
-        ended = command.run(*command.words(f"--{command.section}endpoint_rejected_deadline=0"))
+        ended = command.run(*command.words(*flags))
         assert ended.code == 1, ended.said
         assert "Traceback" not in ended.said
         assert f"the {side} at " in ended.err and "HTTP 402: insufficient credits" in ended.err
