@@ -20,9 +20,9 @@ _MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", 
 # Arena-Hard-Auto's two patterns, in the order in which they are tried.
 _DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
 _SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
-_LABEL = r"[AB]\s{0,2}(?:[<>=]|&[lg]t;){1,6}\s{0,2}[AB]"
+_LABEL = r"[AB]\s{0,2}(?:\\?[<>=]|&[lg]t;){1,6}\s{0,2}[AB]"
 _LABELS = re.compile(
-    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:(?:[AB<>=\s]|&[lg]t;){{1,20}}|tie|draw)\s*\\?\]|"
+    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:(?:[AB<>=\s\\]|&[lg]t;){{1,20}}|tie|draw)\s*\\?\]|"
     rf"(?<![\w<>=&;]){_LABEL}(?![\w<>=&])|(?<![\w<>=&;])<{{1,2}}\s?{_LABEL}\s?>{{1,2}}(?![\w<>=&])",
     re.IGNORECASE,
 )
