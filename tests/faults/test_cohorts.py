@@ -177,6 +177,7 @@ async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back
 
 @each_judge
 async def test_members_that_stay_away_leave_the_others_their_scores_and_are_flagged_when_they_come(judge: str) -> None:
+    await undisturbed(judge)  # loads what rates a tournament, which may take longer than late members are known as such
     async with judging_at() as (port, _), gathering(port, judge, "--deadline=20", "--group_wait=2") as url:
         found = await scored(url, members=[0, 1, 2])
         late = await scored(url, members=[3])

@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+import pytest
+
+from judges.llm import connector
 from tests.arena import Arena, RunFiles, answering, judge
 from tests.command import in_process
 from tests.faults.bench import Loop
@@ -29,7 +32,8 @@ class StrayPeer:
     """A judge over plain TCP with keep-alive, which answers at times twice.
 
     If `waits`, the policy beside it answers a row when all games of the row before have been judged and all second
-    answers have been sent, so they come while their connection is idle, without a clock.
+    answers have been sent, so they come while their connection is idle. Otherwise a second answer is sent when the next
+    request has arrived, on whatever connection, so that the client has read the first one, and is busy.
     """
 
     def __init__(self, every: int, *, waits: bool) -> None:
@@ -37,7 +41,7 @@ class StrayPeer:
         self._script = judge(verdict)
         self.base_url, self.connections, self.strays = "", 0, 0
         self._begun = self._answered = 0
-        self._news = asyncio.Event()
+        self._news, self._arrival = asyncio.Event(), asyncio.Event()
 
     async def policy(self, request: Json, number: int) -> Reply | str:
         while self._waits and self._answered < (number - 1) * GAMES:
@@ -48,19 +52,28 @@ class StrayPeer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
+            coming = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
+                head = await coming
                 (length,) = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
                 self._begun += 1
                 number = self._begun
                 given = self._script(json.loads(await reader.readexactly(int(length.split(b":")[1]))), 0)
+                self._arrival.set()
+                next_arrival = self._arrival = asyncio.Event()
                 assert isinstance(given, str)
                 body = json.dumps(completion(given)).encode()
                 sent = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
                 writer.write(sent + body)
                 await writer.drain()
+                coming = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
                 if self._every and number % self._every == 0:
-                    await asyncio.sleep(0.05 if self._waits else 0.002)  # usually the client has read the first answer
+                    if self._waits:
+                        await asyncio.sleep(0.05)  # usually the client has read the first answer
+                    else:
+                        elsewhere = asyncio.ensure_future(next_arrival.wait())
+                        await asyncio.wait({coming, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+                        elsewhere.cancel()
                     writer.write(sent + body)
                     await writer.drain()
                     self.strays += 1
@@ -98,7 +111,10 @@ def test_second_answers_of_an_idle_connection_shift_no_answer(tmp_path: Path, lo
     assert said.count("has sent an answer that no request had asked for") == 1
 
 
-def test_second_answers_to_a_busy_client_shift_no_answer(tmp_path: Path, loop: Loop) -> None:
+def test_second_answers_to_a_busy_client_shift_no_answer(
+    tmp_path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "_REST_S", BOUND_S)  # however slow the machine is, they come during the rest
     undisturbed, _, _ = evaluated(tmp_path, loop, 0, "--env.judge_max_concurrency=1")
     disturbed, peer, _ = evaluated(tmp_path, loop, 10, "--env.judge_max_concurrency=1")
     assert peer.strays >= 1
