@@ -59,6 +59,7 @@ OF_RESULT: dict[str, st.SearchStrategy[Any]] = {
     "injection_suspects": st.integers(0),
     "shared": st.booleans(),
     "others": st.lists(st.none() | numbers, max_size=3).map(tuple),
+    "is_final": st.booleans(),
 }
 
 
