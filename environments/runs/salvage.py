@@ -7,6 +7,7 @@ in a plain file; of a compressed ledger each part has a checksum, and a part tha
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,7 @@ CALL_BEGINS = re.compile(
 )
 GROUP_BEGINS = re.compile(rb"(?!)")  # nothing is asked again for a group that is dropped
 
+_DECODER = json.JSONDecoder()
 _MEMBER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
 """How a part of a compressed ledger begins."""
 _GZIP = 31
@@ -91,10 +93,14 @@ def _fault(line: bytes, check: CheckLine) -> str | None:
 
 
 def _pieces(line: bytes, begins: re.Pattern[bytes]) -> Iterator[bytes]:
-    """What may be whole lines within a damaged one."""
-    starts = [match.start() for match in begins.finditer(line)]
-    for start, end in zip(starts, [*starts[1:], len(line)], strict=False):  # of a line without a beginning nothing
-        yield line[start:end].rstrip(b"\0\n") + b"\n"
+    """The whole lines within a damaged one: the objects that begin as lines do; what follows one is dropped."""
+    text = line.decode("latin-1")  # a character for each byte
+    for match in begins.finditer(line):
+        try:
+            _, end = _DECODER.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        yield line[match.start() : end] + b"\n"
 
 
 @dataclass(slots=True)
