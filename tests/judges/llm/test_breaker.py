@@ -156,9 +156,11 @@ async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_clos
 ) -> None:
     async with ScriptedEndpoint(lambda request, number: "fine" if number <= 1 else NO_CREDIT) as endpoint:
         client = connect(endpoint, max_concurrency=4, rejected_deadline_s=600.0)
+        opened = asyncio.Event()
+        client.on_outage(opened.set)
         await client.chat(ask(0))
         calls = [asyncio.create_task(client.chat(ask(number))) for number in range(50)]
-        await endpoint.arrived(1 + MOST_IN_A_ROW + 2)
+        await opened.wait()  # the rejection that opens the breaker may be sent long before it is read
         for call in calls[:25]:
             call.cancel()
         await asyncio.gather(*calls[:25], return_exceptions=True)
