@@ -22,7 +22,7 @@ from environments.runs.salvage import (
     GROUP_BEGINS,
     SAMPLE_BEGINS,
     CheckLine,
-    Dropped,
+    DroppedLines,
     LedgerCheck,
     readable_lines,
     unpacked_lines,
@@ -50,7 +50,7 @@ class Repair:
 
     run: Path
     groups: Path | None
-    dropped: dict[Path, Dropped] = field(default_factory=dict)
+    dropped: dict[Path, DroppedLines] = field(default_factory=dict)
     kept: list[Path] = field(default_factory=list)
     rows: int = 0
     calls: int = 0
@@ -127,10 +127,10 @@ def _repair_ledger(done: Repair, failed: Iterable[str]) -> None:
     if not path.exists():
         return
 
-    def lines(dropped: Dropped) -> Iterator[bytes]:
+    def lines(dropped: DroppedLines) -> Iterator[bytes]:
         return unpacked_lines(packed, dropped) if path == packed else _lines(plain)
 
-    found, checked = Dropped(), LedgerCheck()
+    found, checked = DroppedLines(), LedgerCheck()
     for _ in readable_lines(lines(found), CALL_BEGINS, checked.check, found):
         pass
     if not found.places:
@@ -140,7 +140,7 @@ def _repair_ledger(done: Repair, failed: Iterable[str]) -> None:
     marks = {part for uid in failed for part in (uid, uid.partition("/")[0])} - checked.failed
 
     def content() -> Iterator[bytes]:
-        again, texts = Dropped(), LedgerCheck()
+        again, texts = DroppedLines(), LedgerCheck()
         for line in readable_lines(lines(again), CALL_BEGINS, texts.check, again):
             yield texts.rewritten(line)
         for uid in sorted(marks):  # the mark of a row that failed may be among what is lost
@@ -152,15 +152,15 @@ def _repair_ledger(done: Repair, failed: Iterable[str]) -> None:
     packed.unlink(missing_ok=True)
 
 
-def _repair_lines(done: Repair, path: Path, begins: re.Pattern[bytes], check: CheckLine) -> Dropped:
+def _repair_lines(done: Repair, path: Path, begins: re.Pattern[bytes], check: CheckLine) -> DroppedLines:
     """Repair a file whose lines do not depend on each other."""
-    found = Dropped()
+    found = DroppedLines()
     for _ in readable_lines(_lines(path), begins, check, found):
         pass
     if found.places:
         done.dropped[path] = found
         _keep(done, path)
-        write_atomic(path, lambda: readable_lines(_lines(path), begins, check, Dropped()))
+        write_atomic(path, lambda: readable_lines(_lines(path), begins, check, DroppedLines()))
     return found
 
 
@@ -179,7 +179,7 @@ def _set_aside_damaged(done: Repair, path: Path) -> None:
     except FileNotFoundError:
         return
     except ValueError as error:
-        done.dropped[path] = Dropped(0, [f"not JSON: {' '.join(str(error).split())}"])
+        done.dropped[path] = DroppedLines(0, [f"not JSON: {' '.join(str(error).split())}"])
         _set_aside(done, path)
 
 

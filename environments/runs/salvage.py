@@ -37,7 +37,7 @@ _CHUNK = 1 << 16
 
 
 @dataclass(slots=True)
-class Dropped:
+class DroppedLines:
     """What of a file is dropped.
 
     Attributes:
@@ -50,7 +50,7 @@ class Dropped:
 
 
 def readable_lines(
-    lines: Iterable[bytes], begins: re.Pattern[bytes], check: CheckLine, dropped: Dropped
+    lines: Iterable[bytes], begins: re.Pattern[bytes], check: CheckLine, dropped: DroppedLines
 ) -> Iterator[bytes]:
     """Go through the lines of a file, and give those that can be read.
 
@@ -169,7 +169,7 @@ class LedgerCheck:
         return line if written == messages else wire.dumps({"call": {**fields["call"], "messages": written}}) + b"\n"
 
 
-def unpacked_lines(path: Path, dropped: Dropped) -> Iterator[bytes]:
+def unpacked_lines(path: Path, dropped: DroppedLines) -> Iterator[bytes]:
     """The lines in the parts of a compressed ledger that are whole; a line that ends in another part is cut."""
     rest = b""
     for data in _unpacked(path, dropped):
@@ -177,7 +177,7 @@ def unpacked_lines(path: Path, dropped: Dropped) -> Iterator[bytes]:
         yield from (line + b"\n" for line in lines if line)  # an empty one stands in the place of a damaged part
 
 
-def _unpacked(path: Path, dropped: Dropped) -> Iterator[bytes]:
+def _unpacked(path: Path, dropped: DroppedLines) -> Iterator[bytes]:
     """What the parts hold; a newline in the place of a damaged one, which parts the lines around it."""
     packed = path.read_bytes()
     start = 0

@@ -21,7 +21,7 @@ from environments.runs.directory import run_directory_of
 from environments.runs.lock import DirectoryLock
 from environments.runs.packing import pack
 from environments.runs.recorded_calls import read_calls
-from environments.runs.salvage import CALL_BEGINS, Dropped, LedgerCheck, readable_lines, unpacked_lines
+from environments.runs.salvage import CALL_BEGINS, DroppedLines, LedgerCheck, readable_lines, unpacked_lines
 from judgegym._command.repair import main
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.conformance.subjects import Subject, Verb
@@ -169,7 +169,7 @@ def test_every_line_that_is_whole_is_kept_and_nothing_else(parts: list[Callable[
     whole = data.splitlines(keepends=True)
     for befalls in parts:
         data = befalls(data)
-    kept = list(readable_lines(data.splitlines(keepends=True), CALL_BEGINS, LedgerCheck().check, Dropped()))
+    kept = list(readable_lines(data.splitlines(keepends=True), CALL_BEGINS, LedgerCheck().check, DroppedLines()))
     ended = data[: data.rfind(b"\n") + 1]
     intact = [line for line in whole if line.rstrip() in ended]
     assert [line for line in kept if line not in whole] == []
@@ -190,7 +190,7 @@ def test_part_of_a_compressed_ledger_that_misses_its_checksum_is_dropped_and_the
     else:
         del data[-len(data) // 10 :]
     packed.write_bytes(data)
-    dropped = Dropped()
+    dropped = DroppedLines()
     kept = list(readable_lines(unpacked_lines(packed, dropped), CALL_BEGINS, LedgerCheck().check, dropped))
     known = set(lines)
     assert set(kept) <= known
