@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 _QUEUE_S = 60.0
 _ON_ITS_WAY_S = 1.0
 """For an answer to arrive before its caller gives up."""
+_TO_JOIN_S = 0.1
+"""For a response to reach its cohort, which another process may keep."""
 _RETRY_AFTER_S = 1
 """After a place in the queue; a judge that is away is asked for less often."""
 _RETRY_WHEN_AWAY_S = 5
@@ -203,9 +205,15 @@ class Core:
         """
         wait = _Wait(mount, time.monotonic() - spent_s, within_s, is_patient)
         joins = [self._is_gathered(mount, item) for item in items]
-        self._check_away(wait)
-        whole = self._ask_whole(mount, [item for item, is_member in zip(items, joins, strict=True) if not is_member])
         members = [item for item, is_member in zip(items, joins, strict=True) if is_member]
+        try:
+            self._check_away(wait)
+        except NotYetError:
+            known = await self._take_places(mount, members, spent_s)
+            if known is None or len(known) < len(items):
+                raise
+            return [[result] for result in known]
+        whole = self._ask_whole(mount, [item for item, is_member in zip(items, joins, strict=True) if not is_member])
         joined = iter(await self._joined(mount, members, spent_s) if members else ())
         judged = iter(await self._answered(wait, whole))
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
@@ -317,6 +325,24 @@ class Core:
         finally:
             for task in joining:
                 task.cancel()
+
+    async def _take_places(self, mount: str, items: Sequence[Item], spent_s: float) -> list[ResponseScore] | None:
+        """Let single responses join their cohorts; return their results if all are known, and wait for none.
+
+        A response that comes while the judge is away belongs to its group like those that came before: without its
+        place the cohort would be closed short, and scored as if the group were smaller.
+        """
+        if not items:
+            return []
+        joining = [asyncio.ensure_future(self._cohorts.join(mount, item, spent_s)) for item in items]
+        try:
+            await asyncio.wait(joining, timeout=_TO_JOIN_S)
+        finally:
+            for task in joining:
+                task.cancel()  # who leaves keeps its place
+            ended = await asyncio.gather(*joining, return_exceptions=True)
+        results = [result for result in ended if isinstance(result, ResponseScore)]
+        return results if len(results) == len(items) else None
 
     def _check_room(self, cases: Sequence[Case]) -> None:
         """Check that the limit allows the judgments that are not in flight.

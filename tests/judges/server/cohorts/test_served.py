@@ -190,6 +190,28 @@ async def test_judge_that_goes_away_while_a_cohort_waits_is_named_when_the_deadl
     assert all("deadline" in answer.json["explanation"] for answer in answers)
 
 
+async def test_member_that_is_told_that_the_judge_is_away_has_its_place_in_the_cohort() -> None:
+    """Without it the cohort would be closed short, and scored as a smaller group."""
+    pair = {"prompt": "P", "responses": [said(8, 0.2), said(9, 0.3)]}
+    async with running(*FLAGS[:2], "--deadline=600", judge=listwise_judge) as server:
+        async with server.judge.away():
+
+            async def is_away() -> bool:
+                return (await server.post("/v1/score", pair)).status == 503
+
+            await until(is_away, "the judge is known to be away")
+            told = await posted(server, *(body(member, quality) for member, quality in enumerate((0.1, 0.9))))
+        assert [answer.json["error"]["type"] for answer in told] == ["judge_away"] * 2
+
+        async def is_back() -> bool:
+            return (await server.post("/v1/score", pair)).status == 200
+
+        await until(is_back, "the judge is back")
+        last = await asyncio.wait_for(server.post("/v1/score", body(2, 0.4)), PATIENCE_S)
+        again = await posted(server, *(body(member, quality) for member, quality in enumerate((0.1, 0.9))))
+    assert scores([*again, last]) == [0.1, 0.9, 0.4]
+
+
 @pytest.mark.parametrize("judge", ["listwise", "tournament", "choice"])
 @pytest.mark.parametrize("garbage", ["", "I cannot say.", '{"scores": []}', '{"scores": [{"id": "x", "score": 7}]}'])
 async def test_garbage_of_the_judge_is_a_flagged_failure_of_all_members(garbage: str, judge: str) -> None:
