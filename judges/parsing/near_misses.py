@@ -63,8 +63,10 @@ _FILLER = re.compile(rf"[\W_]*{_OWN}*\Z", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?\n]")
 _ENDED = re.compile(r"[\"'*_`)\]]*\s*(?:[.!?,;\n]|\Z)")
 _LONGEST_BEFORE = 80
-DOUBLE_BRACKETED = r"\\?\[\s?\\?\[[^\[\]\n]{1,60}\](?:\s?\\?\])?"
-"""Anything short in double brackets, also escaped ones; the second closing one may be missing."""
+BETWEEN = r"[\s\\*_`]{0,4}"
+"""What may stand between the signs of a label, and changes nothing: white space, escapes and markdown."""
+DOUBLE_BRACKETED = rf"\\?\[{BETWEEN}\[(?:[^\[\]\n]{{1,60}}|[^\[\]]{{1,12}})\](?:{BETWEEN}\])?"
+"""Anything short in double brackets, also in escaped ones and over two lines; the second closing one may be missing."""
 NUMBER = r"[-+]?\d{1,9}(?:[.,]\d{1,9})?(?:\s?(?:/|out of|of)\s?\d{1,9}|\s?%)?"
 """A number as a value, perhaps with its scale."""
 NUMBER_WORD = r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten)\b"

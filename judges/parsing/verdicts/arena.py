@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from judges.llm.wire import JSON
 from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.near_misses import DOUBLE_BRACKETED, NamedValues, folded
+from judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
 from judges.parsing.verdict_form import VerdictForm, one_of, text_field
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
@@ -21,8 +21,9 @@ _MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", 
 _DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
 _SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
 _LABEL = r"[AB]\s{0,2}(?:\\?[<>=]|&[lg]t;){1,6}\s{0,2}[AB]"
+_TIE = BETWEEN.join("tie")
 _LABELS = re.compile(
-    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:(?:[AB<>=\s\\]|&[lg]t;){{1,20}}|tie|draw)\s*\\?\]|"
+    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:(?:[AB<>=\s\\*_`]|&[lg]t;){{1,20}}|{_TIE}|draw){BETWEEN}\]|"
     rf"(?<![\w<>=&;]){_LABEL}(?![\w<>=&])|(?<![\w<>=&;])<{{1,2}}\s?{_LABEL}\s?>{{1,2}}(?![\w<>=&])",
     re.IGNORECASE,
 )
@@ -69,7 +70,7 @@ def _in_words(words: str) -> Iterator[Candidate[ArenaLabel]]:
             label = _label(taken[1])
             yield Candidate(taken.span(), label, taken=label is not None, stated=label is not None)
             continue
-        written = re.sub(r"[\[\]\\\s]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<").strip("<>")
+        written = re.sub(r"[\[\]\\\s*_`]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<").strip("<>")
         label = "A=B" if written in ("tie", "draw") else _label(written)
         yield Candidate(match.span(), label, stated=label is not None and "[" in match[0])
     named: Iterator[Candidate[ArenaLabel]] = _NAMED.in_words(plain, _named)

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from judges.llm.wire import JSON
 from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
 from judges.parsing.found import Found, verdict_parser
-from judges.parsing.near_misses import DOUBLE_BRACKETED, NamedValues, folded
+from judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
 from judges.parsing.verdict_form import VerdictForm, one_of, text_field
 
 _OFFICIAL_LETTERS = "ABCD"
+_TIE = BETWEEN.join("tie")
 _LETTERS = re.compile(
-    rf"{DOUBLE_BRACKETED}|\\?\[\s*(?:[A-Z]|tie|none|both)\s*\\?\]|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])"
+    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:[A-Z]|{_TIE}|none|both){BETWEEN}\]|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])"
     # Brackets that nothing closes; and the name of an answer as the last line, since elsewhere it may be a heading.
     r"|\\?\[\s?(?:\\?\[\s?)?[A-Z][^\w\n]{0,6}(?m:$)"
     r"|(?m:^)[^\w\n]{0,6}(?:answer|response|assistant|option)\s[^\w\n]{0,4}(?-i:(?P<last>[A-Z]))[^\w]{0,6}\Z",
@@ -53,7 +54,7 @@ def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
         for match in _LETTERS.finditer(plain):
             taken = next((letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]), None)
             if taken is None:
-                written = match["last"] or re.sub(r"[\[\]\\\s*]", "", match[0]).upper()
+                written = match["last"] or re.sub(r"[\[\]\\\s*_`]", "", match[0]).upper()
                 value = written if written in letters else None
                 yield Candidate(match.span(), value, stated=value is not None)
             else:
