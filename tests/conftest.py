@@ -16,8 +16,10 @@ from hypothesis import settings
 
 from judges.core.event_loop import new_event_loop
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background, or under nohup
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored here, each child would ignore, too
+# What is ignored here, each child would ignore, too: SIGINT in the background of a script, SIGHUP under nohup.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 settings.register_profile("judgegym", deadline=None)
 settings.load_profile("judgegym")
 pytest.register_assert_rewrite("tests.conformance.lab")

@@ -299,7 +299,7 @@ def _tagged(tag: str, parse: VerdictParser[..., int]) -> Callable[[str], str | N
             return None
         lines = own[_last(own, tag) + len(tag) :].replace("\r", "\n").split("\n")
         line = next((line for line in lines if line.strip(" \t:*_`")), "")  # the number may stand on the next line
-        if _last(own, tag) < 0 and own.strip(" *_`#").upper().startswith(("[FEEDBACK]", "FEEDBACK:")):
+        if _last(own, tag) < 0 and own.strip(" *_`#\r\n\t").upper().startswith(("[FEEDBACK]", "FEEDBACK:")):
             ending = own.rstrip().replace("\r", "\n").rpartition("\n")[2].strip("*_# \t")
             named = ending.upper().startswith(("SCORE", "RESULT")) and _digits(ending)[:1] == [str(value)]
             return None if named else f"{value} read of {ending!r}"
