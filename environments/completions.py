@@ -5,7 +5,6 @@ Evaluations and data sets use `Policy`; training samples rollouts with their tok
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from environments.settings.env import CompletionSettings
 from judges import prompts
 from judges.core.judgment import CallRun, Judgment, Status
+from judges.llm.at_once import all_results
 from judges.llm.client import ChatClient
 from judges.llm.errors import EndpointError
 from judges.llm.ledger import component
@@ -158,13 +158,7 @@ class Policy:
         answers = await self.client.chat_each(
             conversation, n, temperature=config.eval_temperature, max_tokens=config.eval_max_tokens, name=_NAME
         )
-        sampling = (self._sampled(conversation, answers, number) for number in range(len(answers)))
-        # Wait for all, so that no call is left running.
-        found = await asyncio.gather(*sampling, return_exceptions=True)
-        for each in found:
-            if isinstance(each, BaseException):
-                raise each
-        return [each for each in found if isinstance(each, Sampled)]
+        return await all_results(self._sampled(conversation, answers, number) for number in range(len(answers)))
 
     async def _sampled(
         self, conversation: Conversation, answers: Sequence[ChatAnswer | EndpointError], number: int

@@ -7,7 +7,6 @@ the wrong format gets `invalid_thinking_reward`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +21,7 @@ from environments.rollouts.judged_together import Together, judge_together, rewa
 from environments.rollouts.together_metrics import record_compared
 from judges.core.group import GroupJudge, MemberDetail
 from judges.core.judgment import Judgment, Status
+from judges.llm.at_once import all_results
 from judges.llm.ledger import component
 
 
@@ -100,7 +100,7 @@ async def judge_each(
 
     firsts = first_equals(completions)
     distinct = sorted(set(firsts))
-    judged = dict(zip(distinct, await asyncio.gather(*map(judge_twice, distinct)), strict=True))
+    judged = dict(zip(distinct, await all_results(map(judge_twice, distinct)), strict=True))
     return [
         judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
     ]

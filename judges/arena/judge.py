@@ -11,7 +11,6 @@ A and B change sides: a judge's preference for a label is still balanced, one fo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -27,6 +26,7 @@ from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.lookalikes import Lookalikes
 from judges.core.self_critique import with_self_critique
 from judges.core.shared_texts import NOTHING_SHARED, SharedTexts
+from judges.llm.at_once import all_results
 from judges.llm.client import ChatClient
 from judges.llm.wire import Choice, Message
 from judges.parsing.found import Found
@@ -135,9 +135,7 @@ class ArenaCaseJudge:
             A score from −1 (both games lost) to 1 (both won), the label `win`, `tie` or `loss`; or no score and the
             reason. Never raises because of a judge's answer.
         """
-        first, second = await asyncio.gather(
-            *(self.play(case, order, name=name) for order, name in _COMPONENTS.items())
-        )
+        first, second = await all_results(self.play(case, order, name=name) for order, name in _COMPONENTS.items())
         # Both games show the same texts.
         return self._judgment((first.game, second.game), first.calls + second.calls, suspects=first.suspects)
 

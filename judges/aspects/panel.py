@@ -7,7 +7,6 @@ submission in an aspect with `veto`, the score is 0. If an aspect has no verdict
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from judges.core.critique import CritiqueRequest
 from judges.core.judge import Judge
 from judges.core.judgment import JudgeCall, Judgment, Status
 from judges.core.self_critique import with_self_critique
+from judges.llm.at_once import all_results
 from judges.llm.client import ChatClient
 
 FLOOR = 0.0
@@ -59,7 +59,7 @@ class AspectPanel:
         Returns:
             A score from 0 to 1 and a label such as `harmfulness=no coherence=yes`; or no score and the reason.
         """
-        judgments = await asyncio.gather(*(judge.judge(case) for judge in self._judges))
+        judgments = await all_results(judge.judge(case) for judge in self._judges)
         # Every aspect's judge is shown the same texts.
         return replace(self._combine(judgments), suspects=max(judgment.suspects for judgment in judgments))
 

@@ -9,7 +9,6 @@ Feedback with Reinforcement Learning for Repairing Model Outputs (2023).
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -17,6 +16,7 @@ from judges.core.calls import Vote, ask_choice
 from judges.core.critique import CritiqueRequest
 from judges.core.judge import CritiqueableJudge, Judge
 from judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
+from judges.llm.at_once import all_results
 from judges.llm.client import ChatClient
 
 CaseT = TypeVar("CaseT")
@@ -66,7 +66,7 @@ class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
             requests = [
                 request for request in self._judge.critique_requests(case, judgment) if request.component not in settled
             ]
-            calls = await asyncio.gather(*(self._ask(request, number) for request in requests))
+            calls = await all_results(self._ask(request, number) for request in requests)
             judgment = self._apply(case, judgment, requests, calls)
             rounds = [_round(number, request, call) for request, call in zip(requests, calls, strict=True)]
             history += rounds

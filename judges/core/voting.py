@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from judges.core.calls import Vote
 from judges.core.judgment import JudgeCall
+from judges.llm.at_once import all_results
 
 ValueT = TypeVar("ValueT")
 
@@ -54,7 +54,7 @@ async def collect_votes(
             return calls
         numbers = range(len(calls), len(calls) + wave)
         # A single vote needs no task of its own.
-        asked = [await ask(number) for number in numbers] if wave == 1 else await asyncio.gather(*map(ask, numbers))
+        asked = [await ask(number) for number in numbers] if wave == 1 else await all_results(map(ask, numbers))
         calls += asked
         if all(call.failed for call in asked):
             return calls

@@ -31,6 +31,7 @@ from judges.listwise.chunks import divide
 from judges.listwise.prompt import shared_texts
 from judges.listwise.results import ChunkResult, agreement, judgments
 from judges.listwise.settings import ListwiseJudgeSettings
+from judges.llm.at_once import all_results
 from judges.llm.client import ChatClient
 from judges.llm.errors import SettingsError
 
@@ -82,8 +83,8 @@ class ListwiseGroupJudge:
         has_limit = self.settings.judge_max_input_tokens is not None
         chunks = await asyncio.to_thread(divided) if has_limit else divided()
         prefixes = [f"chunk_{number}_" if len(chunks.shown) > 1 else "" for number, _ in enumerate(chunks.shown, 1)]
-        results = await asyncio.gather(
-            *(self._chunk(shared, shown, key, prefix) for shown, prefix in zip(chunks.shown, prefixes, strict=True))
+        results = await all_results(
+            self._chunk(shared, shown, key, prefix) for shown, prefix in zip(chunks.shown, prefixes, strict=True)
         )
         members = judgments(case, shared, chunks, results)
         if members:
@@ -97,7 +98,7 @@ class ListwiseGroupJudge:
             ask_order(self.client, self.settings, shared, order, key=key, name=f"{prefix}order_{number}")
             for number, order in enumerate(orders, start=1)
         )
-        return ChunkResult(tuple(await asyncio.gather(*asked)))
+        return ChunkResult(tuple(await all_results(asked)))
 
 
 class _Collected:

@@ -6,12 +6,12 @@ gets each as an item of its own, so that equal responses of several items and re
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from judges.core.judgment import Judgment, Status
+from judges.llm.at_once import all_results
 from judges.llm.wire import is_blank
 from judges.scorers.items import Item, ResponseScore, failure, response_score, shared_score
 from judges.scorers.settings import ScorerSettings
@@ -141,7 +141,7 @@ async def score_item(scorer: Scorer, item: Item) -> list[ResponseScore]:
     if len(parts.cases) == 1:  # needs no task of its own
         judged = [await scorer.score(parts.cases[0])]
     else:
-        judged = await asyncio.gather(*(scorer.score(case) for case in parts.cases))
+        judged = await all_results(scorer.score(case) for case in parts.cases)
     taken: set[Place] = set()
     results: list[ResponseScore] = []
     for known in parts.results:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from judges.core.group import GroupCase, GroupJudgment
 from judges.core.seeding import generator
+from judges.llm.at_once import all_results
 from judges.tournament.game import GameResult, PairJudge
 from judges.tournament.result import Field, PlayedGame, comparable, connected, decided, group_judgment, strengths_of
 from judges.tournament.schedule import (
@@ -158,7 +159,7 @@ class TournamentInProgress:
 
     async def _played(self) -> list[PlayedGame]:
         """All games, when they have ended."""
-        results = await asyncio.gather(*(game.task for game in self._games))
+        results = await all_results(game.task for game in self._games)
         ended = [
             PlayedGame(game.name, *game.meeting, result) for game, result in zip(self._games, results, strict=True)
         ]
