@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
-from judges.llm.errors import RunStop
+from judges.llm.errors import EndpointError, RunStop
 
 T = TypeVar("T")
 
@@ -19,11 +19,20 @@ async def all_results(calls: Iterable[Awaitable[T]]) -> list[T]:
     """Await calls at once; return their results in order.
 
     Raises:
-        BaseException: what one of them raised, when all have ended: a `RunStop` before other errors, otherwise the
-            first in order.
+        RunStop: one of them raised it, and the others have ended.
+        EndpointError: one of them raised it, and the others have ended.
+        BaseException: any other error of one of them, such as a fault in a judge; the others are cancelled.
     """
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    errors = [each for each in outcomes if isinstance(each, BaseException)]
-    if errors:
-        raise next((each for each in errors if isinstance(each, RunStop)), errors[0])
-    return [each for each in outcomes if not isinstance(each, BaseException)]
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    except (EndpointError, RunStop):
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        if stops := [each for each in ended if isinstance(each, RunStop)]:
+            raise stops[0] from None
+        raise
+    except BaseException:  # a fault, or the caller is cancelled: none may be left running
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
