@@ -24,14 +24,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measured import Measured, report, results_option
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger
-from environments.runs.packing import pack
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
-from judges.llm.ledger import OpenCall, RequestRecord, recorded_in
-from judges.llm.types import ChatAnswer
-from judges.llm.usage import Usage
-from judges.llm.wire import Choice, Message
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
+from judgegym.llm.ledger import OpenCall, RequestRecord, recorded_in
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import Choice, Message
 
 CALLS_OF_A_ROW = 3
 REPLAYED = 500

@@ -29,15 +29,15 @@ import orjson
 import uvloop
 
 from benchmarks.measured import Measured, report, results_option
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger
-from judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.judge import AspectCase, AspectCaseJudge
-from judges.aspects.settings import AspectJudgeSettings
-from judges.llm.client import ChatClient, open_session
-from judges.llm.ledger import recorded_in
-from judges.offline import StandIn
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.llm.client import ChatClient, open_session
+from judgegym.llm.ledger import recorded_in
+from judgegym.offline import StandIn
 
 TARGET = 1.6
 QUESTION = "How do I keep a small vegetable garden alive through a dry summer? "

@@ -22,18 +22,18 @@ import aiohttp
 
 from benchmarks.measured import Measured, report, results_option
 from benchmarks.reward_server.processes import Running, running
-from environments.clients import Clients
-from environments.command_line.arguments import load_settings
-from environments.completions import Completion, Conversation, judge_completions
-from environments.rollouts.groups import GroupPipeline, ScoredGroup
-from environments.rollouts.rollout import Rollout
-from environments.rollouts.sequences import TokenSequence
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.settings import BUNDLED_TOKENIZER
-from environments.training.metrics.recorder import TrainingMetrics
-from judges.core import event_loop
-from judges.core.judgment import CallRun
-from judges.llm.transport import open_session
+from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Completion, Conversation, judge_completions
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.rollout import Rollout
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.judges.core import event_loop
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm.transport import open_session
 
 PART = "equal completions"
 
@@ -140,7 +140,7 @@ def measure(options: argparse.Namespace) -> Iterator[Measured]:
         yield Measured(PART, f"serve, process: {work}", "judge calls", calls, "distinct completions", bound, at_most=1)
         yield Measured(PART, f"serve, process: {work}", "judge calls", calls, "each completion by itself", alone)
         flags = ("--port=0", f"--judge_base_url={judge.url}/v1", "--judge_model_name=m")
-        with running("judges.server", *flags) as server:
+        with running("judgegym.server", *flags) as server:
             calls, alone = event_loop.run(of_the_server(judge, server, groups))
         yield Measured(PART, f"reward server: {work}", "judge calls", calls, "distinct completions", bound, at_most=1)
         yield Measured(PART, f"reward server: {work}", "judge calls", calls, "each completion by itself", alone)

@@ -22,9 +22,9 @@ from typing import Any
 import orjson
 
 from benchmarks.measured import Measured, report, results_option
-from environments.command_line import main as cli
-from environments.evaluate import evaluation
-from eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.environments.command_line import main as cli
+from judgegym.environments.evaluate import evaluation
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 
 
 def main() -> None:

@@ -26,8 +26,8 @@ COMMAND = """
 import resource, sys
 if sys.argv.pop(1) == "asyncio":
     sys.modules["uvloop"] = None
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from environments.command_line import main as cli
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.environments.command_line import main as cli
 code = cli.main(ArenaHardEnv, sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_utime, file=sys.stderr)
 sys.exit(code)

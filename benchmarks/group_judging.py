@@ -1,10 +1,10 @@
 """How well the rewards of a tournament follow the quality of the answers, and for how many calls: a simulation.
 
-The tournament is the real one (`judges.tournament`); only the judge of a game is simulated. Quality is drawn from a
-normal distribution with deviation 1. Of the games that are no tie, the first answer i wins against j with probability
-σ(β·(quality i − quality j) + 0.5), the 0.5 being the judge's preference for the first. By Davidson's model (1970) a tie
-is the likelier, the closer the game: 10 % of the games that are open (`--ties near`). With `--ties random` every game
-is a tie with probability 10 %, whoever plays, so that a tie says nothing. 1 % of the games fail, for good.
+The tournament is the real one (`judgegym.judges.tournament`); only the judge of a game is simulated. Quality is drawn
+from a normal distribution with deviation 1. Of the games that are no tie, the first answer i wins against j with
+probability σ(β·(quality i − quality j) + 0.5), the 0.5 being the judge's preference for the first. By Davidson's model
+(1970) a tie is the likelier, the closer the game: 10 % of the games that are open (`--ties near`). With `--ties random`
+every game is a tie with probability 10 %, whoever plays, so that a tie says nothing. 1 % of the games fail, for good.
 
 A figure is the mean over groups of the correlation (Pearson) between reward and quality within a group; a group whose
 rewards are all equal counts as 0. Games of the same answers and order have the same result in each schedule. The
@@ -38,14 +38,14 @@ from statistics import fmean, pstdev
 from typing import Literal
 
 from benchmarks.measured import Measured, report, results_option
-from judges.core.group import GroupCase
-from judges.core.judgment import CallRun, JudgeCall
-from judges.llm.client import ChatClient
-from judges.statistics.agreement import correlation
-from judges.statistics.bradley_terry import Game, fit
-from judges.tournament.game import GameResult
-from judges.tournament.judge import TournamentJudge
-from judges.tournament.settings import TournamentSettings
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import CallRun, JudgeCall
+from judgegym.judges.tournament.game import GameResult
+from judgegym.judges.tournament.judge import TournamentJudge
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.client import ChatClient
+from judgegym.statistics.agreement import correlation
+from judgegym.statistics.bradley_terry import Game, fit
 
 Ties = Literal["near", "random"]
 

@@ -27,25 +27,25 @@ from typing import Any
 import orjson
 
 from benchmarks.measured import Measured, report, results_option
-from judges.arena.judge import ArenaCase, arena_judge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.judge import AspectCase
-from judges.aspects.panel import aspect_judge
-from judges.aspects.settings import AspectJudgeSettings
-from judges.core.sections import marker_lines, read_sections
-from judges.llm.client import ChatClient
-from judges.llm.types import ChatAnswer
-from judges.llm.wire import Choice, Message
-from judges.offline.answers import answers
-from judges.offline.protocol.request import parse_request
-from judges.pairwise.prompt import rating_prompt
-from judges.peers.judge import PeerCase, peer_judge
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.judge import RubricCase, rubric_judge
-from judges.rubrics.prompt import Rubric
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase
+from judgegym.judges.aspects.panel import aspect_judge
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.core.sections import marker_lines, read_sections
+from judgegym.judges.pairwise.prompt import rating_prompt
+from judgegym.judges.peers.judge import PeerCase, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.wire import Choice, Message
+from judgegym.offline.answers import answers
+from judgegym.offline.protocol.request import parse_request
 
-SAMPLES = Path(__file__).resolve().parent.parent / "environments" / "data" / "samples"
+SAMPLES = Path(__file__).resolve().parent.parent / "judgegym" / "data" / "samples"
 SUSPECT = "<|im_end|>"
 
 Row = Mapping[str, Any]

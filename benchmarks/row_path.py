@@ -6,7 +6,7 @@ the row's sample is on disk. A progress display that a row reports to is on its 
 times a second is not, unless it looks just then. All tasks and threads count meanwhile, among them the two games that
 are judged at once. That task is the first that runs code of the project once the run directory is there.
 
-Functions are those of the project's packages, the stand-in (`judges/offline`) apart; comprehensions belong to the
+Functions are those of the project's packages, the stand-in (`judgegym/offline`) apart; comprehensions belong to the
 function that they stand in, what is made at run time (dataclasses' constructors) is left out. A change of file is one
 between two calls that follow each other, whoever made them; a coroutine that goes on after a pause is called again.
 Which of the two games is answered first moves the number of changes by a few, so the median of the rounds is printed.
@@ -37,8 +37,8 @@ from benchmarks.measured import Measured, report, results_option
 
 LIMIT_FUNCTIONS, LIMIT_FILES = 70, 20
 HERE = Path(__file__).resolve()
-PACKAGES = ("judges", "environments", "eval_environments", "judgegym")
-STAND_IN = "judges/offline/"
+PACKAGES = ("judgegym",)
+STAND_IN = "judgegym/offline/"
 ENTRY = "eval_environments/arena_hard_environment.py"
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 

@@ -4,10 +4,10 @@ import heapq
 import sys
 from pathlib import Path
 
-from environments.report.results.calls import CallsOfRows
-from environments.report.results.run import SavedRun
-from environments.runs.recorded_calls import RecordedCall
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.results.run import SavedRun
 
 # Escape sequences in a model's text would steer the terminal.
 CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}

@@ -15,16 +15,16 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judgegym._group_judges import ListwiseJudge, TournamentJudge
-    from judgegym._group_table import GroupTable
-    from judgegym._judges import ArenaHardJudge, AspectJudge, PeerJudge, RubricJudge
-    from judgegym._own_judge import OwnJudge
-    from judgegym._results import JudgmentTable
-    from judgegym._rl4f import RL4FEvaluator
-    from judgegym._table import TextTable
-    from judges.core.judgment import Judgment, Status
-    from judges.llm.errors import DataError, EndpointError, JudgeGymError, SettingsError
-    from judges.rubrics.prompt import Rubric
+    from judgegym.api.group_judges import ListwiseJudge, TournamentJudge
+    from judgegym.api.group_table import GroupTable
+    from judgegym.api.judges import ArenaHardJudge, AspectJudge, PeerJudge, RubricJudge
+    from judgegym.api.own_judge import OwnJudge
+    from judgegym.api.results import JudgmentTable
+    from judgegym.api.rl4f import RL4FEvaluator
+    from judgegym.api.table import TextTable
+    from judgegym.judges.core.judgment import Judgment, Status
+    from judgegym.judges.rubrics.prompt import Rubric
+    from judgegym.llm.errors import DataError, EndpointError, JudgeGymError, SettingsError
 
     __version__: str
 
@@ -50,24 +50,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ArenaHardJudge": "judgegym._judges",
-    "AspectJudge": "judgegym._judges",
-    "GroupTable": "judgegym._group_table",
-    "ListwiseJudge": "judgegym._group_judges",
-    "OwnJudge": "judgegym._own_judge",
-    "PeerJudge": "judgegym._judges",
-    "RubricJudge": "judgegym._judges",
-    "JudgmentTable": "judgegym._results",
-    "RL4FEvaluator": "judgegym._rl4f",
-    "TextTable": "judgegym._table",
-    "TournamentJudge": "judgegym._group_judges",
-    "Judgment": "judges.core.judgment",
-    "Status": "judges.core.judgment",
-    "DataError": "judges.llm.errors",
-    "EndpointError": "judges.llm.errors",
-    "JudgeGymError": "judges.llm.errors",
-    "SettingsError": "judges.llm.errors",
-    "Rubric": "judges.rubrics.prompt",
+    "ArenaHardJudge": "judgegym.api.judges",
+    "AspectJudge": "judgegym.api.judges",
+    "GroupTable": "judgegym.api.group_table",
+    "ListwiseJudge": "judgegym.api.group_judges",
+    "OwnJudge": "judgegym.api.own_judge",
+    "PeerJudge": "judgegym.api.judges",
+    "RubricJudge": "judgegym.api.judges",
+    "JudgmentTable": "judgegym.api.results",
+    "RL4FEvaluator": "judgegym.api.rl4f",
+    "TextTable": "judgegym.api.table",
+    "TournamentJudge": "judgegym.api.group_judges",
+    "Judgment": "judgegym.judges.core.judgment",
+    "Status": "judgegym.judges.core.judgment",
+    "DataError": "judgegym.llm.errors",
+    "EndpointError": "judgegym.llm.errors",
+    "JudgeGymError": "judgegym.llm.errors",
+    "SettingsError": "judgegym.llm.errors",
+    "Rubric": "judgegym.judges.rubrics.prompt",
 }
 
 
@@ -78,7 +78,7 @@ def __getattr__(name: str) -> object:
         AttributeError: the name is not in `__all__`.
     """
     if name == "__version__":
-        from judges.config.version import package_version
+        from judgegym.judges.config.version import package_version
 
         return package_version()
     if name not in _HOMES:

@@ -2,7 +2,7 @@
 
 import sys
 
-from judgegym._command.entry import main
+from judgegym.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -19,7 +19,7 @@ import sys
 
 from judgegym.datasets.cluster.batches import Batch
 from judgegym.datasets.cluster.scoring import BatchScorer
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 
 class score(BatchScorer):

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from judgegym.datasets.cluster.scoring import BatchScorer
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 _BATCH_SIZE = 64
 

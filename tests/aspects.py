@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 

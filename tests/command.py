@@ -1,7 +1,7 @@
 """Runs the command line as a user does: as a process of its own, or in this process where that is not the point.
 
-In this process `environments.command_line.main.main` starts an event loop, so such tests are not coroutines and the
-endpoints that they need live on a thread (`serving`).
+In this process `judgegym.environments.command_line.main.main` starts an event loop, so such tests are not coroutines
+and the endpoints that they need live on a thread (`serving`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import IO, Any
 
 import pytest
 
-from environments.base import JudgedEnv
-from environments.command_line.main import main
-from eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line.main import main
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.forking import ROOT, Forked
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
@@ -39,7 +39,7 @@ PATIENCE_S = 60.0
 _OURS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE")
 _VERBS = {"evaluate", "serve", "process"}
 _WRITES_PAGE = "JUDGEGYM_ENV__WRITE_REPORT"
-_LOGGERS = ("judges", "environments", "eval_environments", "judgegym")
+_LOGGERS = ("judgegym",)
 
 
 @dataclass(frozen=True)

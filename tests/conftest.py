@@ -8,20 +8,28 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings as hypothesis_settings
+from pydantic import SecretStr
 
-from judges.core.event_loop import new_event_loop
+from judgegym.judges.core.event_loop import new_event_loop
+from judgegym.llm.client import ChatClient, ChatSettings
+from judgegym.llm.limits.budget import Budget
+from judgegym.llm.replicas import Endpoint
+from tests.chromium import browser  # noqa: F401  # a fixture: tests name it as an argument
+from tests.scripted import ScriptedEndpoint
+
+MODEL = "judge-model"
 
 # What is ignored here, each child would ignore, too: SIGINT in the background of a script, SIGHUP under nohup.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
-settings.register_profile("judgegym", deadline=None)
-settings.load_profile("judgegym")
+hypothesis_settings.register_profile("judgegym", deadline=None)
+hypothesis_settings.load_profile("judgegym")
 pytest.register_assert_rewrite("tests.conformance.lab")
 
 
@@ -64,3 +72,29 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(asyncio, "sleep", pass_at_once)
     return asked
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Callable[..., ChatClient]]:
+    """Builds clients of scripted endpoints or base URLs, which retry without pauses unless told otherwise."""
+    clients: list[ChatClient] = []
+
+    def build(
+        *targets: ScriptedEndpoint | str,
+        key: str | None = None,
+        cache: Any = None,
+        session: Any = None,
+        budget: Budget | None = None,
+        **settings: Any,
+    ) -> ChatClient:
+        secret = None if key is None else SecretStr(key)
+        urls = [target if isinstance(target, str) else target.base_url for target in targets]
+        settings = {"retry_delay_s": 0.0, "timeout_s": 30.0, "deadline_s": 60.0, "away_deadline_s": 0.3, **settings}
+        endpoints = tuple(Endpoint(url, MODEL, secret) for url in urls)
+        chat = ChatSettings(endpoints=endpoints, **settings)
+        clients.append(ChatClient(chat, cache=cache, session=session, budget=budget))
+        return clients[-1]
+
+    yield build
+    for client in clients:
+        await client.close()

@@ -30,17 +30,17 @@ from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = (
-    "environments.aspect_critique_environment",
-    "environments.command_line.main",
-    "environments.command_line.commands",
-    "environments.rubric_absolute_environment",
-    "eval_environments.arena_hard_environment",
-    "eval_environments.pairwise_judgement_environment",
-    "eval_environments.self_critique_environment",
-    "judges.offline.__main__",
-    "judges.offline.command",
-    "judges.server.__main__",
-    "judges.server.command",
+    "judgegym.environments.aspect_critique_environment",
+    "judgegym.environments.command_line.main",
+    "judgegym.environments.command_line.commands",
+    "judgegym.environments.rubric_absolute_environment",
+    "judgegym.eval_environments.arena_hard_environment",
+    "judgegym.eval_environments.pairwise_judgement_environment",
+    "judgegym.eval_environments.self_critique_environment",
+    "judgegym.offline.__main__",
+    "judgegym.offline.command",
+    "judgegym.server.__main__",
+    "judgegym.server.command",
     # What they import when they need it.
     "atroposlib.cli.run_api",
     "jinja2",

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from environments.settings import SAMPLES
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.engine.settings import SAMPLES
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.command import ROOT, Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 

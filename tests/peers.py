@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from tests.command import ROOT
 from tests.judged import Row, evaluate
 from tests.scripted import Json, Reply, Script, completion

@@ -11,17 +11,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.clients import Clients
-from environments.command_line.arguments import load_settings
-from environments.metrics import Metrics
-from environments.settings import BUNDLED_TOKENIZER
-from environments.training.connection import TrainerConnection
-from environments.training.rollout_api import RolloutApi
-from environments.training.serve import ServeRun
-from environments.training.serve_files import settle
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.llm.transport import open_session
+from judgegym.engine.clients import Clients
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.training.connection import TrainerConnection
+from judgegym.environments.training.rollout_api import RolloutApi
+from judgegym.environments.training.serve import ServeRun
+from judgegym.environments.training.serve_files import settle
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.llm.transport import open_session
 from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
 from tests.command import PATIENCE_S
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion

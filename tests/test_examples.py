@@ -17,11 +17,9 @@ from examples.worst_rows import show_worst
 from tests.command import RunFiles, in_process
 
 ROOT = Path(judgegym.__file__).resolve().parents[1]
-PACKAGES = ("judgegym", "judges", "environments", "eval_environments")
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for package in PACKAGES
-    for path in (ROOT / package).rglob("*.py")
+    for path in (ROOT / "judgegym").rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")
 )
 

@@ -1,4 +1,4 @@
-"""The wheel: it holds what the checkout's packages hold, and what is installed from it runs outside a checkout."""
+"""The wheel: it holds what the checkout's package holds, and what is installed from it runs outside a checkout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from tests.command import ROOT, RunFiles, clean_environment
 
-PACKAGES = ("judgegym", "judges", "environments", "eval_environments")
+PACKAGE = "judgegym"
 PLUGINS = "judgegym/integrations/verifiers/plugins/"
 """Each folder in it is a top-level package of the wheel: verifiers finds a plugin by such a name."""
 OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml")
@@ -44,8 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("setuptools", minversion="77", reason="needs setuptools, of the extra dev")
     folder = tmp_path_factory.mktemp("built")
     copy = folder / "checkout"
-    for name in (*PACKAGES, "configs"):
-        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / PACKAGE, copy / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     for name in OUTSIDE_OF_PACKAGES:
         shutil.copy(ROOT / name, copy / name)
     command = [sys.executable, "-c", BUILD, str(folder)]
@@ -54,22 +53,28 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / ended.stdout.splitlines()[-1]
 
 
-def files_of_packages() -> set[str]:
-    """What the packages hold, the presets that `judges/presets` links to among them."""
+def files_of_package() -> set[str]:
+    """What the package holds."""
     found = set()
-    for package in PACKAGES:
-        for folder, _, names in os.walk(ROOT / package, followlinks=True):
-            if not folder.endswith("__pycache__"):
-                found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in names}
+    for folder, _, names in os.walk(ROOT / PACKAGE):
+        if not folder.endswith("__pycache__"):
+            found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in names}
     return {name.removeprefix(PLUGINS) for name in found if not name.endswith(DOCUMENTS) or COPIED in name}
 
 
-def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> None:
+def test_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert held == files_of_packages()
-    assert "judges/presets/arena_hard_evaluate.yaml" in held
+    assert held == files_of_package()
+    assert "judgegym/presets/arena_hard_evaluate.yaml" in held
     assert "judgegym_rubric/__init__.py" in held
+
+
+def test_wheel_takes_no_name_that_another_package_could_have(wheel: Path) -> None:
+    """PyPI has a package `judges`, and a user's folder may have any `environments`."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" not in name}
+    assert all(name == "judgegym" or name.startswith("judgegym_") for name in names), names
 
 
 def test_wheel_names_what_frameworks_find_by_entry_points(wheel: Path) -> None:
@@ -181,6 +186,16 @@ def test_every_environment_evaluates_its_bundled_samples(environment: str, insta
     assert len(RunFiles(installed.cwd / "runs" / environment).samples) == 2
 
 
+def test_packages_of_the_user_hide_none_of_ours(installed: Installed) -> None:
+    folder = installed.cwd / "with_packages"
+    for name in ("judges", "environments", "eval_environments", "configs"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("raise ImportError('a package of the user')\n")
+    beside = Installed(installed.bin.parent, folder)
+    beside.run("python", "-m", "judgegym", "evaluate", "arena_hard", "--offline", "--limit=2")
+    beside.run("judgegym", "judge-server", "--offline", "--judge=rubric", "--show_config")
+
+
 def test_process_writes_groups_and_their_page(installed: Installed) -> None:
     installed.run("judgegym", "process", "rubric-absolute", "--offline", "--env.total_steps=2", "--env.group_size=2")
     lines = (installed.cwd / "data" / "rubric_absolute.jsonl").read_text().splitlines()
@@ -243,3 +258,12 @@ def test_core_lists_environments_and_runs_the_servers(core: Installed) -> None:
     assert "environments  evaluate, serve and process (not installed)" in core.run("judgegym", "list")
     core.run("judgegym", "judge-server", "--offline", "--judge=rubric", "--show_config")
     core.run("judgegym", "offline-server", "--help")
+
+
+@pytest.mark.parametrize("room", ["environments", "eval_environments", "judges"])
+def test_link_of_a_checkout_is_no_second_package(room: str) -> None:
+    """Classes that were imported twice would not be the same."""
+    command = [sys.executable, "-c", f"import {room}"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST_S)
+    assert ended.returncode == 1
+    assert f"ImportError: the package is judgegym.{room}" in ended.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from judges.core.group import GroupCase
+from judgegym.judges.core.group import GroupCase
 from tests.scripted import Json, Reply, Script
 
 _SHOWN = re.compile(r"The Start of Assistant [AB]'s Answer[^\n]*\n(.*?)\n[<\[][|]?The End", re.DOTALL)

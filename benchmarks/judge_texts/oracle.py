@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.judge_texts.texts import IDS, TOKENS
-from judges.parsing.found import Found, VerdictParser
-from judges.parsing.json_objects import prose_before
-from judges.parsing.thinking import after_thinking, split
-from judges.parsing.verdicts import (
+from judgegym.judges.parsing.found import Found, VerdictParser
+from judgegym.judges.parsing.json_objects import prose_before
+from judgegym.judges.parsing.thinking import after_thinking, split
+from judgegym.judges.parsing.verdicts import (
     arena_label,
     before_feedback,
     binary_verdict,

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-PACKAGES = ("judges", "environments", "eval_environments", "judgegym")
+PACKAGES = ("judgegym",)
 
 
 class TestSelection:
@@ -54,11 +54,11 @@ class TestSelection:
         return tuple(str(test) for test in [*mirror, *others[: self._limit]])
 
     def _mirror(self, path: Path) -> list[Path]:
-        """The files in the same place of `tests/` whose names begin with the module's."""
+        """The files in the same place of `tests/`, with or without the package's name, that begin with the module's."""
         stems = [path.stem.strip("_").removesuffix("_environment")]
         stems += [path.parent.name] if path.stem == "__init__" else []
-        folder = Path("tests") / path.parent
-        here = [test for test in self._direct if test.parent == folder]
+        folders = {Path("tests", *parts) for parts in (path.parent.parts, path.parent.parts[1:])}
+        here = [test for test in self._direct if test.parent in folders]
         return [test for test in here if any(is_named_after(test.stem, stem) for stem in stems)]
 
     def _importing(self, path: Path) -> list[Path]:

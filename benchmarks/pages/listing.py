@@ -55,7 +55,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         make_runs(Path(name), options.runs)
-        words = [sys.executable, "-m", "environments.report.view", name, "--port=0"]
+        words = [sys.executable, "-m", "judgegym.reports.view", name, "--port=0"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             found = re.search(r"http://\S+/", server.stdout.readline())

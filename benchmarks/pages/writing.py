@@ -54,7 +54,7 @@ def lines(folder: Path, sizes: list[int]) -> Iterator[Measured]:
     for rows in sizes:
         run = folder / f"run-{rows}"
         evaluation = cost(str(ARENA), "evaluate", "--offline", *flags(folder, rows, run))
-        page = cost("-m", "environments.report", str(run))
+        page = cost("-m", "judgegym.reports", str(run))
         memory.append(page.memory_mib)
         size = (run / "report.html").stat().st_size / MIB
         work = f"{rows:,} rows, {size:.1f} MiB"

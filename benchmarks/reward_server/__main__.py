@@ -27,8 +27,8 @@ from benchmarks.measured import Measured, report, results_option
 from benchmarks.reward_server.forwarder import PROMPT, RESPONSE
 from benchmarks.reward_server.load import all_at_once, grouped, reward_request, steady, texts
 from benchmarks.reward_server.processes import Running, allow_descriptors, running
-from judges.core.event_loop import run
-from judges.llm.wire import JSON
+from judgegym.judges.core.event_loop import run
+from judgegym.llm.wire import JSON
 
 PART = "reward server"
 OURS, FORWARDER, FASTAPI = "reward server", "aiohttp forwarder", "FastAPI + AsyncOpenAI"
@@ -68,7 +68,7 @@ def ours(judge: Running, options: argparse.Namespace, workers: int = 1, /, **mor
         **more,
     }
     arguments = [f"--{name}={value}" for name, value in settings.items()]
-    with running("judges.server", *arguments, listeners=workers) as server:
+    with running("judgegym.server", *arguments, listeners=workers) as server:
         yield server
 
 

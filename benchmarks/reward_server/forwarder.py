@@ -17,7 +17,7 @@ import orjson
 from aiohttp import web
 
 from benchmarks.reward_server.processes import allow_descriptors
-from judges.core import event_loop
+from judgegym.judges.core import event_loop
 
 PROMPT, RESPONSE = "@@THE PROMPT@@", "@@THE RESPONSE@@"
 _SCORE = re.compile(r"\[SCORE\]\s*(\d+)\s*$")

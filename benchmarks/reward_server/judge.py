@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from benchmarks.reward_server.processes import allow_descriptors
-from judges.core import event_loop
+from judgegym.judges.core import event_loop
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _FEEDBACK = (

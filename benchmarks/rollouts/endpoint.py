@@ -18,7 +18,7 @@ from typing import cast
 
 import orjson
 
-from judges.core.event_loop import run
+from judgegym.judges.core.event_loop import run
 
 _VERDICTS = ("A>B", "B>A", "A>>B", "A=B", "B>>A")
 _WORDS = ("the", "answer", "turns", "on", "what", "is", "meant", "and", "how", "it", "may", "be", "used", "by", "most")

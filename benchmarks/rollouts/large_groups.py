@@ -19,19 +19,19 @@ from typing import Any
 import orjson
 
 from benchmarks.measured import Measured, report, results_option
-from environments.completions import Completion
-from environments.rollouts.groups import ScoredGroup
-from environments.rollouts.judged_group import GroupScores, JudgedGroup
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.rollout import Rollout
-from environments.rollouts.scored_group import packed
-from environments.rollouts.sequences import TokenSequence
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig
-from judges.core.event_loop import run
-from judges.core.judgment import CallRun, Judgment, Status
-from judges.llm import wire
-from judges.llm.usage import Usage
-from judges.llm.wire import Message
+from judgegym.engine.completions import Completion
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
+from judgegym.environments.rollouts.groups import ScoredGroup
+from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.rollout import Rollout
+from judgegym.environments.rollouts.scored_group import packed
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.judges.core.event_loop import run
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.llm import wire
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import Message
 
 CONVERSATION = (Message(role="user", content="Tell me a long story. " * 100),)
 _TICK_S = 0.001

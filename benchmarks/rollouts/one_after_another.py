@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from environments.completions import Completion
-from eval_environments.arena.rows import ArenaHardTask
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.arena.judge import ArenaDetail, game_prompt, row_result
-from judges.core.calls import ask
-from judges.core.judgment import Judgment, Status
-from judges.parsing.verdicts import arena_label
+from judgegym.engine.completions import Completion
+from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.judges.arena.judge import ArenaDetail, game_prompt, row_result
+from judgegym.judges.core.calls import ask
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.parsing.verdicts import arena_label
 
 
 class SequentialArena(ArenaHardEnv):

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import orjson
 
-from environments.runs.recorded_calls import read_calls
-from judges.core import event_loop
-from judges.llm import wire
-from judges.llm.client import open_session
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.judges.core import event_loop
+from judgegym.llm import wire
+from judgegym.llm.client import open_session
 
 
 @dataclass(frozen=True, slots=True)

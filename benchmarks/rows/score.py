@@ -29,8 +29,8 @@ from benchmarks.measured import Measured, report, results_option
 from benchmarks.rows.evaluate import endpoint as lean_endpoint
 from benchmarks.rows.plain import Looped, posted, write_bodies
 from benchmarks.rows.texts import is_shared, write_rows
-from environments.runs.directory import run_directory_of
-from environments.runs.recorded_calls import CALLS
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.recorded_calls import CALLS
 
 PART = "score"
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,7 +171,7 @@ def changed_at(path: Path) -> float:
 @contextmanager
 def offline_judge() -> Iterator[str]:
     """The offline judge as a process of its own; its base URL."""
-    command: Sequence[str] = (sys.executable, "-m", "judges.offline", "--port=0", "--judge_only")
+    command: Sequence[str] = (sys.executable, "-m", "judgegym.offline", "--port=0", "--judge_only")
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -24,7 +24,7 @@ from benchmarks.soak.commands import MIXED, Commands
 from benchmarks.soak.rewards import Rewards
 from benchmarks.soak.tally import Tally
 from benchmarks.soak.training import Training
-from judges.offline.faults import Away
+from judgegym.offline.faults import Away
 from tests.conformance.subjects import SUBJECTS
 from tests.faults.bench import Bench, Endpoint, Loop, stand_in
 

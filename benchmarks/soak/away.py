@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from judges.offline.faults import Away
+from judgegym.offline.faults import Away
 from tests.arena import Arena
 from tests.conformance.subjects import SUBJECTS, Verb
 from tests.faults.bench import Bench, Loop, Outcome

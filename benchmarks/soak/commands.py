@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks.soak.tally import Tally
-from judges.offline.faults import Away
+from judgegym.offline.faults import Away
 from tests.command import RunFiles
 from tests.conformance.subjects import SUBJECTS, Subject, Verb
 from tests.faults import kinds

@@ -98,7 +98,7 @@ class _Server:
     def __init__(self, judge: Endpoint, path: Path) -> None:
         self._url = f"http://127.0.0.1:{(port := free_port())}"
         flags = f"--port={port}", f"--judge_base_url={judge.base_url}", "--judge_model_name=offline-judge"
-        self._started = Started("-m", "judges.server", *flags, "--judge_temperature=0", "--judge_timeout=5", cwd=path)
+        self._started = Started("-m", "judgegym.server", *flags, "--judge_temperature=0", "--judge_timeout=5", cwd=path)
         self._log = threading.Thread(target=self._started.process.communicate, daemon=True)
 
     def __enter__(self) -> tuple[str, Started]:

@@ -1,8 +1,8 @@
 """What mkdocs does with prompts: a link that stands alone in its line becomes a block with what a model is asked.
 
-A link to a file of `judges/prompts/` gives the file's text. A link whose text is in `ASKED` gives the messages that the
-judge's own code makes, with `{question}`, `{answer}` … where the texts of a row stand. So no page holds a copy of a
-prompt. Where pages are read without the site, the line is a link to the file or to the code.
+A link to a file of `judgegym/judges/prompts/` gives the file's text. A link whose text is in `ASKED` gives the messages
+that the judge's own code makes, with `{question}`, `{answer}` … where the texts of a row stand. So no page holds a copy
+of a prompt. Where pages are read without the site, the line is a link to the file or to the code.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judges.arena.judge import game_prompt
-from judges.aspects.prompt import aspect_prompt
-from judges.core.group import GroupCase
-from judges.listwise.prompt import listwise_prompt, shared_texts
-from judges.llm.wire import Message
-from judges.pairwise.prompt import choice_prompt, rating_prompt
-from judges.parsing.verdicts import ScoreObject
-from judges.peers.judge import peer_prompt
-from judges.rubrics.prompt import Rubric, rubric_prompt
+from judgegym.judges.arena.judge import game_prompt
+from judgegym.judges.aspects.prompt import aspect_prompt
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
+from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
+from judgegym.judges.parsing.verdicts import ScoreObject
+from judgegym.judges.peers.judge import peer_prompt
+from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
+from judgegym.llm.wire import Message
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-PROMPTS = "judges/prompts/"
+PROMPTS = "judgegym/judges/prompts/"
 ALONE = re.compile(r"^\[(?P<text>[^\]]+)\]\((?P<target>[^)]+)\)$", re.MULTILINE)
 
 _RUBRIC = Rubric("{criteria}", {1: "{score1_description}", 5: "{score5_description}"})

@@ -16,20 +16,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from environments.command_line.arguments import process_defaults, settings_type
-from environments.settings.env import EnvConfig
-from environments.settings.group_judge import GroupJudgeSettings
-from environments.settings.policy import PolicySettings
-from judgegym._command.commands import COMMANDS
-from judgegym._command.environments import load_environment
+from judgegym.cli.commands import COMMANDS
+from judgegym.cli.environments import load_environment
 from judgegym.datasets.sample.settings import is_used
 from judgegym.datasets.score.command import MOST_USED
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.fields import group_of, is_operational, verbs_of
-from judges.config.help import default_in_words, describe, in_order_of_use
-from judges.config.sources import SourcedSettings
-from judges.config.structure import DeclaredSetting, declared_settings
-from judges.server.settings.server import RewardServerSettings
+from judgegym.engine.settings.env import EnvConfig
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.engine.settings.policy import PolicySettings
+from judgegym.environments.command_line.arguments import process_defaults, settings_type
+from judgegym.judges.config.fields import group_of, is_operational, verbs_of
+from judgegym.judges.config.help import default_in_words, describe, in_order_of_use
+from judgegym.judges.config.sources import SourcedSettings
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings
+from judgegym.server.settings.server import RewardServerSettings
 
 _MARKER = re.compile(r"^<!-- settings: (?P<kind>[\w-]+)(?P<words>(?: [\w-]+)*) -->$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")

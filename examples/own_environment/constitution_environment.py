@@ -5,23 +5,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation
-from environments.data.rows import Split, by_uid, load_rows
-from environments.data.task_list import TaskList
-from environments.metrics import MetricAggregator
-from environments.records import Sample
-from environments.settings.group_judge import GroupJudgeSettings
-from judges.config.fields import setting
-from judges.core.calls import ask, failed_judgment
-from judges.core.delimiters import fence
-from judges.core.group import GroupCase
-from judges.core.judgment import Judgment, Status
-from judges.core.lookalikes import Lookalikes
-from judges.core.prompt_format import PromptFormat
-from judges.llm.client import ChatClient
-from judges.llm.wire import Message
-from judges.parsing.found import Found, verdict_parser
+from judgegym.data.rows import Split, by_uid, load_rows
+from judgegym.data.task_list import TaskList
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.environments.base import JudgedEnv
+from judgegym.judges.config.fields import setting
+from judgegym.judges.core.calls import ask, failed_judgment
+from judgegym.judges.core.delimiters import fence
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import Message
 
 # The judge: a case in, a judgment out.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from constitution_environment import PROMPT, Case, ConstitutionEnv, ConstitutionJudge, broken_principles
 
-from environments.report.results.run import SavedRun
 from judgegym import OwnJudge
+from judgegym.reports.results.run import SavedRun
 
 ROWS, PRINCIPLES = 8, 3
 

@@ -15,12 +15,12 @@ import yaml
 
 from examples.real_model import grammars, model
 from examples.real_model.server import DEFAULT_PORT, ServerSettings
-from judges.core.scale import Scale
-from judges.llm.wire import JSON
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.llm.wire import JSON
 
 FOLDER = Path(__file__).with_name("configs")
-_SAMPLES = "environments/data/samples"
+_SAMPLES = "judgegym/data/samples"
 _ANSWER_TOKENS = 64
 _STOP: Mapping[str, JSON] = {"stop": ["Question:"]}
 """The template writes this before the next question; a base model would go on and ask it."""

@@ -21,7 +21,7 @@ from examples.real_model.commands import JUDGEGYM, finished
 from examples.real_model.configs import Run
 from examples.real_model.measured import Measured
 from examples.real_model.server import CORES, Running, ServerSettings, running
-from judges.llm.errors import RunDirectoryError, SettingsError
+from judgegym.llm.errors import RunDirectoryError, SettingsError
 
 _USUAL = ServerSettings()
 

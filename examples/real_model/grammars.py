@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
-from judges.core.scale import Scale
-from judges.llm.wire import JSON
-from judges.parsing.verdict_form import VerdictForm
-from judges.parsing.verdicts import ARENA_LABELS, ASPECT_FORM, PEER_FORM, RubricFormat
+from judgegym.judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.judges.parsing.verdicts import ARENA_LABELS, ASPECT_FORM, PEER_FORM, RubricFormat
+from judgegym.llm.wire import JSON
 
 MOST_TOKENS = 256
 """Tokens of the longest text: its signs, at the worst a token each."""

@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 _PATIENCE_S = 300.0
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.report.results.run import HeadlineOfRun, SavedRun
-from judges.core.judgment import Status
-from judges.llm.usage import Usage
+from judgegym.judges.core.judgment import Status
+from judgegym.llm.usage import Usage
+from judgegym.reports.results.run import HeadlineOfRun, SavedRun
 
 _FAILURES: Mapping[str, str] = {
     Status.JUDGE_FAILED.value: "judge failed",

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 NAME = "gemma-3-270m"
 """What the endpoint calls the model."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from examples.processes import ROOT
 from examples.real_model import model
 from examples.real_model.http import Endpoint
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 TEMPLATE = Path(__file__).with_name("template.jinja")
 DEFAULT_PORT = 8080

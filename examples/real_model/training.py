@@ -23,7 +23,7 @@ from examples.real_model.configs import TRAINING
 from examples.real_model.http import Endpoint
 from examples.real_model.server import Running
 from examples.rollout_api import NothingCame, RolloutApi
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 STEPS, BATCH = 1, 8
 """Batches that the trainer takes, and sequences of each."""

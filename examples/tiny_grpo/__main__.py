@@ -16,9 +16,6 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
-from environments.command_line.signals import StopSignal, until_stopped
-from environments.terminal.exits import exit_code
-from environments.terminal.output import say, warn
 from examples.tiny_grpo.children import ChildFailed
 from examples.tiny_grpo.compare import compare
 from examples.tiny_grpo.comparisons import COMPARISONS, Comparison
@@ -29,7 +26,10 @@ from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import SCRIPTED, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
-from judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.engine.terminal.output import say, warn
+from judgegym.environments.command_line.signals import StopSignal, until_stopped
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 
 PROGRAM = "python -m examples.tiny_grpo"
 _NEEDED = ("torch", "example_trainer", "matplotlib")

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from environments.completions import Completion
-from environments.data.rubric_rows import RubricTask
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from eval_environments.arena.rows import ArenaHardTask
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.arena.judge import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
-from judges.core.calls import failed_judgment
-from judges.core.judgment import Judgment, Status
-from judges.parsing.verdicts import ArenaLabel
-from judges.rubrics.judge import RubricDetail
+from judgegym.data.rubric_rows import RubricTask
+from judgegym.engine.completions import Completion
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
+from judgegym.judges.core.calls import failed_judgment
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.parsing.verdicts import ArenaLabel
+from judgegym.judges.rubrics.judge import RubricDetail
 
 _MIRRORED: dict[str, ArenaLabel] = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 

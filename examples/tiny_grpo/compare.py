@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from environments.terminal.output import say
 from examples.tiny_grpo.comparisons import Comparison
 from examples.tiny_grpo.curve import WINDOW, Curve, write_curves
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import Task
+from judgegym.engine.terminal.output import say
 
 
 async def compare(comparisons: Sequence[Comparison], plan: Callable[[Task, str], Plan], folder: Path) -> int:

@@ -1,6 +1,6 @@
 """A scripted judge at an OpenAI-compatible endpoint: the more of one letter an answer has, the better it is.
 
-It is this project's stand-in (`judges.offline`) with another rule. The stand-in finds the texts under judgment in the
+It is this project's stand-in (`judgegym.offline`) with another rule. The stand-in finds the texts under judgment in the
 prompts of all judges of this project, and writes the verdict in the form that their parsers read; what is scripted is
 the merit of each text: the share of the letter among its characters, in place of the words.
 
@@ -24,14 +24,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from judges.config.one_line_parser import OneLineParser
-from judges.core.background import BACKGROUND
-from judges.core.prompt_format import PromptFormat, ShownPrompt
-from judges.core.seeding import generator
-from judges.offline import lifetime
-from judges.offline.known import BUILT_IN
-from judges.offline.server import StandInServer
-from judges.offline.settings import StandInSettings
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.seeding import generator
+from judgegym.offline import lifetime
+from judgegym.offline.known import BUILT_IN
+from judgegym.offline.server import StandInServer
+from judgegym.offline.settings import StandInSettings
 
 NO_VERDICT = "I am not able to judge this."
 

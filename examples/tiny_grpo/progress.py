@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from statistics import fmean
 
-from environments.terminal.output import say, warn
 from examples.tiny_grpo.curve import ERRORS, WINDOW, Curve, Step, learned
+from judgegym.engine.terminal.output import say, warn
 
 _ROWS = 12
 _MOST_SHOWN = 4  # seeds with a column

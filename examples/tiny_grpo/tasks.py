@@ -82,7 +82,7 @@ SCRIPTED = Task(
 OFFLINE = Task(
     name="offline",
     title="offline judge",
-    judge=("judges.offline", "--judge_only"),
+    judge=("judgegym.offline", "--judge_only"),
     rows=ROWS / "letters.jsonl",
     serve=("--env.scale_min=0", "--env.scale_max=100"),
     alphabet="abcdefgh ",

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from judges.llm.errors import DataError
+from judgegym.llm.errors import DataError
 
 ClassT = TypeVar("ClassT", bound=type)
 

@@ -8,18 +8,18 @@ from typing import TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym._arguments import optional_text, shows_settings
-from judgegym._group_table import GroupTable
-from judgegym._results import EMPTY
-from judgegym._session import WithSession
-from judges.core.background import BACKGROUND
-from judges.core.group import Agreement, GroupCase, GroupJudge
-from judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
-from judges.listwise.judge import listwise_judge
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.errors import DataError
-from judges.tournament.judge import tournament_judge
-from judges.tournament.settings import TournamentSettings
+from judgegym.api.arguments import optional_text, shows_settings
+from judgegym.api.group_table import GroupTable
+from judgegym.api.results import EMPTY
+from judgegym.api.session import WithSession
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.group import Agreement, GroupCase, GroupJudge
+from judgegym.judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.errors import DataError
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """A conversation as OpenAI's chat API has it: messages with role, content and tool calls."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judgegym._results import JudgmentTable
-from judgegym._table import TextTable
-from judges.core.group import Agreement, MemberDetail
-from judges.core.looks import looks_in_words, orders_in_words
+from judgegym.api.results import JudgmentTable
+from judgegym.api.table import TextTable
+from judgegym.judges.core.group import Agreement, MemberDetail
+from judgegym.judges.core.looks import looks_in_words, orders_in_words
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,8 +20,8 @@ class GroupTable(JudgmentTable[MemberDetail]):
         orders: in how many pairs of answers the same one won in both orders.
 
     Example:
-        >>> from judges.core.group import Look
-        >>> from judges.core.judgment import Judgment, Status
+        >>> from judgegym.judges.core.group import Look
+        >>> from judgegym.judges.core.judgment import Judgment, Status
         >>> seen = MemberDetail((Look(2, 2, 0.9), Look(1, 2, 0.8)), own=0.85)
         >>> failed = Judgment(None, Status.UNPARSABLE, explanation="no verdict")
         >>> print(GroupTable(("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed), Agreement(1, 1)))

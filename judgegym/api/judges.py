@@ -11,24 +11,24 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from judgegym._arguments import optional_text, shows_settings, text, texts
-from judgegym._many import judge_rows
-from judgegym._results import JudgmentTable
-from judgegym._session import WithSession
-from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.judge import AspectCase
-from judges.aspects.panel import PanelDetail, aspect_judge
-from judges.aspects.settings import AspectJudgeSettings
-from judges.config.keywords import settings_from_keywords
-from judges.core.background import BACKGROUND
-from judges.core.judge import Judge
-from judges.llm.errors import DataError
-from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
-from judges.rubrics.prompt import Rubric
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.api.arguments import optional_text, shows_settings, text, texts
+from judgegym.api.many import judge_rows
+from judgegym.api.results import JudgmentTable
+from judgegym.api.session import WithSession
+from judgegym.judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase
+from judgegym.judges.aspects.panel import PanelDetail, aspect_judge
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.llm.errors import DataError
 
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")

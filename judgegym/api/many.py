@@ -7,8 +7,8 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from judgegym._results import EMPTY, JudgmentTable
-from judges.core.judgment import Judgment
+from judgegym.api.results import EMPTY, JudgmentTable
+from judgegym.judges.core.judgment import Judgment
 
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")

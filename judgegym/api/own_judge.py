@@ -1,6 +1,7 @@
 """A judge of one's own for scripts and notebooks, called as the built-in ones are.
 
-What makes a judge is in `docs/own/judge.md`: a class with `client` and `judge(case)` (`judges.core.judge.Judge`).
+What makes a judge is in `docs/own/judge.md`: a class with `client` and `judge(case)`
+(`judgegym.judges.core.judge.Judge`).
 """
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from judgegym._arguments import shows_settings, text
-from judgegym._judges import OpenJudge, listed
-from judgegym._results import JudgmentTable
-from judges.config.judge import JudgeSettings
-from judges.core.background import BACKGROUND
-from judges.core.judge import Judge
-from judges.core.prompt_format import PromptFormat
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
+from judgegym.api.arguments import shows_settings, text
+from judgegym.api.judges import OpenJudge, listed
+from judgegym.api.results import JudgmentTable
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
@@ -30,8 +31,8 @@ class OwnJudge(OpenJudge[CaseT, DetailT]):
     """Judges answers by a judge of one's own.
 
     Example:
-        >>> from judges.peers.judge import PeerCase, peer_judge
-        >>> from judges.peers.settings import PeerJudgeSettings
+        >>> from judgegym.judges.peers.judge import PeerCase, peer_judge
+        >>> from judgegym.judges.peers.settings import PeerJudgeSettings
         >>> def strict(client):
         ...     return peer_judge(PeerJudgeSettings(), client)
         >>> def case(question, answer):

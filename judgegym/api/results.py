@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Never
 
-from judgegym._table import TextTable
-from judges.core.judgment import Judgment, Status
-from judges.llm.errors import SettingsError
-from judges.llm.usage import Usage
+from judgegym.api.table import TextTable
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.usage import Usage
 
 _MOST_ROWS = 40
 DetailT = TypeVar("DetailT")
@@ -30,7 +30,7 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
         judgments: one for each answer; if the judge failed, a judgment without a score, with the reason.
 
     Example:
-        >>> from judges.core.judgment import Judgment, Status
+        >>> from judgegym.judges.core.judgment import Judgment, Status
         >>> table = JudgmentTable(("4", "5"), (Judgment(1.0, Status.OK, "win"), Judgment(None, Status.JUDGE_FAILED)))
         >>> table.scores
         [1.0, None]

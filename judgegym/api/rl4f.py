@@ -11,16 +11,16 @@ from contextlib import AsyncExitStack
 from itertools import product
 from typing import TypedDict
 
-from judgegym._session import open_client, stand_in_settings
-from judgegym._table import TextTable
-from judges.config.keywords import settings_from_keywords
-from judges.core.background import BACKGROUND
-from judges.core.judgment import CritiqueRound, Judgment
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, SettingsError
-from judges.llm.wire import Message
-from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
-from judges.peers.settings import PeerJudgeSettings
+from judgegym.api.session import open_client, stand_in_settings
+from judgegym.api.table import TextTable
+from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.judgment import CritiqueRound, Judgment
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, SettingsError
+from judgegym.llm.wire import Message
 
 _OF_A_MODEL = ("name", "model_name", "base_url", "api_key", "api_key_env", "temperature", "max_tokens", "extra_body")
 

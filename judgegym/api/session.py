@@ -14,15 +14,15 @@ from typing import Generic, TypeVar
 
 from typing_extensions import Self
 
-from judgegym._arguments import without_dashes
-from judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
-from judges.config.keywords import settings_from_keywords
-from judges.core.background import BACKGROUND
-from judges.core.prompt_format import PromptFormat
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.llm.limits.budget import Budget
+from judgegym.api.arguments import without_dashes
+from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
+from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.limits.budget import Budget
 
 SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 JudgeT = TypeVar("JudgeT")
@@ -36,7 +36,7 @@ async def stand_in_settings(
     Raises:
         SettingsError: no other process can load one of the prompts.
     """
-    from judges.offline import StandIn  # late: only offline use starts a child process
+    from judgegym.offline import StandIn  # late: only offline use starts a child process
 
     try:
         stand_in = await stack.enter_async_context(StandIn(prompts=prompts))

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from environments.command_line.program import Program
+from judgegym.environments.command_line.program import Program
 
 NAME = "judgegym"
 

@@ -44,19 +44,17 @@ class Command:
 
 _ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
 COMMANDS: Mapping[str, Command] = {
-    "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym._command.listing"),
+    "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.listing"),
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
     "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
     "score": Command(_DATA, "DATA --out FILE …", "judge the rows of a data set", "judgegym.datasets.score.command"),
     "select": Command(_DATA, "SCORED --out FILE", "take the best rows, or pairs", "judgegym.datasets.select.command"),
-    "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "environments.report.run_page.command"),
-    "compare": Command(
-        _RUNS, "RUN RUN …", "compare runs on the rows they share", "environments.report.compare.command"
-    ),
-    "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "environments.report.view.command"),
-    "repair": Command(_RUNS, "RUN", "keep what can be read of a damaged run", "judgegym._command.repair"),
-    "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judges.server.command"),
-    "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judges.offline.command"),
-    "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym._command.completion"),
+    "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.run_page.command"),
+    "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.command"),
+    "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.command"),
+    "repair": Command(_RUNS, "RUN", "keep what can be read of a damaged run", "judgegym.cli.repair"),
+    "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judgegym.server.command"),
+    "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judgegym.offline.command"),
+    "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym.cli.completion"),
 }

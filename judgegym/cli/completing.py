@@ -16,9 +16,9 @@ import argcomplete
 from argcomplete.completers import FilesCompleter
 from argcomplete.lexers import split_line
 
-from environments.command_line.program import VERBS
-from judgegym._command.commands import COMMANDS
-from judgegym._command.environments import built_in, load_environment
+from judgegym.cli.commands import COMMANDS
+from judgegym.cli.environments import built_in, load_environment
+from judgegym.environments.command_line.program import VERBS
 
 
 def complete() -> NoReturn:
@@ -59,9 +59,9 @@ def _words(choices: Mapping[str, str], *flags: str, files: FilesCompleter | None
 
 def _settings(verb: str, word: str) -> argparse.ArgumentParser:
     """The settings of an environment's verb."""
-    from environments.command_line.arguments import settings_type  # late: what they take to import
-    from environments.settings.verbs import Verb, uses
-    from judges.config.flags import flags_parser
+    from judgegym.engine.settings.verbs import Verb, uses
+    from judgegym.environments.command_line.arguments import settings_type  # late: what they take to import
+    from judgegym.judges.config.flags import flags_parser
 
     return flags_parser(
         settings_type(load_environment(word)),

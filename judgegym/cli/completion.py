@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from judgegym._command.called import NAME
-from judges.config.extras import require
+from judgegym.cli.called import NAME
+from judgegym.judges.config.extras import require
 
 _HOW = """\
 put this into the shell's start-up file:

@@ -17,15 +17,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, get_origin
 
-from judges.config.extras import missing_extra
-from judges.core.naming import did_you_mean
-from judges.llm.errors import SettingsError, UserError
+from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.core.naming import did_you_mean
+from judgegym.llm.errors import SettingsError, UserError
 
 if TYPE_CHECKING:
-    from environments.base import JudgedEnv
+    from judgegym.environments.base import JudgedEnv
 
 FORMS = "path/to/file.py, path/to/file.py:Class or package.module:Class"
-_PACKAGES = ("eval_environments", "environments")
+_PACKAGES = ("judgegym.eval_environments", "judgegym.environments")
 _ENDING = "_environment"
 
 
@@ -98,7 +98,7 @@ def _loaded(path: Path | None, word: str, load: Callable[[], ModuleType]) -> Mod
 
 def _where(error: BaseException) -> str:
     """The file and line that raised an error: the last one outside the import system and the contract's own checks."""
-    import environments  # late: the names of environments need it not
+    from judgegym import environments  # late: the names of environments need it not
 
     if isinstance(error, SyntaxError):
         return ""  # the message names its line
@@ -121,7 +121,7 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
     Raises:
         SettingsError: it has no such class, or not one environment alone.
     """
-    from environments.base import JudgedEnv  # late: the names alone need it not
+    from judgegym.environments.base import JudgedEnv  # late: the names alone need it not
 
     found: dict[str, type[JudgedEnv[Any, Any, Any]]] = {
         key: value
@@ -137,7 +137,10 @@ def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[
     if not own:
         begun = [value for value in vars(module).values() if _is_class(value) and value.__module__ == module.__name__]
         lacking = [_lacking(value) for value in begun if issubclass(value, JudgedEnv)]
-        said = "; ".join(lacking) or "no environment in it; expected a class MyEnv(JudgedEnv[…]) (environments.base)"
+        said = (
+            "; ".join(lacking)
+            or "no environment in it; expected a class MyEnv(JudgedEnv[…]) (judgegym.environments.base)"
+        )
         raise SettingsError(f"{word}: {said}")
     if len(own) > 1:
         choices = " or ".join(f"{word}:{key}" for key in own)

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from environments.command_line.program import VERBS
-from judgegym._command.environments import FORMS, built_in, load_environment
-from judges.config.extras import EXTRAS, TRAINERS
-from judges.config.installation import install_command
-from judges.config.presets import bundled
+from judgegym.cli.environments import FORMS, built_in, load_environment
+from judgegym.environments.command_line.program import VERBS
+from judgegym.judges.config.extras import EXTRAS, TRAINERS
+from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.presets import bundled
 
 if TYPE_CHECKING:
-    from environments.base import JudgedEnv
-    from environments.settings import EnvConfig, PolicySettings
+    from judgegym.engine.settings import EnvConfig, PolicySettings
+    from judgegym.environments.base import JudgedEnv
 
 _WIDTH = 80
 _TITLE = 10
@@ -57,7 +57,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:
     """The lines of one environment."""
-    from environments.settings import PolicySettings
+    from judgegym.engine.settings import PolicySettings
 
     config, policy = env_type.config_type(), PolicySettings()
     about = " ".join((inspect.getdoc(env_type) or "").partition("\n\n")[0].split())

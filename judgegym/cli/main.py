@@ -10,14 +10,14 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from environments.command_line.program import VERBS, Program
-from judgegym._command.called import program_called
-from judgegym._command.commands import COMMANDS
-from judgegym._command.overview import overview
-from judges.config.broken_pipe import quiet_at_broken_pipe
-from judges.config.extras import missing_extra
-from judges.core.naming import did_you_mean
-from judges.llm.errors import SettingsError, UserError
+from judgegym.cli.called import program_called
+from judgegym.cli.commands import COMMANDS
+from judgegym.cli.overview import overview
+from judgegym.environments.command_line.program import VERBS, Program
+from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.core.naming import did_you_mean
+from judgegym.llm.errors import SettingsError, UserError
 
 BAD_INPUT = 2
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
-        from judgegym._command.completing import complete
+        from judgegym.cli.completing import complete
 
         complete()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -58,14 +58,14 @@ def _run(program: Program, words: Sequence[str]) -> int:
         sys.stdout.write(f"{overview(program)}\n")
         return 0
     if first == "--version":
-        from judges.config.version import package_version  # late: it reads the installation's metadata
+        from judgegym.judges.config.version import package_version  # late: it reads the installation's metadata
 
         sys.stdout.write(f"judgegym {package_version()}\n")
         return 0
     if first not in COMMANDS:
         raise _unknown(program, first)
     if first in VERBS:
-        from judgegym._command.verbs import run_verb
+        from judgegym.cli.verbs import run_verb
 
         return run_verb(program, first, rest)
     command = COMMANDS[first].load()
@@ -74,7 +74,7 @@ def _run(program: Program, words: Sequence[str]) -> int:
 
 
 def _unknown(program: Program, word: str) -> SettingsError:
-    from judgegym._command.environments import built_in  # late: it looks at folders
+    from judgegym.cli.environments import built_in  # late: it looks at folders
 
     shown = program.name
     if word.replace("-", "_") in built_in():

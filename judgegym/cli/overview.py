@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from environments.command_line.program import Program
-from judgegym._command.commands import COMMANDS
+from judgegym.cli.commands import COMMANDS
+from judgegym.environments.command_line.program import Program
 
 _WIDTH = 24
 _EXIT_CODES = """\

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from environments import terminal
-from environments.terminal.exits import exit_code
-from judges.config.extras import require
-from judges.config.one_line_parser import OneLineParser
-from judges.llm.errors import SettingsError, UserError
+from judgegym.engine import terminal
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.llm.errors import SettingsError, UserError
 
 if TYPE_CHECKING:  # --help comes at once
-    from environments.runs.repair import Repair
-    from environments.runs.salvage import CheckLine
+    from judgegym.engine.runs.repair import Repair
+    from judgegym.engine.runs.salvage import CheckLine
 
 _ABOUT = (
     "Drop what cannot be read of a damaged run, and keep the rest, so that --resume goes on. The originals stay "
@@ -52,7 +52,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 def _repair(path: Path, program: str) -> int:
     require("environments")
-    from environments.runs.repair import repair
+    from judgegym.engine.runs.repair import repair
 
     try:
         done = repair(path, _check_of)
@@ -75,7 +75,7 @@ def _repair(path: Path, program: str) -> int:
 
 
 def _costs(done: Repair) -> list[str]:
-    from environments.runs.recorded_calls import PACKED_CALLS
+    from judgegym.engine.runs.recorded_calls import PACKED_CALLS
 
     costs = []
     if done.rows:
@@ -92,7 +92,7 @@ def _costs(done: Repair) -> list[str]:
 
 def _began(run: Path) -> tuple[str, str]:
     """The verb and the environment of a run, by its log; empty if that does not say."""
-    from environments.runs.log import LOG
+    from judgegym.engine.runs.log import LOG
 
     try:
         found = _BEGAN.findall((run / LOG).read_text("utf-8", "replace"))
@@ -104,7 +104,7 @@ def _began(run: Path) -> tuple[str, str]:
 
 def _check_of(run: Path) -> CheckLine:
     """The check of a line of samples: by its environment, or by the fields of all if that is not a built-in one."""
-    from environments.records import SampleLine, SampleReader
+    from judgegym.engine.records import SampleLine, SampleReader
 
     verb, environment = _began(run)
     if verb == "score":
@@ -112,9 +112,9 @@ def _check_of(run: Path) -> CheckLine:
 
         return SampleReader(ScoreDetail).read
     if verb == "evaluate":
-        from environments.command_line.arguments import load_settings
-        from environments.runs.directory import CONFIG
-        from judgegym._command.environments import load_environment
+        from judgegym.cli.environments import load_environment
+        from judgegym.engine.runs.directory import CONFIG
+        from judgegym.environments.command_line.arguments import load_settings
 
         try:
             env_type = load_environment(environment)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from environments.command_line.program import VERBS, Program
-from judgegym._command.environments import FORMS, built_in, load_environment
-from judges.llm.errors import SettingsError
+from judgegym.cli.environments import FORMS, built_in, load_environment
+from judgegym.environments.command_line.program import VERBS, Program
+from judgegym.llm.errors import SettingsError
 
 HELP = ("--help", "-h", "--help_all", "--help-all")
 
@@ -28,7 +28,7 @@ def run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
         raise SettingsError(f"expected an environment after {verb}, {found}\n{program.usage(verb)} --help lists them")
     word, *settings = words
     env_type = load_environment(word)
-    from environments.command_line.main import main  # late: a misspelt name needs none of it
+    from judgegym.environments.command_line.main import main  # late: a misspelt name needs none of it
 
     return main(env_type, [verb, *settings], replace(program, environment=(word,)))
 

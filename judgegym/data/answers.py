@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from environments.data.opening import FILE_KINDS, kind_of
-from environments.data.rows import Row, TaskT, by_uid, load_rows
-from environments.data.task_list import uids_of
-from judges.llm.errors import DataError
+from judgegym.data.opening import FILE_KINDS, kind_of
+from judgegym.data.rows import Row, TaskT, by_uid, load_rows
+from judgegym.data.task_list import uids_of
+from judgegym.llm.errors import DataError
 
 
 class Answers(Mapping[str, str]):

@@ -17,9 +17,9 @@ from typing import Any, overload
 
 import orjson
 
-from environments.data.hub import why_out_of_reach
-from environments.data.mapped import MappedFiles
-from environments.data.stored import (
+from judgegym.data.hub import why_out_of_reach
+from judgegym.data.mapped import MappedFiles
+from judgegym.data.stored import (
     JoinedTables,
     MappedTable,
     ParquetFile,
@@ -30,10 +30,10 @@ from environments.data.stored import (
     version_of,
     without_maps,
 )
-from judges.config.extras import needs
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.judges.config.extras import needs
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 _AT_ONCE = 16
 """Rows that are converted together: a row alone takes twenty times as long."""

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from environments.data.prompts import warn_of_unread_columns
-from environments.data.rows import Row, by_uid
-from environments.data.task_list import TaskList
-from judges.aspects.prompt import Aspect
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.parsing.verdicts import yes_or_no
+from judgegym.data.prompts import warn_of_unread_columns
+from judgegym.data.rows import Row, by_uid
+from judgegym.data.task_list import TaskList
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.parsing.verdicts import yes_or_no
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

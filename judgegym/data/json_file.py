@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple, overload
 from zlib import crc32
 
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 _PIECE = 1 << 20
 _SPACE = b" \t\n\r"

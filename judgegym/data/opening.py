@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from environments.data.arrow import ArrowRows, joined_tables, read_hub, read_saved, read_table
-from environments.data.json_file import BadLine, JsonFile
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.data.arrow import ArrowRows, joined_tables, read_hub, read_saved, read_table
+from judgegym.data.json_file import BadLine, JsonFile
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 FILE_KINDS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 STDIN = "-"

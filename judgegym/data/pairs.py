@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from environments.data.preferences import Preference
-from environments.data.task_list import TaskList
-from judges.core.seeding import generator
-from judges.llm.errors import DataError
-from judges.pairwise.prompt import LETTERS
+from judgegym.data.preferences import Preference
+from judgegym.data.task_list import TaskList
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.pairwise.prompt import LETTERS
+from judgegym.llm.errors import DataError
 
 Mode = Literal["choice", "ties"]
 Shuffle = Literal["permutation", "official_swap"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
-from environments.data.rows import Row
-from judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
-from judges.llm.wire import JSON
+from judgegym.data.rows import Row
+from judgegym.judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
+from judgegym.llm.wire import JSON
 
 Reason = Literal[
     "equal scores", "no preference", "no shared prompt", "empty text", "identical texts", "a part that is no text"

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from environments.data.preference_schemas import Draft, Reason, recognise
-from environments.data.prompts import CONVERSATIONS, warn_of_unread_columns
-from environments.data.rows import Row
-from environments.data.task_list import TaskList
-from judges.core.turns import UnseenPart
-from judges.llm import wire
-from judges.llm.errors import DataError
+from judgegym.data.preference_schemas import Draft, Reason, recognise
+from judgegym.data.prompts import CONVERSATIONS, warn_of_unread_columns
+from judgegym.data.rows import Row
+from judgegym.data.task_list import TaskList
+from judgegym.judges.core.turns import UnseenPart
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
 
 _CATEGORY_COLUMNS = ("subset", "category", "domain")
 _DIGEST_BYTES = 6

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
-from environments.data.rows import Row
-from judges.core.turns import Turn, text_turn
-from judges.llm.wire import JSON
+from judgegym.data.rows import Row
+from judgegym.judges.core.turns import Turn, text_turn
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

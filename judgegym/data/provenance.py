@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 _READ: ContextVar[list[DatasetRead] | None] = ContextVar("datasets that were read", default=None)
 

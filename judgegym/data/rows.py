@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, overload
 
-from environments.data import provenance
-from environments.data.json_file import BadLine
-from environments.data.opening import STDIN, kind_of, open_data
-from judges.core.turns import UnseenPart
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.data import provenance
+from judgegym.data.json_file import BadLine
+from judgegym.data.opening import STDIN, kind_of, open_data
+from judgegym.judges.core.turns import UnseenPart
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 Split = Literal["train", "eval"]
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from environments.data.prompts import asked_text, warn_of_unread_columns
-from environments.data.rows import Row, by_uid
-from environments.data.task_list import TaskList
-from judges.core.scale import Scale
-from judges.llm.wire import JSON
-from judges.rubrics.prompt import Rubric
+from judgegym.data.prompts import asked_text, warn_of_unread_columns
+from judgegym.data.rows import Row, by_uid
+from judgegym.data.task_list import TaskList
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.llm.wire import JSON
 
 # In Feedback-Collection `instruction` is the judge's whole prompt; the instruction itself is in the `orig_*` columns.
 _INSTRUCTION = ("orig_instruction", "instruction", "question", "prompt")

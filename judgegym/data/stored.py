@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from environments.data.mapped import MappedFiles
-from judges.llm.errors import DataError
+from judgegym.data.mapped import MappedFiles
+from judgegym.llm.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar, overload
 
-from environments.data.rows import Row, TaskT
-from judges.core.seeding import derive
+from judgegym.data.rows import Row, TaskT
+from judgegym.judges.core.seeding import derive
 
 
 class Identified(Protocol):

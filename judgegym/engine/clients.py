@@ -8,11 +8,11 @@ from typing import Any
 
 import aiohttp
 
-from environments.completions import Policy
-from environments.settings import EnvSettings
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.client import ChatClient
-from judges.llm.types import ChatSettings
+from judgegym.engine.completions import Policy
+from judgegym.engine.settings import EnvSettings
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.types import ChatSettings
 
 
 class Clients:

@@ -1,6 +1,6 @@
 """A policy and its completions: system prompts, requests in evaluations, and the format of what comes back.
 
-Evaluations and data sets use `Policy`; training samples rollouts with their tokens (`environments.rollouts`).
+Evaluations and data sets use `Policy`; training samples rollouts with their tokens (`judgegym.environments.rollouts`).
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from environments.settings.env import CompletionSettings
-from judges import prompts
-from judges.core.judgment import CallRun, Judgment, Status
-from judges.llm.at_once import all_results
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import component
-from judges.llm.types import ChatAnswer
-from judges.llm.usage import Usage
-from judges.llm.wire import CUT_OFF, REFUSALS, Choice, Message, is_blank
-from judges.parsing import thinking
-from judges.parsing.found import Place
-from judges.parsing.thinking import ThinkingFault
+from judgegym.engine.settings.env import CompletionSettings
+from judgegym.judges import prompts
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.judges.parsing import thinking
+from judgegym.judges.parsing.found import Place
+from judgegym.judges.parsing.thinking import ThinkingFault
+from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import component
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import CUT_OFF, REFUSALS, Choice, Message, is_blank
 
 Conversation: TypeAlias = Sequence[Message]
 TaskT = TypeVar("TaskT")

@@ -11,10 +11,10 @@ import math
 from array import array
 from dataclasses import dataclass, field
 
-from judges.core.naming import MetricNames, slug
-from judges.llm.wire import JSON
-from judges.statistics.agreement import Agreement
-from judges.statistics.bootstrap import ratio_interval
+from judgegym.judges.core.naming import MetricNames, slug
+from judgegym.llm.wire import JSON
+from judgegym.statistics.agreement import Agreement
+from judgegym.statistics.bootstrap import ratio_interval
 
 __all__ = ["GoldLabel", "HeadlineShare", "MetricAggregator", "Metrics", "ShareRecorder", "slug"]
 

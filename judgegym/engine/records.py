@@ -16,10 +16,10 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from environments.completions import Completion
-from environments.metrics import GoldLabel, HeadlineShare
-from judges.core.judgment import CallRun, Critique, Judgment, Status
-from judges.parsing.thinking import ThinkingFault
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import GoldLabel, HeadlineShare
+from judgegym.judges.core.judgment import CallRun, Critique, Judgment, Status
+from judgegym.judges.parsing.thinking import ThinkingFault
 
 DetailT = TypeVar("DetailT")
 

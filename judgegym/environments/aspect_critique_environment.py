@@ -13,43 +13,43 @@ from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     signal.signal(
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
-from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation, system_text
-from environments.data.aspect_rows import AspectTask, read_answers, read_gold
-from environments.data.rows import Split, load_rows
-from environments.data.task_list import TaskList
-from environments.metrics import GoldLabel, MetricAggregator, slug
-from environments.records import Sample
-from environments.roles.settings import RoleConfig
-from environments.roles.verdicts import (
+from judgegym.data.aspect_rows import AspectTask, read_answers, read_gold
+from judgegym.data.rows import Split, load_rows
+from judgegym.data.task_list import TaskList
+from judgegym.engine.completions import Completion, Conversation, system_text
+from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import SAMPLES
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.roles.settings import RoleConfig
+from judgegym.environments.roles.verdicts import (
     ComparedVerdict,
     compare_verdicts,
     judgment_of_votes,
     record_agreement,
     record_votes,
 )
-from environments.settings import SAMPLES
-from environments.settings.group_judge import GroupJudgeSettings
-from environments.settings.verbs import EVALUATIONS, ROLLOUTS
-from environments.terminal.outcomes import Outcome
-from judges.aspects.criteria import criteria_of
-from judges.aspects.judge import AspectCase
-from judges.aspects.panel import PanelDetail, aspect_judge
-from judges.aspects.prompt import Aspect, aspect_prompt
-from judges.aspects.settings import AspectJudgeSettings, effective_strictness
-from judges.aspects.votes import find_verdict
-from judges.config.fields import setting
-from judges.core.delimiters import Prompt
-from judges.core.group import GroupCase
-from judges.core.judgment import Judgment
-from judges.llm.errors import DataError
-from judges.llm.wire import Message
-from judges.parsing.found import Place
+from judgegym.judges.aspects.criteria import criteria_of
+from judgegym.judges.aspects.judge import AspectCase
+from judgegym.judges.aspects.panel import PanelDetail, aspect_judge
+from judgegym.judges.aspects.prompt import Aspect, aspect_prompt
+from judgegym.judges.aspects.settings import AspectJudgeSettings, effective_strictness
+from judgegym.judges.aspects.votes import find_verdict
+from judgegym.judges.config.fields import setting
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.parsing.found import Place
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import Message
 
 logger = logging.getLogger(__name__)
 

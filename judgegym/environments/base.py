@@ -2,9 +2,9 @@
 
 A new environment answers five questions: which rows there are (`tasks`), what the policy is asked (`conversations`),
 what the judge says of its completions (`judge`), which reward that is (`reward`), and which metrics are recorded
-(`record_metrics`). `environments.evaluate` runs the rows of an evaluation, `environments.rollouts` the groups of
-training. One whose groups may be judged together (`environments.settings.group_judge`) answers a sixth: what the
-completions of a row have in common for a judge that compares them (`group_case`).
+(`record_metrics`). `judgegym.environments.evaluate` runs the rows of an evaluation, `judgegym.environments.rollouts`
+the groups of training. One whose groups may be judged together (`judgegym.engine.settings.group_judge`) answers a
+sixth: what the completions of a row have in common for a judge that compares them (`group_case`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from environments.class_check import problem_of, type_arguments
-from environments.clients import Clients
-from environments.completions import Completion, Conversation, system_messages
-from environments.data.rows import Split, TaskT
-from environments.data.task_list import names_of
-from environments.metrics import GoldLabel, MetricAggregator
-from environments.records import Sample
-from environments.returned import check_returned
-from environments.settings import ConfigT, EnvConfig, EnvSettings
-from environments.settings.group_judge import open_group_judge
-from environments.settings.verbs import Verb
-from environments.terminal.outcomes import Outcome
-from judges.core.group import GroupCase
-from judges.core.judgment import Judgment
-from judges.core.naming import MetricNames
-from judges.core.prompt_format import PromptFormat
-from judges.parsing.found import Place
+from judgegym.data.rows import Split, TaskT
+from judgegym.data.task_list import names_of
+from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Completion, Conversation, system_messages
+from judgegym.engine.metrics import GoldLabel, MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import ConfigT, EnvConfig, EnvSettings
+from judgegym.engine.settings.group_judge import open_group_judge
+from judgegym.engine.settings.verbs import Verb
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.environments.class_check import problem_of, type_arguments
+from judgegym.environments.returned import check_returned
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.naming import MetricNames
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.parsing.found import Place
 
 if TYPE_CHECKING:
-    from environments.evaluate.row import RowRunner
+    from judgegym.environments.evaluate.row import RowRunner
 
 DetailT = TypeVar("DetailT")
 
@@ -247,6 +247,6 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     @classmethod
     def cli(cls) -> None:
         """Run the command line (`serve`, `process`, `evaluate`), and exit with the command's code."""
-        from environments.command_line.main import main  # late: cli knows the contract
+        from judgegym.environments.command_line.main import main  # late: cli knows the contract
 
         raise SystemExit(main(cls))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, TypeVar, get_args, get_origin
 
-from environments.settings import EnvConfig
-from environments.settings.group_judge import GroupJudgeSettings
+from judgegym.engine.settings import EnvConfig
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
 
 
 def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:

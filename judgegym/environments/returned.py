@@ -13,8 +13,8 @@ from inspect import isawaitable
 from numbers import Real
 from typing import Any
 
-from judges.core.judgment import Judgment
-from judges.llm.errors import UserError
+from judgegym.judges.core.judgment import Judgment
+from judgegym.llm.errors import UserError
 
 
 class ContractError(UserError):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     signal.signal(
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
@@ -21,13 +21,17 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 from pydantic import model_validator
 from typing_extensions import Self
 
-from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation, system_text
-from environments.data.rows import Split, load_rows
-from environments.data.rubric_rows import RubricTask, read_rubric_rows
-from environments.metrics import GoldLabel, MetricAggregator
-from environments.records import Sample
-from environments.roles.scores import (
+from judgegym.data.rows import Split, load_rows
+from judgegym.data.rubric_rows import RubricTask, read_rubric_rows
+from judgegym.engine.completions import Completion, Conversation, system_text
+from judgegym.engine.metrics import GoldLabel, MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import SAMPLES
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.roles.scores import (
     LISTED_LEVELS,
     Comparison,
     compare_score,
@@ -35,22 +39,18 @@ from environments.roles.scores import (
     pooled_score,
     record_agreement,
 )
-from environments.roles.settings import RoleConfig
-from environments.settings import SAMPLES
-from environments.settings.group_judge import GroupJudgeSettings
-from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
-from environments.terminal.outcomes import Outcome
-from judges.config.fields import setting
-from judges.config.text import TextOrFile
-from judges.core.delimiters import Prompt
-from judges.core.group import GroupCase
-from judges.core.judgment import Judgment
-from judges.llm.errors import DataError, SettingsError
-from judges.llm.wire import Message
-from judges.parsing.found import Place
-from judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
-from judges.rubrics.prompt import find_score, rubric_prompt
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.environments.roles.settings import RoleConfig
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.text import TextOrFile
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.parsing.found import Place
+from judgegym.judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
+from judgegym.judges.rubrics.prompt import find_score, rubric_prompt
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import Message
 
 logger = logging.getLogger(__name__)
 

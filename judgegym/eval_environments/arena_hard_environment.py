@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     signal.signal(
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
 
-from environments.base import JudgedEnv
-from environments.completions import Completion
-from environments.metrics import MetricAggregator
-from environments.records import Sample
-from environments.settings import EnvSettings
-from environments.terminal.outcomes import Outcome
-from eval_environments.arena.environment import ArenaEnv
-from eval_environments.arena.rows import ArenaHardTask
-from eval_environments.arena.settings import ArenaHardConfig
-from judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
-from judges.arena.style import style_controlled_win_rate, style_difference, style_of
-from judges.core.judgment import Judgment
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.environments.base import JudgedEnv
+from judgegym.eval_environments.arena.environment import ArenaEnv
+from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
+from judgegym.judges.arena.style import style_controlled_win_rate, style_difference, style_of
+from judgegym.judges.core.judgment import Judgment
 
 TWO_LOST_GAMES = (0.0, 0.0)
 """The entries of an answer in the wrong format, which counts as wrong."""
@@ -53,7 +53,9 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
         """Return the environment of several candidates, if there are any."""
         if settings.env.candidates_play is None:
             return cls
-        from eval_environments.arena.candidates_environment import ArenaCandidatesEnv  # late: few evaluations need it
+        from judgegym.eval_environments.arena.candidates_environment import (
+            ArenaCandidatesEnv,  # late: few evaluations need it
+        )
 
         return ArenaCandidatesEnv
 

@@ -14,31 +14,31 @@ from functools import cached_property
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     signal.signal(
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
-from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation, system_text
-from environments.data.pairs import PairTask, check_choices, choice_task, is_ties, ties_task, with_swapped
-from environments.data.preferences import Preference, read_preferences
-from environments.data.rows import Split, load_rows
-from environments.data.task_list import TaskList
-from environments.metrics import GoldLabel, MetricAggregator
-from environments.records import Sample
-from environments.settings import SAMPLES
-from environments.terminal.outcomes import Outcome
-from eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
-from eval_environments.pairwise.settings import PairwiseConfig
-from eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings
-from judges.core.delimiters import Prompt
-from judges.core.judgment import Judgment
-from judges.core.naming import did_you_mean
-from judges.llm.errors import DataError, SettingsError
-from judges.pairwise.prompt import choice_prompt, rating_prompt
-from judges.parsing.found import Place
-from judges.parsing.verdicts import choice_letter, rating
+from judgegym.data.pairs import PairTask, check_choices, choice_task, is_ties, ties_task, with_swapped
+from judgegym.data.preferences import Preference, read_preferences
+from judgegym.data.rows import Split, load_rows
+from judgegym.data.task_list import TaskList
+from judgegym.engine.completions import Completion, Conversation, system_text
+from judgegym.engine.metrics import GoldLabel, MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import SAMPLES
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.environments.base import JudgedEnv
+from judgegym.eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
+from judgegym.eval_environments.pairwise.settings import PairwiseConfig
+from judgegym.eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
+from judgegym.judges.parsing.found import Place
+from judgegym.judges.parsing.verdicts import choice_letter, rating
+from judgegym.llm.errors import DataError, SettingsError
 
 logger = logging.getLogger(__name__)
 

@@ -11,29 +11,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     signal.signal(
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
-from environments.base import JudgedEnv
-from environments.completions import Completion, Conversation
-from environments.data.rows import Split, load_rows
-from environments.metrics import MetricAggregator, slug
-from environments.records import Sample
-from environments.settings import SAMPLES
-from environments.terminal.outcomes import Outcome
-from eval_environments.peer import report
-from eval_environments.peer.models import POLICY, PeerModels
-from eval_environments.peer.row import PeerRowRunner, results_of
-from eval_environments.peer.scoring import combined, score_all
-from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
-from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cells_of
-from judges.core.judgment import Judgment
-from judges.llm.errors import SettingsError
-from judges.llm.wire import Message
-from judges.peers.judge import SCALE
-from judges.peers.ranking import leniency_adjusted, scores_of
+from judgegym.data.rows import Split, load_rows
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import SAMPLES
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.environments.base import JudgedEnv
+from judgegym.eval_environments.peer import report
+from judgegym.eval_environments.peer.models import POLICY, PeerModels
+from judgegym.eval_environments.peer.row import PeerRowRunner, results_of
+from judgegym.eval_environments.peer.scoring import combined, score_all
+from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
+from judgegym.eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cells_of
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.peers.judge import SCALE
+from judgegym.judges.peers.ranking import leniency_adjusted, scores_of
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Message
 
 
 class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("art"):
     from art import Trajectory, TrajectoryGroup
@@ -39,10 +39,10 @@ from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scoring
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
-    from judges.server.settings.mount import JudgeMount
+    from judgegym.server.settings.mount import JudgeMount
 
 logger = logging.getLogger(__name__)
 

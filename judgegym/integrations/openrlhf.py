@@ -38,12 +38,12 @@ from judgegym.integrations.scores.groups import Row
 from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, Worth
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
 from judgegym.integrations.scores.variables import settings_in
-from judges.config.extras import needs
-from judges.core.background import run_blocking
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
-from judges.server.protocols.chat_tokens import plain_prompt, plain_response
-from judges.server.protocols.continuation import NOT_FOUND, response_in
+from judgegym.judges.config.extras import needs
+from judgegym.judges.core.background import run_blocking
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
+from judgegym.server.protocols.continuation import NOT_FOUND, response_in
 
 if TYPE_CHECKING:
     from judgegym.integrations.single_turn.source import EnvironmentSource

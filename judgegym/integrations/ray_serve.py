@@ -22,15 +22,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
-from judges.scorers.items import ResponseScore
-from judges.server.asgi import RewardServer
-from judges.server.cohorts.contract import Cohorts, Connect
-from judges.server.cohorts.messages import Member
-from judges.server.cohorts.shared import OwnerAwayError, SharedCohorts
-from judges.server.errors import OverloadError
-from judges.server.settings.server import RewardServerSettings, gathering
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.server.asgi import RewardServer
+from judgegym.server.cohorts.contract import Cohorts, Connect
+from judgegym.server.cohorts.messages import Member
+from judgegym.server.cohorts.shared import OwnerAwayError, SharedCohorts
+from judgegym.server.errors import OverloadError
+from judgegym.server.settings.server import RewardServerSettings, gathering
 
 _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""
@@ -48,7 +48,8 @@ def app(arguments: Mapping[str, JSON]) -> Any:
     """The Ray Serve application.
 
     Args:
-        arguments: settings of `python -m judges.server` by name, such as `config`; and `min_replicas`, `max_replicas`.
+        arguments: settings of `python -m judgegym.server` by name, such as `config`; and `min_replicas`,
+        `max_replicas`.
 
     Raises:
         SettingsError: a setting is wrong.

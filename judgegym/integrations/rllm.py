@@ -45,15 +45,15 @@ from judgegym.integrations.scores.sources import (
     refuse_unknown,
 )
 from judgegym.integrations.scores.variables import settings_in
-from judges.core.background import run_blocking
-from judges.llm.errors import SettingsError, UserError
-from judges.llm.wire import JSON
+from judgegym.judges.core.background import run_blocking
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from rllm.types import Episode, Task
 
     from judgegym.integrations.single_turn.source import EnvironmentSource
-    from judges.scorers.settings import JudgeKind
+    from judgegym.judges.scorers.settings import JudgeKind
 
 VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = ("reference", "ground_truth", "answer", "target")

@@ -30,9 +30,9 @@ from judgegym.integrations.scores.groups import Row, group_request, single_reque
 from judgegym.integrations.scores.results import Rewarded, stand_in
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import JudgeSource, SharedScorings, is_of_groups, refuse_unknown
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
-from judges.server.protocols.chat_tokens import plain_prompt, plain_response
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
-from judges.llm.errors import EndpointError, RunStop
+from judgegym.llm.errors import EndpointError, RunStop
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from judges.llm.errors import EndpointError, EndpointOutage
+from judgegym.llm.errors import EndpointError, EndpointOutage
 
 logger = logging.getLogger(__name__)
 

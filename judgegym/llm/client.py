@@ -17,18 +17,18 @@ from typing import Literal
 
 import aiohttp
 
-from judges.llm.answers.cache import JudgmentCache, request_key
-from judges.llm.answers.choices import Choices
-from judges.llm.answers.single_flight import SingleFlight
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import OpenCall, RequestRecord, is_held
-from judges.llm.limits.budget import Budget
-from judges.llm.outcome import is_usable
-from judges.llm.response_format import FormatHabits
-from judges.llm.transport import Transport, open_session
-from judges.llm.types import ChatAnswer, ChatSettings
-from judges.llm.usage import Meter
-from judges.llm.wire import JSON, Choice, Message
+from judgegym.llm.answers.cache import JudgmentCache, request_key
+from judgegym.llm.answers.choices import Choices
+from judgegym.llm.answers.single_flight import SingleFlight
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import OpenCall, RequestRecord, is_held
+from judgegym.llm.limits.budget import Budget
+from judgegym.llm.outcome import is_usable
+from judgegym.llm.response_format import FormatHabits
+from judgegym.llm.transport import Transport, open_session
+from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.usage import Meter
+from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
 

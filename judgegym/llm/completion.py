@@ -2,7 +2,7 @@
 
 Reads what the common servers send (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter, llama.cpp): what is missing or of
 another type is left out, and only a choice without a message is an error. Whether a choice may be used,
-`judges.llm.outcome` decides.
+`judgegym.llm.outcome` decides.
 
 Sampled tokens are either all of a choice's tokens or its first ones, never tokens with gaps. vLLM gives them under
 `token_ids`; llama.cpp's server gives an `id` in each entry of `logprobs.content`, but none for a token at which a
@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from judges.llm.wire import JSON, Choice, Token
+from judgegym.llm.wire import JSON, Choice, Token
 
 _KEPT_TOKENS = "judgegym_tokens"
 LONGEST_REASON = 64

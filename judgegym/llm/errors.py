@@ -2,9 +2,9 @@
 
 `UserError`s are for the user to correct (a setting, a file, a run directory): the command line prints the message and
 exits with code 2. `EndpointError` is a call to an endpoint that never succeeded. The judges decide what that means for
-a judgment (`judges.core.judgment.Status`); it is never turned into a number. A `RunStop` is a call that was not made,
-or not made again: no judgment comes of it, and it ends the run. `BudgetSpent` (exit code 1) says that the run has spent
-what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint answers no call of the run.
+a judgment (`judgegym.judges.core.judgment.Status`); it is never turned into a number. A `RunStop` is a call that was
+not made, or not made again: no judgment comes of it, and it ends the run. `BudgetSpent` (exit code 1) says that the run
+has spent what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint answers no call of the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import partial
 
-from judges.llm.usage import Usage
+from judgegym.llm.usage import Usage
 
 
 class JudgeGymError(Exception):
@@ -36,7 +36,7 @@ class RunDirectoryError(UserError):
 
 
 class FailureKind(str, Enum):
-    """Why an attempt at an endpoint failed (`judges.llm.outcome` decides)."""
+    """Why an attempt at an endpoint failed (`judgegym.llm.outcome` decides)."""
 
     BUSY = "busy"
     """HTTP 429, 503 or 529: the endpoint is there and asks to wait. No attempt is counted."""

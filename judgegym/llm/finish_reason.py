@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 FinishState: TypeAlias = Literal["whole", "tool_calls", "cut_off", "refused", "broken_off", "unknown"]
 """tool_calls: the model waits for results of tools. broken_off: the server or somebody else ended the answer. The
-others are as in `judges.llm.wire.ChoiceState`."""
+others are as in `judgegym.llm.wire.ChoiceState`."""
 
 _SEPARATORS = re.compile(r"[-_\s]+")
 _WHOLE = (

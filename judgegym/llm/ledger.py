@@ -2,7 +2,7 @@
 
 The rows of a run set the ledger for everything that is called on their behalf (`recorded_in`); without one, a call
 goes to its endpoint and is recorded nowhere. Guarantees: an answer is in the ledger before its caller has it; a request
-is noted as sent before it leaves. The ledger on disk is `environments.runs.ledger`.
+is noted as sent before it leaves. The ledger on disk is `judgegym.engine.runs.ledger`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from judges.llm.errors import EndpointError, RunStop
-from judges.llm.types import ChatAnswer
-from judges.llm.wire import JSON, Choice, Message
+from judgegym.llm.errors import EndpointError, RunStop
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.wire import JSON, Choice, Message
 
 
 @dataclass(frozen=True, slots=True)

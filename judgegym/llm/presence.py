@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from judges.llm.errors import EndpointError, EndpointOutage, FailureKind
-from judges.llm.replicas import Replica
+from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
+from judgegym.llm.replicas import Replica
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
-from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
-from judges.llm.outcome import Habits
-from judges.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
-from judges.llm.wire import JSON
+from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.outcome import Habits
+from judgegym.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
+from judgegym.llm.wire import JSON
 
 _PATH = "/chat/completions"
 _VERSION_AT_END = re.compile(r"/v\d+$")
@@ -62,7 +62,7 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Replica:
-    """An endpoint, its load, its recent failures and whether it is there (`judges.llm.presence`).
+    """An endpoint, its load, its recent failures and whether it is there (`judgegym.llm.presence`).
 
     Attributes:
         endpoint: where it is.

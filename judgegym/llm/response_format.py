@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from judges.llm import wire
-from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.outcome import Failed
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.outcome import Failed
+from judgegym.llm.wire import JSON
 
 OutcomeT = TypeVar("OutcomeT")
 

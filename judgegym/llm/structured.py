@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError
-from judges.llm.response_format import RESPONSE_FORMAT
-from judges.llm.types import ChatAnswer
-from judges.llm.wire import JSON, Choice, Message
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.response_format import RESPONSE_FORMAT
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.wire import JSON, Choice, Message
 
 
 async def structured_chat(

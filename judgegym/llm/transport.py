@@ -2,8 +2,8 @@
 
 Raises `EndpointError`, a `RunStop` where no request may be sent any more, and nothing else but what a ledger raises
 that cannot record the answer (the disk stays full).
-`judges.llm.limits.admission` says when an attempt may be made, `judges.llm.outcome` what an answer is worth,
-`judges.llm.retry` whether and when a failed attempt is made again.
+`judgegym.llm.limits.admission` says when an attempt may be made, `judgegym.llm.outcome` what an answer is worth,
+`judgegym.llm.retry` whether and when a failed attempt is made again.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import NamedTuple
 
 import aiohttp
 
-from judges.llm import wire
-from judges.llm.breaker import ACCOUNT_STATUSES, CircuitBreaker
-from judges.llm.connector import CheckedConnector, speaks_tls
-from judges.llm.errors import EndpointError, FailureKind, RunStop
-from judges.llm.ledger import RequestRecord
-from judges.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
-from judges.llm.limits.budget import Budget
-from judges.llm.limits.in_flight import AdaptiveLimit, RateBudget
-from judges.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
-from judges.llm.presence import Presence
-from judges.llm.replicas import Replica, ReplicaSet
-from judges.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
-from judges.llm.retry.policy import RetryPolicy
-from judges.llm.tokens import count_tokens
-from judges.llm.types import ChatAnswer, ChatSettings
-from judges.llm.urls import with_version
-from judges.llm.usage import Meter
-from judges.llm.wire import JSON, Message
+from judgegym.llm import wire
+from judgegym.llm.breaker import ACCOUNT_STATUSES, CircuitBreaker
+from judgegym.llm.connector import CheckedConnector, speaks_tls
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop
+from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
+from judgegym.llm.limits.budget import Budget
+from judgegym.llm.limits.in_flight import AdaptiveLimit, RateBudget
+from judgegym.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
+from judgegym.llm.presence import Presence
+from judgegym.llm.replicas import Replica, ReplicaSet
+from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
+from judgegym.llm.retry.policy import RetryPolicy
+from judgegym.llm.tokens import count_tokens
+from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.urls import with_version
+from judgegym.llm.usage import Meter
+from judgegym.llm.wire import JSON, Message
 
 _CONNECT_S = 30.0
 _LONGEST_BODY = 128 * 1024 * 1024

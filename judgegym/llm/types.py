@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
-from judges.llm.replicas import Endpoint
-from judges.llm.usage import Prices, Usage
-from judges.llm.wire import JSON, Choice
+from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.usage import Prices, Usage
+from judgegym.llm.wire import JSON, Choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PRIVATE_SUFFIXES = (

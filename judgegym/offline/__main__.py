@@ -1,4 +1,4 @@
-"""The command `python -m judges.offline`."""
+"""The command `python -m judgegym.offline`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import sys
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the libraries load just ends; the server takes it over
-    from judges.offline.command import main
+    from judgegym.offline.command import main
 
     sys.exit(main())

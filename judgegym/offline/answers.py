@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from judges.core.prompt_format import PromptFormat
-from judges.core.sections import marker_lines
-from judges.core.seeding import generator
-from judges.offline.judge import judge_reply
-from judges.offline.known import BUILT_IN
-from judges.offline.policy import think, write
-from judges.offline.protocol.request import BadRequest, ChatRequest, system_text
-from judges.offline.reader import read_prompt
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.core.sections import marker_lines
+from judgegym.judges.core.seeding import generator
+from judgegym.offline.judge import judge_reply
+from judgegym.offline.known import BUILT_IN
+from judgegym.offline.policy import think, write
+from judgegym.offline.protocol.request import BadRequest, ChatRequest, system_text
+from judgegym.offline.reader import read_prompt
 
 _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
 

@@ -1,4 +1,4 @@
-"""`python -m judges.offline` and `judgegym offline-server`: serve the stand-in until stopped.
+"""`python -m judgegym.offline` and `judgegym offline-server`: serve the stand-in until stopped.
 
 One line on standard output says that the server is ready. A wrong flag or a port in use is one line on standard error
 and exit code 2; SIGINT and SIGTERM end the process at once with 130 and 143.
@@ -10,13 +10,13 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from judges.config.one_line_parser import OneLineParser
-from judges.core import event_loop
-from judges.offline import lifetime
-from judges.offline.faults import KINDS, Away, Faults
-from judges.offline.known import load_prompt
-from judges.offline.server import StandInServer
-from judges.offline.settings import StandInSettings
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.judges.core import event_loop
+from judgegym.offline import lifetime
+from judgegym.offline.faults import KINDS, Away, Faults
+from judgegym.offline.known import load_prompt
+from judgegym.offline.server import StandInServer
+from judgegym.offline.settings import StandInSettings
 
 _FAULTS_HELP = """rates by kind in chat completions, such as {"429": 0.1, "drop": 0.02}; a request that is sent again
 draws again. Kinds: the statuses 400 to 599, and """ + ", ".join(f"{kind} ({what})" for kind, what in KINDS.items())
@@ -61,7 +61,7 @@ async def _serve(listener: socket.socket, settings: StandInSettings, exit_with_p
         return await exit_codes.get()
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.offline") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.offline") -> int:
     """Serve until stopped.
 
     Args:

@@ -1,7 +1,7 @@
 """The faults that a stand-in shows on purpose: their kinds, and which request meets which.
 
-Each kind is what some endpoint, router or network has been seen to do. `judges.offline.misbehaviour` has how each looks
-on the wire.
+Each kind is what some endpoint, router or network has been seen to do. `judgegym.offline.misbehaviour` has how each
+looks on the wire.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from judges.core.seeding import generator
+from judgegym.judges.core.seeding import generator
 
 NO_ANSWER: Mapping[str, str] = {
     "drop": "the connection is closed without an answer",

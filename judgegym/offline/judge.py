@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable, Sequence
 
-from judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
-from judges.core.seeding import generator
-from judges.offline.lexical import merit, quality
-from judges.offline.protocol.request import BadRequest, ChatRequest
-from judges.offline.reader import ParsedPrompt
-from judges.parsing.verdict_form import CRITIQUE
+from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.parsing.verdict_form import CRITIQUE
+from judgegym.offline.lexical import merit, quality
+from judgegym.offline.protocol.request import BadRequest, ChatRequest
+from judgegym.offline.reader import ParsedPrompt
 
 _LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
 _VOTE_SPREAD = 0.1  # the same between votes, at temperature 1

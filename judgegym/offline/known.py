@@ -8,13 +8,13 @@ import runpy
 import sys
 from pathlib import Path
 
-from judges.arena.plausible import ARENA_PROMPT
-from judges.aspects.plausible import ASPECT_PROMPT
-from judges.core.prompt_format import PromptFormat
-from judges.listwise.plausible import LISTWISE_PROMPT
-from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
-from judges.peers.plausible import PEER_CRITIQUE_PROMPT, PEER_PROMPT
-from judges.rubrics.plausible import RUBRIC_PROMPT
+from judgegym.judges.arena.plausible import ARENA_PROMPT
+from judgegym.judges.aspects.plausible import ASPECT_PROMPT
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.listwise.plausible import LISTWISE_PROMPT
+from judgegym.judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
+from judgegym.judges.peers.plausible import PEER_CRITIQUE_PROMPT, PEER_PROMPT
+from judgegym.judges.rubrics.plausible import RUBRIC_PROMPT
 
 BUILT_IN: tuple[PromptFormat, ...] = (
     ARENA_PROMPT,

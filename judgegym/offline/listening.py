@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from judges.offline.lifetime import BACKLOG
+from judgegym.offline.lifetime import BACKLOG
 
 
 class Listening:

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import orjson
 
-from judges.offline.answers import noise
-from judges.offline.faults import NO_COMPLETION
-from judges.offline.protocol import tokens, wire
-from judges.offline.protocol.request import ChatRequest
-from judges.offline.protocol.stream import events
+from judgegym.offline.answers import noise
+from judgegym.offline.faults import NO_COMPLETION
+from judgegym.offline.protocol import tokens, wire
+from judgegym.offline.protocol.request import ChatRequest
+from judgegym.offline.protocol.stream import events
 
 BROKEN_OFF = "BROKEN OFF."
 HUGE = 256 * 1024 * 1024

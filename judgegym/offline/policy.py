@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 from random import Random
 
-from judges.core.seeding import generator
-from judges.offline.lexical import salient_words
-from judges.offline.protocol.request import ChatRequest
+from judgegym.judges.core.seeding import generator
+from judgegym.offline.lexical import salient_words
+from judgegym.offline.protocol.request import ChatRequest
 
 _FALLBACK = ("question", "answer", "example", "reason", "purpose", "result")
 _SENTENCES = (

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from judges.offline.protocol.request import RequestMessage
+from judgegym.offline.protocol.request import RequestMessage
 
 BLOCK_TOKENS = 16
 _CHARACTERS = 4 * BLOCK_TOKENS  # the stand-in counts four characters as a token

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from judges.core.prompt_format import PromptFormat
-from judges.offline.faults import Faults
-from judges.offline.known import reference_of
-from judges.offline.settings import StandInSettings
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.offline.faults import Faults
+from judgegym.offline.known import reference_of
+from judgegym.offline.settings import StandInSettings
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = "listening on "
@@ -61,7 +61,7 @@ class StandIn:
         # A file, because a pipe that nobody reads would block the server.
         with tempfile.TemporaryFile() as errors:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "judges.offline", "--port=0", "--exit_with_parent", *self._flags),
+                *(sys.executable, "-m", "judgegym.offline", "--port=0", "--exit_with_parent", *self._flags),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=errors,

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from judges import prompts
-from judges.core.delimiters import Delimiters
-from judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat
-from judges.core.sections import marker_lines, read_sections
-from judges.offline.protocol.request import RequestMessage, system_text
+from judgegym.judges import prompts
+from judgegym.judges.core.delimiters import Delimiters
+from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat
+from judgegym.judges.core.sections import marker_lines, read_sections
+from judgegym.offline.protocol.request import RequestMessage, system_text
 
 _CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
 _EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+)?:\Z")

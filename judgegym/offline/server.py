@@ -12,17 +12,17 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from judges.offline.answers import answers
-from judges.offline.faults import HARMLESS
-from judges.offline.known import BUILT_IN
-from judges.offline.listening import Listening
-from judges.offline.misbehaviour import HUGE, Effect, effect, whole
-from judges.offline.prefix_cache import PrefixCache
-from judges.offline.protocol import responses, wire
-from judges.offline.protocol.request import BadRequest, ChatRequest, parse_request
-from judges.offline.settings import StandInSettings
+from judgegym.offline.answers import answers
+from judgegym.offline.faults import HARMLESS
+from judgegym.offline.known import BUILT_IN
+from judgegym.offline.listening import Listening
+from judgegym.offline.misbehaviour import HUGE, Effect, effect, whole
+from judgegym.offline.prefix_cache import PrefixCache
+from judgegym.offline.protocol import responses, wire
+from judgegym.offline.protocol.request import BadRequest, ChatRequest, parse_request
+from judgegym.offline.settings import StandInSettings
 
-_MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judges.offline"}
+_MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judgegym.offline"}
 _MAX_BODY = 64 * 1024 * 1024
 _GRACE = 0.01  # seconds; aiohttp reads zero as no limit
 _PIECES = 10

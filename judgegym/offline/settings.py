@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from judges.core.prompt_format import PromptFormat
-from judges.offline.faults import Away, Faults
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.offline.faults import Away, Faults
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""`python -m environments.report RUN`."""
+"""`python -m judgegym.reports RUN`."""
 
-from environments.report.run_page.command import main
+from judgegym.reports.run_page.command import main
 
-raise SystemExit(main(prog="python -m environments.report"))
+raise SystemExit(main(prog="python -m judgegym.reports"))

@@ -1,4 +1,4 @@
-"""The command `python -m judges.server`."""
+"""The command `python -m judgegym.server`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ if __name__ == "__main__":
     signal.signal(
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
-    from judges.server.command import main
+    from judgegym.server.command import main
 
     sys.exit(main())

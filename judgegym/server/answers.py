@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judges.scorers.items import Item, ResponseScore
-from judges.server.errors import RequestError
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.server.errors import RequestError
 
 OnFailure: TypeAlias = Literal["sidecar", "http", "score"]
 """How a trainer is told of a failed judge: by fields beside the reward where it reads any (NeMo Gym), else by HTTP 503

@@ -1,6 +1,6 @@
 """The reward server as an ASGI application, for uvicorn and for mounting in another application.
 
-    JUDGEGYM_CONFIG=reward_server_rubric uvicorn judges.server.asgi:app
+    JUDGEGYM_CONFIG=reward_server_rubric uvicorn judgegym.server.asgi:app
 
     reward_server = RewardServer(judge="rubric", judge_base_url="http://localhost:8000/v1")
     api = FastAPI(lifespan=reward_server.lifespan)
@@ -8,9 +8,9 @@
 
 The service is opened by the server's lifespan, or by the first request where a parent forwards none; it is closed at
 the end of the lifespan, or else with the event loop. Several processes of an ASGI server cannot find each other: with
-judges that gather single responses (`group_size`) run one, or `python -m judges.server --workers`. Connections are the
-server's: their number, the time for a head and the end of requests in flight are uvicorn's settings. Everything else is
-as with `python -m judges.server`.
+judges that gather single responses (`group_size`) run one, or `python -m judgegym.server --workers`. Connections are
+the server's: their number, the time for a head and the end of requests in flight are uvicorn's settings. Everything
+else is as with `python -m judgegym.server`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from judges.config.sources import LoadedSettings, load
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
-from judges.server.cohorts.contract import Connect
-from judges.server.cohorts.one_process import check_one_process
-from judges.server.errors import RequestError
-from judges.server.operation.telemetry import JsonLines
-from judges.server.presets import with_preset
-from judges.server.service.access import without_token
-from judges.server.service.messages import ServerRequest, ServerResponse
-from judges.server.service.opened import Service, opened
-from judges.server.service.respond import Respond, failed_response, request_id, responder
-from judges.server.settings.server import RewardServerSettings, gathering
+from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.server.cohorts.contract import Connect
+from judgegym.server.cohorts.one_process import check_one_process
+from judgegym.server.errors import RequestError
+from judgegym.server.operation.telemetry import JsonLines
+from judgegym.server.presets import with_preset
+from judgegym.server.service.access import without_token
+from judgegym.server.service.messages import ServerRequest, ServerResponse
+from judgegym.server.service.opened import Service, opened
+from judgegym.server.service.respond import Respond, failed_response, request_id, responder
+from judgegym.server.settings.server import RewardServerSettings, gathering
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class RewardServer:
         """Prepare; nothing is read or opened.
 
         Args:
-            settings: those of `python -m judges.server` by name, such as `config`. They come before environment
+            settings: those of `python -m judgegym.server` by name, such as `config`. They come before environment
                 variables and the YAML file.
         """
         self._arguments = [f"--{name}={_word(value)}" for name, value in settings.items()]
@@ -63,7 +63,7 @@ class RewardServer:
         Raises:
             SettingsError: one is wrong.
         """
-        return load(RewardServerSettings, self._arguments, prog="judges.server.asgi", reshape=with_preset)
+        return load(RewardServerSettings, self._arguments, prog="judgegym.server.asgi", reshape=with_preset)
 
     @asynccontextmanager
     async def lifespan(self, parent: object = None) -> AsyncIterator[None]:
@@ -262,7 +262,7 @@ def _word(value: JSON) -> str:
 
 def _log() -> None:
     """Log requests to standard error, unless the process has its own place for them."""
-    ours = logging.getLogger("judges")
+    ours = logging.getLogger("judgegym")
     if not ours.hasHandlers():
         handler = logging.StreamHandler()
         handler.setFormatter(JsonLines())

@@ -1,4 +1,4 @@
-"""`judgegym judge-server`, also `python -m judges.server`: serve judges over HTTP until a signal.
+"""`judgegym judge-server`, also `python -m judgegym.server`: serve judges over HTTP until a signal.
 
 It loads the settings, starts the stand-in (`--offline`), serves, and stops on a signal.
 
@@ -17,22 +17,22 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
-from judges.config import profile
-from judges.config.broken_pipe import quiet_at_broken_pipe
-from judges.config.help import help_page, help_requested
-from judges.config.one_line_parser import BAD_INPUT
-from judges.config.sources import LoadedSettings, load
-from judges.core import event_loop
-from judges.llm.errors import SettingsError, UserError
-from judges.scorers.settings import check_flags_are_read
-from judges.server import workers
-from judges.server.cohorts.contract import Connect
-from judges.server.cohorts.sockets import connecting
-from judges.server.http.listening import listening
-from judges.server.operation.telemetry import JsonLines
-from judges.server.presets import with_preset
-from judges.server.service.opened import opened
-from judges.server.settings.server import RewardServerSettings, gathering
+from judgegym.judges.config import profile
+from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.one_line_parser import BAD_INPUT
+from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.judges.core import event_loop
+from judgegym.judges.scorers.settings import check_flags_are_read
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.server import workers
+from judgegym.server.cohorts.contract import Connect
+from judgegym.server.cohorts.sockets import connecting
+from judgegym.server.http.listening import listening
+from judgegym.server.operation.telemetry import JsonLines
+from judgegym.server.presets import with_preset
+from judgegym.server.service.opened import opened
+from judgegym.server.settings.server import RewardServerSettings, gathering
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ requests in flight were walked through again and again, which took more time tha
 _GROUPS = {"judge": "judge", "server": "server", "run": "endpoints and random choices"}
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.server") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.server") -> int:
     """Serve until stopped.
 
     Args:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judges.ser
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
-    from judges.config.flags import flags_parser  # late: completion alone needs it
+    from judgegym.judges.config.flags import flags_parser  # late: completion alone needs it
 
     return flags_parser(RewardServerSettings)
 
@@ -137,7 +137,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             gc.set_threshold(*_COLLECTIONS)
             if place is not None:
                 place.listens()
-            sys.stdout.write(f"judges.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+            sys.stdout.write(f"judgegym.server listens at http://{f'[{host}]' if ':' in host else host}:{port}\n")
             sys.stdout.flush()
             await stopped.wait()
             if place is not None:
@@ -162,4 +162,4 @@ def _log() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("judges").setLevel(logging.INFO)
+    logging.getLogger("judgegym").setLevel(logging.INFO)

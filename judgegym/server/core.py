@@ -21,22 +21,22 @@ from types import TracebackType
 
 import aiohttp
 
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointOutage, SettingsError
-from judges.llm.transport import open_session
-from judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
-from judges.scorers.of_settings import scorer_of
-from judges.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
-from judges.server.cohorts.contract import Connect
-from judges.server.cohorts.gathering import Gatherer
-from judges.server.cohorts.local import LocalCohorts
-from judges.server.errors import NotYetError, OverloadError
-from judges.server.operation.health import JudgeHealth, watch
-from judges.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
-from judges.server.pending import Case, PendingJudgment, PendingJudgments, settled
-from judges.server.recent_scores import RecentScores
-from judges.server.settings.mount import JudgeMount
+from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointOutage, SettingsError
+from judgegym.llm.transport import open_session
+from judgegym.server.cohorts.contract import Connect
+from judgegym.server.cohorts.gathering import Gatherer
+from judgegym.server.cohorts.local import LocalCohorts
+from judgegym.server.errors import NotYetError, OverloadError
+from judgegym.server.operation.health import JudgeHealth, watch
+from judgegym.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
+from judgegym.server.pending import Case, PendingJudgment, PendingJudgments, settled
+from judgegym.server.recent_scores import RecentScores
+from judgegym.server.settings.mount import JudgeMount
 
 logger = logging.getLogger(__name__)
 

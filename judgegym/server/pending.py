@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from judges.llm.limits.admission import ON_ADMISSION
-from judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.llm.limits.admission import ON_ADMISSION
 
 Case: TypeAlias = "tuple[str, Item]"
 """What one judgment is about: the judge's name and the item."""

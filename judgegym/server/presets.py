@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from judges.config.reading import SettingsSource
-from judges.server.answers import OnFailure
+from judgegym.judges.config.reading import SettingsSource
+from judgegym.server.answers import OnFailure
 
 Trainer = Literal["nemo_gym", "openrlhf", "slime", "verl", "trl", "verifiers"]
 FLAG = "for"

@@ -12,8 +12,8 @@ import time
 from collections import OrderedDict, deque
 from dataclasses import replace
 
-from judges.scorers.items import Item, ResponseScore
-from judges.server.cohorts.key import cohort_key
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.server.cohorts.key import cohort_key
 
 _MOST_GROUPS = 8192
 _MOST_MEMBERS = 64

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.server.operation.telemetry import MULTIPROCESS, forget_worker
-from judges.server.settings.server import RewardServerSettings
+from judgegym.server.operation.telemetry import MULTIPROCESS, forget_worker
+from judgegym.server.settings.server import RewardServerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
         tempfile.TemporaryDirectory(prefix="judges-", dir=_short_directory()) as directory,
         _reserved(settings) as port,
     ):
-        command = [sys.executable, "-m", "judges.server", *arguments, f"--port={port}"]
+        command = [sys.executable, "-m", "judgegym.server", *arguments, f"--port={port}"]
         alive, _ = os.pipe()  # the other end is this process's alone
         shared = {
             MULTIPROCESS: counters,

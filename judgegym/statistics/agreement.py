@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from judges.core.scale import Scale
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from judgegym.judges.core.scale import Scale
 
     Ratings: TypeAlias = Sequence[Sequence[float | None]] | NDArray[np.float64]
     RatingsOfOne: TypeAlias = Sequence[float | None] | NDArray[np.float64]

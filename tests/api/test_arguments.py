@@ -9,9 +9,9 @@ import pytest
 
 import judgegym
 from judgegym import ArenaHardJudge, AspectJudge, JudgmentTable, ListwiseJudge, PeerJudge, RubricJudge, TournamentJudge
-from judges.config.version import package_version
-from judges.core.judgment import Judgment, Status
-from judges.llm.errors import DataError, SettingsError
+from judgegym.judges.config.version import package_version
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.llm.errors import DataError, SettingsError
 
 NAN = float("nan")
 MESSAGES = [{"role": "user", "content": "How many?"}]

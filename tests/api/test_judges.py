@@ -11,11 +11,11 @@ import pytest
 
 import judgegym
 from judgegym import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, SettingsError
-from judges.core.judge import Judge
-from judges.core.prompt_format import PromptFormat
-from judges.llm.client import ChatClient
-from judges.peers.judge import PeerCase, PeerDetail, peer_judge
-from judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.peers.judge import PeerCase, PeerDetail, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.llm.client import ChatClient
 from tests.command import serving
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 
@@ -140,7 +140,8 @@ print(RubricJudge("Is it right?", offline=True).judge_sync("How many legs?", ["E
 
 
 def test_importing_the_face_imports_nothing_else() -> None:
-    script = "import sys, judgegym; print([name for name in ('aiohttp', 'pydantic', 'judges') if name in sys.modules])"
+    heavy = ("aiohttp", "pydantic", "judgegym.judges")
+    script = f"import sys, judgegym; print([name for name in {heavy} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert ended.stdout.strip() == "[]"
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from environments.command_line.program import Program
-from environments.runs.recorded_calls import read_calls
-from judgegym._command.called import program_called
-from judgegym._command.environments import built_in
+from judgegym.cli.called import program_called
+from judgegym.cli.environments import built_in
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.environments.command_line.program import Program
+from tests.cli.command import judgegym
 from tests.command import ROOT, RunFiles, Started, as_process
-from tests.judgegym.command import judgegym
 
 OF_TIME = ("date", "total_evaluation_time_seconds")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from judgegym._command.commands import COMMANDS
-from judgegym._command.environments import built_in
-from tests.judgegym.command import PROGRAM, judgegym
+from judgegym.cli.commands import COMMANDS
+from judgegym.cli.environments import built_in
+from tests.cli.command import PROGRAM, judgegym
 
 ENVIRONMENTS = {"arena_hard", "pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute"}
 HEAVY = ("aiohttp", "argparse", "numpy", "pydantic", "rich", "yaml")
@@ -32,7 +32,7 @@ def test_help_names_every_command_and_the_exit_codes_within_80_columns(tmp_path:
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["evaluate", "--help"], ["evaluate", "no_such"]])
 def test_help_and_errors_load_no_heavy_package(words: list[str], tmp_path: Path) -> None:
-    code = f"import sys; from judgegym._command.main import main; main({words!r})"
+    code = f"import sys; from judgegym.cli.main import main; main({words!r})"
     code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert ended.stdout.rpartition("loaded")[2].split() == []

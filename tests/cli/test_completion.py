@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from judgegym._command.commands import COMMANDS
-from judgegym._command.environments import built_in
-from judges.config.installation import install_command
+from judgegym.cli.commands import COMMANDS
+from judgegym.cli.environments import built_in
+from judgegym.judges.config.installation import install_command
+from tests.cli.command import judgegym
 from tests.command import PATIENCE_S, ROOT, clean_environment
-from tests.judgegym.command import judgegym
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -37,7 +37,7 @@ def on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the shell finds `judgegym`."""
     folder = tmp_path_factory.mktemp("bin")
     script = folder / "judgegym"
-    script.write_text(f"#!{sys.executable}\nimport sys\nfrom judgegym._command.entry import main\nsys.exit(main())\n")
+    script.write_text(f"#!{sys.executable}\nimport sys\nfrom judgegym.cli.entry import main\nsys.exit(main())\n")
     script.chmod(0o755)
     variables = clean_environment()
     return {**variables, "PATH": f"{folder}{os.pathsep}{variables['PATH']}"}
@@ -118,7 +118,7 @@ def test_unknown_shell_is_said_with_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_missing_argcomplete_is_said_with_the_extra(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['argcomplete'] = None; from judgegym._command.main import main"
+    code = "import sys; sys.modules['argcomplete'] = None; from judgegym.cli.main import main"
     code += "; sys.exit(main(['completion', 'bash']))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")

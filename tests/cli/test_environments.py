@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import PROGRAM, judgegym
 from tests.command import ROOT, RunFiles
-from tests.judgegym.command import PROGRAM, judgegym
 
 CONSTITUTION = ROOT / "examples" / "own_environment" / "constitution_environment.py"
 OWN = CONSTITUTION.read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def here(tmp_path: Path) -> Path:
         ("mine/two.py:StricterEnv", "stricter"),
         ("mine.one", "constitution"),
         ("mine.two:ConstitutionEnv", "constitution"),
-        ("eval_environments.arena_hard_environment:ArenaHardEnv", "arena_hard"),
+        ("judgegym.eval_environments.arena_hard_environment:ArenaHardEnv", "arena_hard"),
         (str(ROOT / "environments" / "rubric_absolute_environment.py"), "rubric_absolute"),
     ],
 )

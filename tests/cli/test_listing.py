@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from judgegym._command.environments import built_in, load_environment
-from judges.config.extras import TRAINERS
+from judgegym.cli.environments import built_in, load_environment
+from judgegym.judges.config.extras import TRAINERS
+from tests.cli.command import judgegym
 from tests.command import ROOT
-from tests.judgegym.command import judgegym
 
 HEAVY = ("atroposlib", "datasets", "matplotlib", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers")
 
@@ -54,7 +54,7 @@ def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> No
 
 
 def test_list_loads_no_heavy_package(tmp_path: Path) -> None:
-    code = "import sys; from judgegym._command.main import main; main(['list'])"
+    code = "import sys; from judgegym.cli.main import main; main(['list'])"
     code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert ended.stdout.rpartition("loaded")[2].split() == []

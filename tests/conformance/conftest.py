@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.offline import StandIn
+from judgegym.offline import StandIn
 from tests.command import PATIENCE_S
 from tests.conformance.lab import Lab, Undisturbed, opened
 from tests.conformance.subjects import SUBJECTS, TOGETHER, Subject

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from environments.settings.verbs import uses
+from judgegym.engine.settings.verbs import uses
 from tests.command import Ended, RunFiles, Started, in_process, serving
 from tests.conformance.subjects import KEYS, Subject, Verb
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.settings.group_judge import GroupJudgeSettings
-from eval_environments.arena.candidates_environment import ArenaCandidatesEnv
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from eval_environments.self_critique_environment import SelfCritiqueEnv
 from examples.own_environment.constitution_environment import ConstitutionEnv
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import ROOT, write_lines
 
 Verb = Literal["evaluate", "serve", "process"]

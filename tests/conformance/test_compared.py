@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from environments.report.compare.runs import compare_runs
-from environments.report.results.run import SavedRun
+from judgegym.reports.compare.runs import compare_runs
+from judgegym.reports.results.run import SavedRun
 from tests.conformance.lab import Lab, Undisturbed
 from tests.scripted import Reply
 

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from environments.runs.recorded_calls import read_calls
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
 from tests.conformance.lab import Lab
 from tests.scripted import Reply, completion

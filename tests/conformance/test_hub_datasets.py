@@ -5,8 +5,8 @@ from __future__ import annotations
 import datasets
 import pytest
 
-from environments.settings.verbs import uses
-from eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.engine.settings.verbs import uses
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import OF_THE_HUB, uids
 

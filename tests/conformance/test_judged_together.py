@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from environments.runs.recorded_calls import read_calls
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
 from tests.conformance.lab import DOWN, Lab
 from tests.conformance.subjects import TOGETHER, Subject

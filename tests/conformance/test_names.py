@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.core.naming import MetricNames
+from judgegym.judges.core.naming import MetricNames
 from tests.conformance.lab import opened
 from tests.conformance.subjects import SUBJECTS, Row, Subject, uids
 

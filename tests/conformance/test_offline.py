@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended, RunFiles, Started, in_process
 from tests.conformance.lab import Undisturbed
 from tests.conformance.subjects import Subject

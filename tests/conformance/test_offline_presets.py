@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.settings.verbs import Verb
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import ROOT, in_process
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import uids
 

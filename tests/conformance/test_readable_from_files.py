@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from environments.records import SampleRun
-from environments.report.results.calls import CallsOfRows
-from environments.report.results.run import SavedRun
-from environments.runs.recorded_calls import read_calls
+from judgegym.engine.records import SampleRun
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.results.run import SavedRun
 from tests.conformance.lab import Lab, Undisturbed, row_of_sample
 from tests.conformance.subjects import Subject, uids
 from tests.scripted import Reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from environments.runs.recorded_calls import read_calls
+from judgegym.engine.runs.recorded_calls import read_calls
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import uids
 

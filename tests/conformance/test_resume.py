@@ -11,7 +11,7 @@ from operator import itemgetter
 import pytest
 import yaml
 
-from environments.runs.recorded_calls import read_calls
+from judgegym.engine.runs.recorded_calls import read_calls
 from tests.command import Ended, RunFiles
 from tests.conformance.lab import DOWN, HANG, Disturbance, Lab, Undisturbed, row_of_sample
 from tests.conformance.subjects import JUDGED_BY_MORE_THAN_THE_QUESTION, uids

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from environments.report.results.calls import CallsOfRows
-from environments.runs.recorded_calls import read_calls
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.reports.results.calls import CallsOfRows
 from tests.command import Ended
 from tests.conformance.lab import HANG, Lab, opened
 from tests.conformance.subjects import Subject

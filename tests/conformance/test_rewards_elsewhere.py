@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.integrations.single_turn.opened import close_all, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from tests.conformance.lab import Lab

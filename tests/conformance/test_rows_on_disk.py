@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from environments.records import Sample, SampleReader
+from judgegym.engine.records import Sample, SampleReader
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import ROWS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from environments.runs.log import SEPARATOR
+from judgegym.engine.runs.log import SEPARATOR
 from tests.conformance.lab import HANG, Lab
 from tests.conformance.subjects import KEYS
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from environments.command_line.arguments import load_settings, settings_type
-from environments.settings.verbs import Verb, uses
-from judges.config.fields import group_of, read_instead_of
-from judges.config.structure import declared_settings, value_of
-from judges.llm.errors import SettingsError
+from judgegym.engine.settings.verbs import Verb, uses
+from judgegym.environments.command_line.arguments import load_settings, settings_type
+from judgegym.judges.config.fields import group_of, read_instead_of
+from judgegym.judges.config.structure import declared_settings, value_of
+from judgegym.llm.errors import SettingsError
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import SUBJECTS, Subject
 

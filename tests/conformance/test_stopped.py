@@ -7,7 +7,7 @@ import json
 import signal
 from pathlib import Path
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.command import Ended
 from tests.conformance.lab import HANG, Lab
 from tests.trainer import training, until

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.conformance.lab import Lab, opened
 from tests.conformance.subjects import TOGETHER, Subject
-from tests.judges.llm.test_template_tokens import SPECIAL_TOKENS
+from tests.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.scripted import Reply, completion
 from tests.together import compared
 

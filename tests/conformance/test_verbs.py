@@ -50,4 +50,4 @@ def test_a_profile_of_an_evaluation_names_the_rows_work(subject: Subject, tmp_pa
     argv = "evaluate", "--offline", *subject.role, "--limit=3", f"--profile={path}"
     ended = in_process(*argv, f"--env.data_dir_to_save_evals={tmp_path / 'run'}", env_type=subject.env_type)
     assert ended.code == 0 and str(path) in ended.err
-    assert "environments/evaluate" in path.read_text()
+    assert "judgegym/environments/evaluate" in path.read_text()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from environments.data.answers import answer_text, load_answers
-from environments.data.rows import Row
-from judges.llm.errors import DataError
+from judgegym.data.answers import answer_text, load_answers
+from judgegym.data.rows import Row
+from judgegym.llm.errors import DataError
 
 
 @dataclass(frozen=True)

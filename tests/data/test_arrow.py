@@ -12,8 +12,8 @@ import datasets
 import pyarrow.parquet
 import pytest
 
-from environments.data.arrow import ArrowRows, read_table
-from judges.llm.errors import DataError
+from judgegym.data.arrow import ArrowRows, read_table
+from judgegym.llm.errors import DataError
 
 ROWS = [
     {"uid": f"row-{number}", "texts": [str(number), "é"], "meta": {"n": number}, "none": None} for number in range(100)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from environments.data.aspect_rows import AspectTask, read_answers, read_gold
-from environments.data.rows import Row, load_rows
-from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
-from judges.llm.errors import DataError
+from judgegym.data.aspect_rows import AspectTask, read_answers, read_gold
+from judgegym.data.rows import Row, load_rows
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
+from judgegym.llm.errors import DataError
 from tests.command import write_lines
 
 SAFE = Aspect(name="child_safety", definition="Is the submission safe for children?")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from environments.data import hub
-from environments.data.rows import load_rows
-from environments.rollouts.retokenize import Retokenizer
-from judges.llm.errors import DataError, SettingsError
+from judgegym.data import hub
+from judgegym.data.rows import load_rows
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.llm.errors import DataError, SettingsError
 from tests.command import serving
 from tests.scripted import Reply
 

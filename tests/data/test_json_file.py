@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data import json_file
-from environments.data.json_file import JsonFile, objects_of_list
-from judges.llm.errors import DataError
+from judgegym.data import json_file
+from judgegym.data.json_file import JsonFile, objects_of_list
+from judgegym.llm.errors import DataError
 
 ROWS = [{"uid": f"row-{number}", "text": f"{number} é 数学 {'x' * number}"} for number in range(50)]
 

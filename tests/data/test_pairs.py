@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
-from environments.data.preferences import Preference
-from judges.llm.errors import DataError
+from judgegym.data.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
+from judgegym.data.preferences import Preference
+from judgegym.llm.errors import DataError
 
 SHUFFLES: tuple[Shuffle, ...] = ("permutation", "official_swap")
 

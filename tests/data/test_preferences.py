@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.preferences import Preferences, read_preferences
-from environments.data.rows import Row, load_rows
-from judges.llm.errors import DataError
+from judgegym.data.preferences import Preferences, read_preferences
+from judgegym.data.rows import Row, load_rows
+from judgegym.llm.errors import DataError
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "pairwise" / "autoj_pairs.jsonl"
 

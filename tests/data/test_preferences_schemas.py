@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from environments.data.preferences import Preference, read_preferences
-from environments.data.rows import Row
-from judges.llm.errors import DataError
+from judgegym.data.preferences import Preference, read_preferences
+from judgegym.data.rows import Row
+from judgegym.llm.errors import DataError
 
 U, A, S = ("user", "assistant", "system")
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from environments.data.aspect_rows import read_answers
-from environments.data.preferences import read_preferences
-from environments.data.rows import Row
-from environments.data.rubric_rows import read_rubric_rows
-from eval_environments.peer.settings import read_queries
-from judges.aspects.prompt import SUPPORTED_ASPECTS
-from judges.core.scale import Scale
+from judgegym.data.aspect_rows import read_answers
+from judgegym.data.preferences import read_preferences
+from judgegym.data.rows import Row
+from judgegym.data.rubric_rows import read_rubric_rows
+from judgegym.eval_environments.peer.settings import read_queries
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.core.scale import Scale
 
 READERS: dict[str, Callable[[Sequence[Row]], object]] = {
     "rubric": lambda rows: read_rubric_rows(rows, Scale(1, 5), default_rubric="R"),

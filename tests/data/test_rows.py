@@ -8,8 +8,8 @@ import datasets
 import pyarrow.parquet
 import pytest
 
-from environments.data.rows import Row, by_uid, load_rows
-from judges.llm.errors import DataError
+from judgegym.data.rows import Row, by_uid, load_rows
+from judgegym.llm.errors import DataError
 
 ROWS = [{"uid": "a", "prompt": "Why é?\n"}, {"uid": "b", "prompt": "数学 \u2028 \u0085 ."}]
 
@@ -111,7 +111,7 @@ def test_rows_may_differ_in_their_types(tmp_path: Path) -> None:
 def test_reading_what_is_in_order_says_nothing(
     tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with caplog.at_level(logging.DEBUG, logger="environments"):
+    with caplog.at_level(logging.DEBUG, logger="judgegym"):
         load(tmp_path / "rows.jsonl", text)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
     assert capfd.readouterr() == ("", "")

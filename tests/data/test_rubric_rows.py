@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.data.rows import Row, load_rows
-from environments.data.rubric_rows import RubricTask, read_rubric_rows
-from judges.core.scale import Scale
-from judges.llm.errors import DataError
-from judges.rubrics.prompt import Rubric
+from judgegym.data.rows import Row, load_rows
+from judgegym.data.rubric_rows import RubricTask, read_rubric_rows
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.llm.errors import DataError
 from tests.command import write_lines
 
 FIVE = Scale(1, 5)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from environments.data.rows import Row, by_uid
-from environments.data.task_list import TaskList, epoch_order, picked, positions_of, select, uids_of
-from judges.llm.errors import DataError
+from judgegym.data.rows import Row, by_uid
+from judgegym.data.task_list import TaskList, epoch_order, picked, positions_of, select, uids_of
+from judgegym.llm.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.task_list import epoch_order, select
+from judgegym.data.task_list import epoch_order, select
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from environments.runs.directory import run_directory_of
 from judgegym.datasets.score.command import main
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm.wire import JSON
 from tests.command import Ended, called, clean_environment
 from tests.scripted import Json, Reply
 

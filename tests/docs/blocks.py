@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.forking import ROOT
 
-_FOLDERS = ("docs", "judges", "environments", "eval_environments", "examples")
+_FOLDERS = ("docs", "judgegym", "examples")
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *(path for folder in _FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))),

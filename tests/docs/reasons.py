@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from environments.command_line.arguments import load_settings
-from environments.command_line.program import VERBS
-from judgegym._command.environments import load_environment
+from judgegym.cli.environments import load_environment
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.sources import load
-from judges.llm.urls import is_public
-from judges.server.presets import with_preset
-from judges.server.settings.server import RewardServerSettings
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.command_line.program import VERBS
+from judgegym.judges.config.sources import load
+from judgegym.llm.urls import is_public
+from judgegym.server.presets import with_preset
+from judgegym.server.settings.server import RewardServerSettings
 from tests.docs.blocks import Block, Command
 from tests.forking import ROOT
 
@@ -35,11 +35,11 @@ _MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 _INTEGRATIONS = "judgegym.integrations"
 _PLACEHOLDER = re.compile(r"…|(?:^|[=/ ])(?:[A-Z]{3,}|[A-Z]+_[A-Z]+)(?:$|/)")
 _MODULES = {
-    "environments.report": "report",
-    "environments.report.compare": "compare",
-    "environments.report.view": "view",
-    "judges.offline": "offline-server",
-    "judges.server": "judge-server",
+    "judgegym.reports": "report",
+    "judgegym.reports.compare": "compare",
+    "judgegym.reports.view": "view",
+    "judgegym.offline": "offline-server",
+    "judgegym.server": "judge-server",
 }
 PORT = re.compile(r"(?P<before>(?:127\.0\.0\.1|localhost):|--port[= ])(?P<port>\d{4,5})\b")
 

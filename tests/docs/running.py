@@ -23,8 +23,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.command_line.program import VERBS
-from judgegym._command.environments import load_environment
+from judgegym.cli.environments import load_environment
+from judgegym.environments.command_line.program import VERBS
 from tests.command import PATIENCE_S, clean_environment, eventually, in_process
 from tests.docs.blocks import Block, Command, blocks
 from tests.docs.reasons import PORT, SHELL, why_not_run, why_not_run_python, words_of_judgegym

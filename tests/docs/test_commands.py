@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from environments.command_line.program import VERBS
-from judgegym._command.commands import COMMANDS
-from judgegym._command.environments import load_environment
+from judgegym.cli.commands import COMMANDS
+from judgegym.cli.environments import load_environment
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.sources import load
-from judges.server.presets import with_preset
-from judges.server.settings.server import RewardServerSettings
+from judgegym.environments.command_line.program import VERBS
+from judgegym.judges.config.sources import load
+from judgegym.server.presets import with_preset
+from judgegym.server.settings.server import RewardServerSettings
 from tests.command import in_process
 from tests.docs.blocks import PAGES, Block, Command, blocks, name_of
 from tests.docs.reasons import why_not_run, words_of_judgegym

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from environments.metrics import slug
+from judgegym.engine.metrics import slug
 from tests.docs.runs import Finished, Runs
 
 Line = dict[str, Any]

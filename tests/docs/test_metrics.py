@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from environments.metrics import slug
-from environments.runs.directory import run_directory_of
-from environments.settings import SAMPLES
-from environments.training.metrics.recorder import TrainingMetrics
-from judges.aspects.prompt import SUPPORTED_ASPECTS
-from judges.pairwise.rewardbench import SUBSETS
+from judgegym.engine.metrics import slug
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.settings import SAMPLES
+from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.pairwise.rewardbench import SUBSETS
 from tests.command import RunFiles, write_lines
+from tests.datasets.scoring import score
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
 from tests.environments.rollouts_of import group
-from tests.judgegym.datasets.scoring import score
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
 OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from docs.tools import asked
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import RunFiles, in_process, write_lines
 from tests.docs.blocks import blocks
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, PAIRWISE, PEERS, RUBRIC
@@ -90,5 +90,5 @@ def test_prompts_on_the_pages_are_those_of_the_judges() -> None:
         used |= {text for text, _ in links}
     assert asked.ASKED.keys() <= used, "a prompt that no page shows"
     assert "<|The Start of Assistant A's Answer|>" in asked.with_prompts(
-        "[Arena-Hard: what the judge is asked](../../judges/arena/judge.py)", "environments"
+        "[Arena-Hard: what the judge is asked](../../judgegym/judges/arena/judge.py)", "environments"
     )

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from environments.runs.directory import RunDirectory
-from environments.training.group_ledger import GroupLedger
-from eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.environments.training.group_ledger import GroupLedger
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.command import RunFiles, in_process
 from tests.docs.runs import CONFIGURED, Runs
 from tests.docs.tables import DOCS, Check, fields_of, names_in, tables

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from judges.arena.settings import LABELS
-from judges.parsing.verdict_form import BEGINNING
-from judges.parsing.verdicts import (
+from judgegym.judges.arena.settings import LABELS
+from judgegym.judges.parsing.verdict_form import BEGINNING
+from judgegym.judges.parsing.verdicts import (
     ASPECT_FORM,
     LISTWISE_FORM,
     PEER_FORM,

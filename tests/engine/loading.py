@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from environments.command_line.arguments import load_settings
-from environments.settings import EnvSettings
-from environments.settings.verbs import Verb
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.config.sources import LoadedSettings
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.judges.config.sources import LoadedSettings
 
 
 def loaded_from(*flags: str, verb: Verb = "evaluate") -> LoadedSettings[EnvSettings[Any]]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from environments.completions import Completion
-from environments.metrics import HeadlineShare
-from environments.records import Sample, SampleRun
-from judges.arena.judge import ArenaDetail, Game
-from judges.core.judgment import CallRun, Judgment, Status
-from judges.llm.usage import Usage
-from judges.parsing.verdicts import ARENA_LABELS
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample, SampleRun
+from judgegym.judges.arena.judge import ArenaDetail, Game
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.judges.parsing.verdicts import ARENA_LABELS
+from judgegym.llm.usage import Usage
 
 FAULTS = ("no_open_tag", "no_close_tag", "several_open_tags", "several_close_tags", "close_before_open",
           "empty_answer")  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.command_line.arguments import load_settings
-from environments.settings import EnvSettings
-from environments.settings.verbs import Verb
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line.arguments import load_settings
 
 NOWHERE = "http://127.0.0.1:9/v1"
 

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Completion, judge_completions, read_completion, system_messages
-from eval_environments.arena.settings import ArenaHardConfig
-from judges import prompts
-from judges.core.judgment import Judgment, Status
-from judges.llm.wire import Choice
+from judgegym.engine.completions import Completion, judge_completions, read_completion, system_messages
+from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.judges import prompts
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.llm.wire import Choice
 
 
 def config(**fields: Any) -> ArenaHardConfig:

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Policy
-from environments.settings import PolicySettings
-from eval_environments.arena.settings import ArenaHardConfig
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.wire import Message
+from judgegym.engine.completions import Policy
+from judgegym.engine.settings import PolicySettings
+from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.wire import Message
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
 CONVERSATION = [Message(role="system", content="S"), Message(role="user", content="Why?")]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.metrics import HeadlineShare, MetricAggregator, ShareRecorder, slug
-from judges.core.naming import MetricNames
-from judges.statistics.bootstrap import ratio_interval
+from judgegym.engine.metrics import HeadlineShare, MetricAggregator, ShareRecorder, slug
+from judgegym.judges.core.naming import MetricNames
+from judgegym.statistics.bootstrap import ratio_interval
 
 
 def test_expected_metric_without_a_value_is_left_out_with_its_reason() -> None:

@@ -7,13 +7,13 @@ from types import MappingProxyType
 import pytest
 from hypothesis import example, given
 
-from environments.completions import Completion
-from environments.metrics import HeadlineShare
-from environments.records import Sample, SampleReader, SampleRun, digest
-from judges.arena.judge import ArenaDetail
-from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judges.llm.usage import Usage
-from tests.environments.samples_of import SAMPLES, sample
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample, SampleReader, SampleRun, digest
+from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.llm.usage import Usage
+from tests.engine.samples_of import SAMPLES, sample
 
 READER = SampleReader(ArenaDetail)
 

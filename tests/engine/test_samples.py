@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from environments.data.preferences import read_preferences
-from environments.data.rows import load_rows
-from judges.aspects.prompt import SUPPORTED_ASPECTS
-from judges.pairwise.rewardbench import SUBSETS
+from judgegym.data.preferences import read_preferences
+from judgegym.data.rows import load_rows
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.pairwise.rewardbench import SUBSETS
 
-SAMPLES = Path(__file__).resolve().parents[2] / "environments" / "data" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "judgegym" / "data" / "samples"
 
 
 def read(name: str) -> list[dict[str, Any]]:

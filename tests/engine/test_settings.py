@@ -5,11 +5,11 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from environments.settings import EnvConfig, EnvSettings, PolicySettings
-from judges.llm.errors import SettingsError
-from judges.llm.replicas import Endpoint
-from judges.llm.usage import Prices
-from tests.environments.loading import loaded_from
+from judgegym.engine.settings import EnvConfig, EnvSettings, PolicySettings
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.usage import Prices
+from tests.engine.loading import loaded_from
 
 KEY = "sk-very-secret"
 ONE, TWO = "http://127.0.0.1:1/v1", "http://localhost:2/v1"

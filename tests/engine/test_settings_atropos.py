@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from environments.settings import EnvConfig, PolicySettings
-from environments.settings.atropos import IGNORED
-from environments.settings.reasoning import ReasoningEffort, reasoning_body
-from judges.llm.errors import SettingsError
-from tests.environments.loading import loaded_from
+from judgegym.engine.settings import EnvConfig, PolicySettings
+from judgegym.engine.settings.atropos import IGNORED
+from judgegym.engine.settings.reasoning import ReasoningEffort, reasoning_body
+from judgegym.llm.errors import SettingsError
+from tests.engine.loading import loaded_from
 
 OTHER_DEFAULT: dict[str, Any] = {
     "env.tokenizer_name": None,

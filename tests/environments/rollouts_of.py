@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from environments.completions import Completion
-from environments.rollouts.judged_group import JudgedGroup
-from environments.rollouts.rollout import Rollout
-from environments.rollouts.sequences import TokenSequence
-from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judges.llm.usage import Usage
-from judges.llm.wire import Message
+from judgegym.engine.completions import Completion
+from judgegym.environments.rollouts.judged_group import JudgedGroup
+from judgegym.environments.rollouts.rollout import Rollout
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import Message
 
 PROMPT = (1, 2, 3)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judges import prompts
+from judgegym.judges import prompts
 from tests.aspects import answered, asked, aspects, critique, gold_row, own, saying, shown, verdict, votes_on, voting
 from tests.scripted import Json, Reply, completion
 

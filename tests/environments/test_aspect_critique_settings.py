@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.settings import EnvSettings
-from judges.aspects.prompt import SUPPORTED_ASPECTS
-from judges.config.sources import load
+from judgegym.engine.settings import EnvSettings
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.config.sources import load
 from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, own, verdict, votes_on, voting
 from tests.command import in_process, write_lines
 from tests.judged import never

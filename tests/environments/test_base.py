@@ -8,10 +8,10 @@ from typing import Any, Generic
 
 import pytest
 
-from environments.base import DetailT, JudgedEnv
-from environments.data.rows import TaskT
-from environments.settings import ConfigT, EnvConfig
-from judges.core.judgment import Judgment, Status
+from judgegym.data.rows import TaskT
+from judgegym.engine.settings import ConfigT, EnvConfig
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.judges.core.judgment import Judgment, Status
 from tests.environments.words import Said, Word, WordsEnv, opened, speaking
 
 HEADLINE = ("right", "right")
@@ -101,7 +101,7 @@ def _make(base: Any, attributes: dict[str, Any]) -> type[Any]:
 
 
 async def test_warning_about_rows_of_training_and_evaluation_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("environments.words")
+    logger = logging.getLogger("judgegym.words")
     async with opened(speaking) as (env, _):
         for message in ("3 rows have no answer", "3 rows have no answer", "2 rows have no answer"):
             env.warn_once(logger, message)

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-TOKENIZERS = Path(__file__).resolve().parents[2] / "environments" / "rollouts" / "tokenizers"
+TOKENIZERS = Path(__file__).resolve().parents[2] / "judgegym" / "environments" / "rollouts" / "tokenizers"
 PAD, START, END = 256, 257, 258
 
 # Hypothesis also draws the string constants of the project, the names of the special tokens among them.

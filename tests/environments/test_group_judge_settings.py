@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.clients import Clients
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.settings import EnvConfig
-from environments.settings.group_judge import GroupJudgeSettings, open_group_judge
-from environments.settings.verbs import ROLLOUTS, Verb, uses
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges import prompts
-from judges.config.fields import verbs_of
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.llm.transport import open_session
+from judgegym.engine.clients import Clients
+from judgegym.engine.settings import EnvConfig
+from judgegym.engine.settings.group_judge import GroupJudgeSettings, open_group_judge
+from judgegym.engine.settings.verbs import ROLLOUTS, Verb, uses
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.judges import prompts
+from judgegym.judges.config.fields import verbs_of
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.transport import open_session
 from tests.command import ROOT
-from tests.environments.settings_of import settings_of
+from tests.engine.settings_of import settings_of
 from tests.environments.test_base import HEADLINE
 from tests.environments.words import Said, Word, WordsEnv
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.runs.recorded_calls import read_calls
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.aspects import gold_row
 from tests.judged import Row, evaluate
 from tests.pairwise import choice_row, ties_row

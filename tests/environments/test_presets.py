@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.command_line.arguments import load_settings
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.settings.verbs import Verb
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from eval_environments.self_critique_environment import SelfCritiqueEnv
-from judges.config.sources import load
-from judges.config.structure import names_given
-from judges.server.settings.server import RewardServerSettings
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.judges.config.sources import load
+from judgegym.judges.config.structure import names_given
+from judgegym.server.settings.server import RewardServerSettings
 from tests.command import ROOT
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [

@@ -9,11 +9,11 @@ from typing import Any
 import numpy
 import pytest
 
-from environments.base import JudgedEnv
-from environments.data.task_list import TaskList
-from environments.returned import ContractError
-from environments.settings import EnvConfig
-from judges.core.judgment import Judgment, Status
+from judgegym.data.task_list import TaskList
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.returned import ContractError
+from judgegym.judges.core.judgment import Judgment, Status
 from tests.conformance.subjects import ConstitutionEnv
 
 RIGHT: dict[str, Any] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judges import prompts
+from judgegym.judges import prompts
 from tests.judged import Judged, never
 from tests.rubrics import by_number, giving, labelled, rubric, score, shown, system, task
 from tests.scripted import Json, Reply, completion

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from environments.settings import EnvSettings
-from judges.config.sources import load
+from judgegym.engine.settings import EnvSettings
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.judges.config.sources import load
 from tests.command import in_process, write_lines
 from tests.judged import never
 from tests.rubrics import labelled, rubric, score, shown, task, weighed

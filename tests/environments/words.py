@@ -7,18 +7,18 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.clients import Clients
-from environments.command_line.arguments import load_settings
-from environments.completions import Completion, Conversation
-from environments.data.rows import Split
-from environments.metrics import MetricAggregator
-from environments.records import Sample
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig
-from environments.settings.verbs import Verb
-from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judges.llm.transport import open_session
-from judges.llm.wire import Message
+from judgegym.data.rows import Split
+from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.llm.transport import open_session
+from judgegym.llm.wire import Message
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 

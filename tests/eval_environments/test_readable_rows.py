@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from tests.arena import Arena, against_model, always
 from tests.arena import judge as judging
 from tests.aspects import answered, critique, gold_row, verdict

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import judgegym
 from tests.command import ROOT, RunFiles, clean_environment
 from tests.docs.blocks import blocks
-from tests.judgegym.command import judgegym
 from tests.trainer import training
 
 FOLDER = ROOT / "examples" / "own_environment"

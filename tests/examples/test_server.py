@@ -10,12 +10,12 @@ from pathlib import Path
 import yaml
 
 from examples.processes import ROOT
-from judges.config.sources import load
-from judges.server.presets import with_preset
-from judges.server.settings.server import RewardServerSettings
-from tests.judges.server.bodies import DOWN
-from tests.judges.server.running import asked, running
+from judgegym.judges.config.sources import load
+from judgegym.server.presets import with_preset
+from judgegym.server.settings.server import RewardServerSettings
 from tests.scripted import Json, Reply
+from tests.server.bodies import DOWN
+from tests.server.running import asked, running
 
 FILES = ROOT / "examples" / "server"
 

@@ -13,13 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from environments.settings import BUNDLED_TOKENIZER
-from environments.settings.verbs import uses
-from judges.offline import lifetime
-from judges.offline.faults import Faults
-from judges.offline.known import load_prompt
-from judges.offline.server import StandInServer
-from judges.offline.settings import StandInSettings
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings.verbs import uses
+from judgegym.offline import lifetime
+from judgegym.offline.faults import Faults
+from judgegym.offline.known import load_prompt
+from judgegym.offline.server import StandInServer
+from judgegym.offline.settings import StandInSettings
 from tests.command import PATIENCE_S, Ended, RunFiles, in_process, write_lines
 from tests.conformance.subjects import KEYS, SUBJECTS, Subject, Verb
 from tests.scripted import Json, Recorded, Reply

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from environments.training import connection
-from environments.training import serve as serving
-from judges.llm import transport
+from judgegym.environments.training import connection
+from judgegym.environments.training import serve as serving
+from judgegym.llm import transport
 from tests.conformance.subjects import SUBJECTS, Subject, Verb
 from tests.faults.bench import Bench, Loop, Outcome
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judges.offline.faults import BROKEN, BUSY, HARMLESS, NO_ANSWER, NO_COMPLETION, SAID
+from judgegym.offline.faults import BROKEN, BUSY, HARMLESS, NO_ANSWER, NO_COMPLETION, SAID
 
 PERMANENT = ("400", "401", "403", "404", "413", "422", "redirect")
 """The endpoint refuses the request: it is not sent again, and its row is listed as failed."""

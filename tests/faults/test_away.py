@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from judges.offline.faults import Away
+from judgegym.offline.faults import Away
 from tests.conformance.subjects import Verb
 from tests.faults.bench import Bench, Outcome
 from tests.faults.test_endpoints import each_verb, nothing_is_lost

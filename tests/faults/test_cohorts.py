@@ -12,16 +12,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.config.judge import JudgeSettings
-from judges.config.sources import load
-from judges.offline import lifetime
-from judges.offline.faults import Faults
-from judges.offline.server import StandInServer
-from judges.offline.settings import StandInSettings
-from judges.server.http.listening import listening
-from judges.server.presets import with_preset
-from judges.server.service.opened import opened
-from judges.server.settings.server import RewardServerSettings
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.sources import load
+from judgegym.offline import lifetime
+from judgegym.offline.faults import Faults
+from judgegym.offline.server import StandInServer
+from judgegym.offline.settings import StandInSettings
+from judgegym.server.http.listening import listening
+from judgegym.server.presets import with_preset
+from judgegym.server.service.opened import opened
+from judgegym.server.settings.server import RewardServerSettings
 from tests.command import PATIENCE_S
 from tests.faults import kinds
 from tests.scripted import Json

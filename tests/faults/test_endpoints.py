@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judges.llm import breaker
-from judges.offline.misbehaviour import BROKEN_OFF
+from judgegym.llm import breaker
+from judgegym.offline.misbehaviour import BROKEN_OFF
 from tests.command import RunFiles
 from tests.conformance.subjects import SUBJECTS, Verb
 from tests.faults import kinds

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
-from judges.llm.finish_reason import known_reasons, normalized
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.llm.finish_reason import known_reasons, normalized
 from tests.arena import Arena, Run, for_model, model_is_a, uid_of
 from tests.command import in_process, serving, write_lines
-from tests.judgegym.datasets.scoring import score
+from tests.datasets.scoring import score
 from tests.scripted import Json, Reply, completion
 
 TABLE = [json.loads(line) for line in Path(__file__).with_name("data").joinpath("finish_reasons.jsonl").open()]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from judgegym.datasets.files.columns import JUDGED
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 from tests.command import serving
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, completion
 
 BOM = b"\xef\xbb\xbf"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from environments.runs.recorded_calls import read_calls
+from judgegym.engine.runs.recorded_calls import read_calls
 from tests.command import in_process, serving
 from tests.conformance.subjects import KEYS, TOGETHER
 from tests.faults.bench import GROUP, Bench, stand_in

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from environments.runs.recorded_calls import read_calls
+from judgegym.engine.runs.recorded_calls import read_calls
 from tests.command import RunFiles, in_process, serving
 from tests.conformance.subjects import KEYS, SUBJECTS
 from tests.faults.bench import Bench, stand_in

@@ -15,13 +15,13 @@ from typing import Literal
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
-from judges.llm import breaker
-from judges.llm.breaker import MOST_IN_A_ROW
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.llm import breaker
+from judgegym.llm.breaker import MOST_IN_A_ROW
 from tests.arena import Arena, for_model, judge, uid_of
 from tests.command import SCRIPT, Ended, Started, in_process, serving, write_lines
+from tests.datasets.scoring import rated, score
 from tests.faults.bench import GROUP, TrainerInMemory
-from tests.judgegym.datasets.scoring import rated, score
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, refusing
 from tests.serving import judging, sampling
 from tests.trainer import ScriptedServer
@@ -34,7 +34,7 @@ AT_ONCE, MOST_REJECTED = 16, 32
 """Requests in flight, and those that may be rejected: the ones on their way when the endpoint turns, and nine more.
 
 With 256 in flight the number on their way would depend on the speed of the endpoint's thread. That case is in
-`tests/judges/llm/test_breaker.py`, where client and endpoint share an event loop.
+`tests/llm/test_breaker.py`, where client and endpoint share an event loop.
 """
 
 

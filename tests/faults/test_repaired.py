@@ -16,17 +16,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from environments.runs.atomic import write_atomic
-from environments.runs.directory import run_directory_of
-from environments.runs.lock import DirectoryLock
-from environments.runs.packing import pack
-from environments.runs.recorded_calls import read_calls
-from environments.runs.salvage import CALL_BEGINS, DroppedLines, LedgerCheck, readable_lines, unpacked_lines
-from judgegym._command.repair import main
+from judgegym.cli.repair import main
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.lock import DirectoryLock
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.engine.runs.salvage import CALL_BEGINS, DroppedLines, LedgerCheck, readable_lines, unpacked_lines
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.conformance.subjects import Subject, Verb
+from tests.datasets.scoring import rated, score
 from tests.faults.bench import Bench, Loop
-from tests.judgegym.datasets.scoring import rated, score
 
 QUICK = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 ZEROS, ONES = b"\0", b"\xff"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.command import Started, serving, write_lines
+from tests.datasets.scoring import rated, read_rows, score
 from tests.forking import ROOT
-from tests.judgegym.datasets.scoring import rated, read_rows, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 PROMPTS = [{"id": n, "prompt": f"Question {n}?"} for n in range(20)]

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs import atomic
-from environments.runs.directory import run_directory_of
-from judges.llm.retry import policy
-from judges.llm.wire import JSON
+from judgegym.engine.runs import atomic
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm.retry import policy
+from judgegym.llm.wire import JSON
 from tests.command import Started, eventually, serving, write_lines
-from tests.environments.runs.full_disk import RefusingDisk
+from tests.datasets.scoring import rated, read_rows, samples_of, score
+from tests.engine.runs.full_disk import RefusingDisk
 from tests.forking import ROOT
-from tests.judgegym.datasets.scoring import rated, read_rows, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 COUNT, EQUAL, AT_ONCE = 80, 8, 4

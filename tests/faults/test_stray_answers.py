@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.llm import connector
+from judgegym.llm import connector
 from tests.arena import Arena, RunFiles, answering, judge
 from tests.command import in_process
 from tests.faults.bench import Loop

@@ -7,8 +7,8 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from judges.offline.answers import answers
-from judges.offline.protocol.request import parse_request
+from judgegym.offline.answers import answers
+from judgegym.offline.protocol.request import parse_request
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 _EVERY = 3

@@ -12,10 +12,10 @@ import datasets
 import pytest
 
 import judgegym.hf
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 from tests.command import serving
+from tests.datasets.scoring import rated
 from tests.forking import ROOT
-from tests.judgegym.datasets.scoring import rated
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points"} for n in range(24)]

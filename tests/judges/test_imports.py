@@ -4,16 +4,16 @@ import subprocess
 import sys
 
 MODULES = [
-    "judges.arena.judge",
-    "judges.arena.style",
-    "judges.aspects.panel",
-    "judges.pairwise.prompt",
-    "judges.listwise.judge",
-    "judges.peers.judge",
-    "judges.rubrics.judge",
-    "judges.statistics.agreement",
-    "judges.statistics.bootstrap",
-    "judges.server.core",
+    "judgegym.judges.arena.judge",
+    "judgegym.judges.arena.style",
+    "judgegym.judges.aspects.panel",
+    "judgegym.judges.pairwise.prompt",
+    "judgegym.judges.listwise.judge",
+    "judgegym.judges.peers.judge",
+    "judgegym.judges.rubrics.judge",
+    "judgegym.statistics.agreement",
+    "judgegym.statistics.bootstrap",
+    "judgegym.server.core",
     "judgegym.integrations.trl",
     "judgegym.integrations.verl",
 ]

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from judges.arena.judge import ArenaCase, arena_judge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.judge import AspectCase
-from judges.aspects.panel import aspect_judge
-from judges.aspects.settings import AspectJudgeSettings
-from judges.config.prompt_layout import PromptLayoutSettings
-from judges.core.group import GroupCase
-from judges.listwise.judge import listwise_judge
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.peers.judge import PeerCase, peer_judge
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.judge import RubricCase, rubric_judge
-from judges.rubrics.prompt import Rubric
-from judges.rubrics.settings import RubricJudgeSettings
-from judges.server.settings.mount import JudgeMount
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase
+from judgegym.judges.aspects.panel import aspect_judge
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.peers.judge import PeerCase, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.server.settings.mount import JudgeMount
 from tests.scripted import ScriptedEndpoint
 
 SHARED = ("What is red?", "What a reader knows.", "Does it answer that?")

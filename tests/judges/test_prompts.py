@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from judges import prompts
+from judgegym.judges import prompts
 
 
 @pytest.mark.parametrize(

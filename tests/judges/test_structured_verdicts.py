@@ -10,27 +10,27 @@ from typing import Any
 import jsonschema
 import pytest
 
-from judges.arena.judge import ArenaCase, arena_judge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.judge import AspectCase
-from judges.aspects.panel import aspect_judge
-from judges.aspects.settings import AspectJudgeSettings
-from judges.config.judge import JudgeSettings
-from judges.core.group import GroupCase
-from judges.core.scale import Scale
-from judges.listwise.judge import listwise_judge
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.offline.answers import answers
-from judges.offline.protocol.request import parse_request
-from judges.pairwise.judge import ChoiceCase, choice_judge
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.peers.judge import PeerCase, peer_judge
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.judge import RubricCase, rubric_judge
-from judges.rubrics.prompt import Rubric
-from judges.rubrics.settings import RubricJudgeSettings
-from judges.tournament.judge import tournament_judge
-from judges.tournament.settings import TournamentSettings
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase
+from judgegym.judges.aspects.panel import aspect_judge
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.pairwise.judge import ChoiceCase, choice_judge
+from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.judges.peers.judge import PeerCase, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.offline.answers import answers
+from judgegym.offline.protocol.request import parse_request
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 Connect = Callable[..., Any]

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from judges.llm import breaker
-from judges.llm.breaker import MOST_IN_A_ROW
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, EndpointOutage
-from judges.llm.types import ChatAnswer
+from judgegym.llm import breaker
+from judgegym.llm.breaker import MOST_IN_A_ROW
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, EndpointOutage
+from judgegym.llm.types import ChatAnswer
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
 
 Connect = Callable[..., ChatClient]

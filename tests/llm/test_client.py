@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from judges.llm.client import ChatClient, ChatSettings
-from judges.llm.errors import EndpointError
-from judges.llm.usage import Meter, Prices, Usage
+from judgegym.llm.client import ChatClient, ChatSettings
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.usage import Meter, Prices, Usage
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 PARTS = [{"type": "text", "text": "y"}, {"type": "image_url"}, {"type": "text", "text": "es"}]

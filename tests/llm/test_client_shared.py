@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from judges.llm.errors import EndpointError
-from judges.llm.usage import Usage
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.usage import Usage
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm import wire
-from judges.llm.completion import NotACompletion, choice_from_json, choice_to_json
-from judges.llm.wire import Choice, Token
+from judgegym.llm import wire
+from judgegym.llm.completion import NotACompletion, choice_from_json, choice_to_json
+from judgegym.llm.wire import Choice, Token
 
 TEXT = st.text() | st.sampled_from(["\ud800", "a\udfffb", "é", "�"])
 JSON = st.recursive(

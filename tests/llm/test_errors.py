@@ -1,6 +1,6 @@
 import pytest
 
-from judges.llm.errors import EndpointError, FailureKind, JudgeGymError, SettingsError, UserError
+from judgegym.llm.errors import EndpointError, FailureKind, JudgeGymError, SettingsError, UserError
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))

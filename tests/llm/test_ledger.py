@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import Asked, HeldVerdict, OpenCall, RequestRecord, component, recorded_in
-from judges.llm.limits import admission, in_flight
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatAnswer, ChatSettings
-from judges.llm.wire import Choice, Message
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import Asked, HeldVerdict, OpenCall, RequestRecord, component, recorded_in
+from judgegym.llm.limits import admission, in_flight
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.wire import Choice, Message
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 from tests.trainer import until
 

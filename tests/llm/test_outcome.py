@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm.errors import FailureKind
-from judges.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
-from judges.llm.outcome import (
+from judgegym.llm.errors import FailureKind
+from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.outcome import (
     LONGEST_TEXT,
     Answered,
     Failed,
@@ -31,7 +31,7 @@ from judges.llm.outcome import (
     of_answer,
     of_exception,
 )
-from judges.llm.wire import Choice, ChoiceState
+from judgegym.llm.wire import Choice, ChoiceState
 
 BUSY, AWAY, BROKEN, REJECTED = FailureKind.BUSY, FailureKind.AWAY, FailureKind.BROKEN, FailureKind.REJECTED
 TOOL_CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from judges.llm import presence, transport
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, EndpointOutage, FailureKind
-from judges.llm.limits import admission, in_flight
-from judges.llm.presence import Presence
-from judges.llm.replicas import Endpoint, Replica
+from judgegym.llm import presence, transport
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
+from judgegym.llm.limits import admission, in_flight
+from judgegym.llm.presence import Presence
+from judgegym.llm.replicas import Endpoint, Replica
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 
 ASK = [{"role": "user", "content": "hi"}]

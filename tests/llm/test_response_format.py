@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from judges.core.calls import ask
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import recorded_in
-from judges.llm.replicas import Endpoint
-from judges.llm.structured import structured_chat
-from judges.llm.types import ChatSettings
-from judges.llm.wire import Message
-from judges.parsing.verdicts import arena_form, arena_label
-from tests.judges.llm.test_ledger import Book, said
+from judgegym.judges.core.calls import ask
+from judgegym.judges.parsing.verdicts import arena_form, arena_label
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import recorded_in
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.structured import structured_chat
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.wire import Message
+from tests.llm.test_ledger import Book, said
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 Connect = Callable[..., Any]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm.template_tokens import BREAK, TEMPLATE_TOKEN, broken_up, restored
+from judgegym.llm.template_tokens import BREAK, TEMPLATE_TOKEN, broken_up, restored
 
 SPECIAL_TOKENS = (
     # Qwen and other ChatML, Llama 3, Phi, gpt-oss, GLM, Kimi, Command R, Apertus, Granite

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 import tiktoken
 
-from judges.llm import tokens
+from judgegym.llm import tokens
 
 
 @pytest.fixture(autouse=True)

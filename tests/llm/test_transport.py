@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.limits import admission, in_flight
-from judges.llm.transport import open_session
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.limits import admission, in_flight
+from judgegym.llm.transport import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
 
 ASK = [{"role": "user", "content": "hi"}]

@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 from aiolimiter import AsyncLimiter
 
-from judges.llm import transport
-from judges.llm.errors import EndpointError
-from judges.llm.limits import admission, in_flight
-from judges.llm.transport import open_session
+from judgegym.llm import transport
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.limits import admission, in_flight
+from judgegym.llm.transport import open_session
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judges.llm.errors import EndpointError
+from judgegym.llm.errors import EndpointError
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, refusing
 
 ASK = [{"role": "user", "content": "hi"}]

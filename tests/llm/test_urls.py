@@ -1,7 +1,7 @@
 import pytest
 
-from judges.llm.replicas import Endpoint
-from judges.llm.urls import (
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.urls import (
     check_urls,
     is_loopback,
     is_public,

@@ -1,6 +1,6 @@
 import pytest
 
-from judges.llm.usage import Prices, Usage
+from judgegym.llm.usage import Prices, Usage
 
 
 @pytest.mark.parametrize(

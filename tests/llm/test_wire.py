@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm import wire
+from judgegym.llm import wire
 
 TEXT = st.text() | st.sampled_from(["\ud800", "a\udfffb", "é", "�"])
 JSON = st.recursive(

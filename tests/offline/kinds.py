@@ -4,22 +4,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judges.arena.judge import game_prompt
-from judges.arena.plausible import ARENA_PROMPT
-from judges.aspects.plausible import ASPECT_PROMPT
-from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
-from judges.config.prompt_layout import PromptLayout
-from judges.core.critique import critique_messages
-from judges.core.group import GroupCase
-from judges.core.prompt_format import PromptFormat
-from judges.core.scale import Scale
-from judges.core.shared_texts import SharedTexts
-from judges.listwise.plausible import LISTWISE_PROMPT
-from judges.listwise.prompt import listwise_prompt, shared_texts
-from judges.llm.wire import Message
-from judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
-from judges.pairwise.prompt import choice_prompt, rating_prompt
-from judges.parsing.verdicts import (
+from judgegym.judges.arena.judge import game_prompt
+from judgegym.judges.arena.plausible import ARENA_PROMPT
+from judgegym.judges.aspects.plausible import ASPECT_PROMPT
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
+from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.core.critique import critique_messages
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.shared_texts import SharedTexts
+from judgegym.judges.listwise.plausible import LISTWISE_PROMPT
+from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
+from judgegym.judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
+from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
+from judgegym.judges.parsing.verdicts import (
     ScoreObject,
     arena_label,
     binary_verdict,
@@ -29,10 +28,11 @@ from judges.parsing.verdicts import (
     rating,
     score_object,
 )
-from judges.peers.judge import DEFAULT_RUBRIC, peer_prompt
-from judges.peers.plausible import PEER_PROMPT
-from judges.rubrics.plausible import RUBRIC_PROMPT
-from judges.rubrics.prompt import Rubric, read_score, rubric_prompt
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, peer_prompt
+from judgegym.judges.peers.plausible import PEER_PROMPT
+from judgegym.judges.rubrics.plausible import RUBRIC_PROMPT
+from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_prompt
+from judgegym.llm.wire import Message
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"
 GOOD = "Glaciers shape valleys by erosion: the ice drags rock along, which takes a long time, often many centuries."

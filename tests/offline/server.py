@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from judges.offline import lifetime
-from judges.offline.protocol.request import ChatRequest, parse_request
-from judges.offline.server import StandInServer
-from judges.offline.settings import StandInSettings
+from judgegym.offline import lifetime
+from judgegym.offline.protocol.request import ChatRequest, parse_request
+from judgegym.offline.server import StandInServer
+from judgegym.offline.settings import StandInSettings
 
 
 def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:

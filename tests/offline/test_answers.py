@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import judges.offline
-from judges.offline.answers import answers, noise
-from judges.offline.protocol.request import BadRequest
-from judges.offline.protocol.wire import cut
-from tests.judges.offline.kinds import KINDS
-from tests.judges.offline.server import request_of
+import judgegym.offline
+from judgegym.offline.answers import answers, noise
+from judgegym.offline.protocol.request import BadRequest
+from judgegym.offline.protocol.wire import cut
+from tests.offline.kinds import KINDS
+from tests.offline.server import request_of
 
-ROOT = Path(judges.offline.__file__).parents[2]
+ROOT = Path(judgegym.offline.__file__).parents[2]
 THINKING = "First think between <think> and </think>, then answer."
 ARENA = KINDS["arena"]
 
@@ -27,8 +27,8 @@ def test_answers_are_the_same_in_every_process() -> None:
         {"model": "j", "n": 2, "messages": ARENA.show("Why is the sky blue?", "Light scatters.")},
     ]
     script = (
-        "import sys, orjson; from judges.offline.answers import answers, noise; "
-        "from judges.offline.protocol.request import parse_request; "
+        "import sys, orjson; from judgegym.offline.answers import answers, noise; "
+        "from judgegym.offline.protocol.request import parse_request; "
         "rs = [parse_request(orjson.dumps(b)) for b in orjson.loads(sys.stdin.buffer.read())]; "
         "sys.stdout.buffer.write(orjson.dumps([*map(answers, rs), noise(rs[0])]))"
     )

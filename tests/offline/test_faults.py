@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from judges.offline.faults import KINDS, Faults
+from judgegym.offline.faults import KINDS, Faults
 
 RATES = {"429": 0.1, "500": 0.05, "drop": 0.02, "timeout": 0.02, "garbage": 0.05, "empty": 0.01, "malformed": 0.15}
 

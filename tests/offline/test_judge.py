@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.arena.judge import game_prompt
-from judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
-from judges.core.group import GroupCase
-from judges.core.prompt_format import PREVIOUS_EVALUATION
-from judges.core.scale import Scale
-from judges.core.seeding import generator
-from judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
-from judges.llm.template_tokens import broken_up
-from judges.llm.wire import Message
-from judges.offline.answers import answers
-from judges.offline.known import BUILT_IN
-from judges.offline.reader import ParsedPrompt, read_prompt
-from judges.pairwise.prompt import choice_prompt
-from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, listwise_scores
-from judges.rubrics.prompt import Rubric, read_score, rubric_prompt
-from tests.judges.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
-from tests.judges.offline.server import request_of
+from judgegym.judges.arena.judge import game_prompt
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
+from judgegym.judges.pairwise.prompt import choice_prompt
+from judgegym.judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, listwise_scores
+from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_prompt
+from judgegym.llm.template_tokens import broken_up
+from judgegym.llm.wire import Message
+from judgegym.offline.answers import answers
+from judgegym.offline.known import BUILT_IN
+from judgegym.offline.reader import ParsedPrompt, read_prompt
+from tests.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
+from tests.offline.server import request_of
 
 RUBRIC = Rubric("Is it helpful?")
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -9,19 +9,19 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.core.delimiters import fence
-from judges.core.lookalikes import Lookalikes
-from judges.core.prompt_format import PromptFormat, ShownPrompt
-from judges.offline import StandIn
-from judges.offline.answers import answers
-from judges.offline.known import load_prompt, reference_of
-from judges.offline.process import _ROOT
-from judges.offline.protocol.request import BadRequest, parse_request
+from judgegym.judges.core.delimiters import fence
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.offline import StandIn
+from judgegym.offline.answers import answers
+from judgegym.offline.known import load_prompt, reference_of
+from judgegym.offline.process import _ROOT
+from judgegym.offline.protocol.request import BadRequest, parse_request
 
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
 
 MINE = """
-from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 
 def reply(shown: ShownPrompt) -> str:
     return f"{shown.sections['Principles']}: {'kept' if shown.merit > 0.5 else 'broken'}"
@@ -33,7 +33,7 @@ SCRIPT = (
     MINE
     + """
 if __name__ == "__main__":
-    from judges.offline.known import reference_of
+    from judgegym.offline.known import reference_of
     print(reference_of(PROMPT))
 """
 )

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.offline.lexical import LOOKED_AT, merit, quality, salient_words, words
-from tests.judges.offline.kinds import FAIR, GOOD, POOR, QUESTION
+from judgegym.offline.lexical import LOOKED_AT, merit, quality, salient_words, words
+from tests.offline.kinds import FAIR, GOOD, POOR, QUESTION
 
 
 def test_words_are_lower_case_runs_of_letters_and_digits() -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-import judges.offline
-from judges.offline.lifetime import listen, url_of
+import judgegym.offline
+from judgegym.offline.lifetime import listen, url_of
 
-ROOT = Path(judges.offline.__file__).parents[2]
-COMMAND = [sys.executable, "-m", "judges.offline"]
+ROOT = Path(judgegym.offline.__file__).parents[2]
+COMMAND = [sys.executable, "-m", "judgegym.offline"]
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse."}]}
 LIMIT = 60.0
 

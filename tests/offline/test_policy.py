@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.offline.lexical import salient_words
-from judges.offline.policy import write
-from tests.judges.offline.server import request_of
+from judgegym.offline.lexical import salient_words
+from judgegym.offline.policy import write
+from tests.offline.server import request_of
 
 PROMPT = "Explain how a suspension bridge carries traffic: cables, towers, anchors, deck stiffness and wind loads."
 MODELS = [f"model-{number}" for number in range(12)]

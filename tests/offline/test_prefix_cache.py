@@ -5,13 +5,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.arena.judge import ArenaCase, arena_judge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.config.prompt_layout import PromptLayout
-from judges.llm.client import ChatClient
-from judges.offline.prefix_cache import BLOCK_TOKENS, PrefixCache
-from judges.offline.protocol.request import RequestMessage
-from tests.judges.offline.server import serving
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.llm.client import ChatClient
+from judgegym.offline.prefix_cache import BLOCK_TOKENS, PrefixCache
+from judgegym.offline.protocol.request import RequestMessage
+from tests.offline.server import serving
 
 BLOCK = 4 * BLOCK_TOKENS
 TEXT = "".join(chr(ord("a") + number % 26) for number in range(10 * BLOCK))
@@ -34,7 +34,7 @@ def test_tokens_that_prompts_begin_with_alike_are_counted_in_whole_blocks() -> N
 
 
 def test_prompts_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.offline.prefix_cache._BLOCKS_KEPT", 12)
+    monkeypatch.setattr("judgegym.offline.prefix_cache._BLOCKS_KEPT", 12)
     cache = PrefixCache()
     cache.cached_tokens(prompt(TEXT))
     cache.cached_tokens(prompt(f"!{TEXT}"))

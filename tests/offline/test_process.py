@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-import judges.offline
-from judges.offline import StandIn
+import judgegym.offline
+from judgegym.offline import StandIn
 
-ROOT = Path(judges.offline.__file__).parents[2]
+ROOT = Path(judgegym.offline.__file__).parents[2]
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse."}]}
 LIMIT = 60.0
 
@@ -128,7 +128,7 @@ async def test_the_child_is_in_a_session_of_its_own(monkeypatch: pytest.MonkeyPa
 
 PARENT = """
 import asyncio, sys
-from judges.offline import StandIn
+from judgegym.offline import StandIn
 
 async def main():
     async with StandIn(faults={"timeout": 0.5}) as stand_in:

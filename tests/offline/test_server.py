@@ -6,18 +6,18 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.core.calls import NoVerdict
-from judges.core.scale import Scale
-from judges.llm.completion import choice_from_json
-from judges.llm.outcome import Answered, Failed, Habits, of_answer
-from judges.offline.answers import answers
-from judges.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Away, Faults
-from judges.offline.misbehaviour import BROKEN_OFF
-from judges.parsing.verdicts import ARENA_LABELS, RubricFormat, arena_form
-from judges.rubrics.expected_score import REQUEST, expected_score
-from judges.rubrics.prompt import TAGS, Rubric, rubric_prompt
-from tests.judges.offline.kinds import KINDS
-from tests.judges.offline.server import request_of, serving
+from judgegym.judges.core.calls import NoVerdict
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.parsing.verdicts import ARENA_LABELS, RubricFormat, arena_form
+from judgegym.judges.rubrics.expected_score import REQUEST, expected_score
+from judgegym.judges.rubrics.prompt import TAGS, Rubric, rubric_prompt
+from judgegym.llm.completion import choice_from_json
+from judgegym.llm.outcome import Answered, Failed, Habits, of_answer
+from judgegym.offline.answers import answers
+from judgegym.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Away, Faults
+from judgegym.offline.misbehaviour import BROKEN_OFF
+from tests.offline.kinds import KINDS
+from tests.offline.server import request_of, serving
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.training import connection, rollout_api
-from environments.training import serve as serving
+from judgegym.environments.training import connection, rollout_api
+from judgegym.environments.training import serve as serving
 from tests.arena import Arena
 
 

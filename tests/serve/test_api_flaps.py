@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from environments.training import rollout_api
+from judgegym.environments.training import rollout_api
 from tests.arena import Arena
 from tests.proxy import MisbehavingProxy
 from tests.scripted import Reply

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.evaluate.command import evaluate_during_training
-from environments.evaluate.evaluation import Evaluation
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.evaluate.command import evaluate_during_training
+from judgegym.environments.evaluate.evaluation import Evaluation
 from tests.arena import Arena
 from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
-from tests.environments.report.run_page.written import Written
 from tests.judged import Row
+from tests.reports.run_page.written import Written
 from tests.scripted import Json, Reply, Script, refusing
 from tests.serving import Text, sampling, serve
 from tests.trainer import Batch, Group, training, until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.data.task_list import epoch_order
+from judgegym.data.task_list import epoch_order
 from tests.arena import Arena, uid_of
 from tests.environments.training.test_sampler import rows
 from tests.scripted import Json, Reply

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from environments.metrics import Metrics
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.metrics import Metrics
+from judgegym.llm.errors import RunDirectoryError
 from tests.arena import Arena
 from tests.serving import serve
 from tests.trainer import training, until

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs import disk as disks
-from environments.runs.disk import DiskFull
+from judgegym.engine.runs import disk as disks
+from judgegym.engine.runs.disk import DiskFull
 from tests.arena import Arena
-from tests.environments.runs.full_disk import RefusingDisk
+from tests.engine.runs.full_disk import RefusingDisk
 from tests.serve.test_api_away import numbers
 from tests.serving import serve
 from tests.trainer import training, until

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.evaluate.command import evaluate_during_training
-from environments.evaluate.evaluation import Evaluation
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.evaluate.command import evaluate_during_training
+from judgegym.environments.evaluate.evaluation import Evaluation
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.arena import Arena
 from tests.aspects import answered
 from tests.command import write_lines

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.arena import Arena
 from tests.command import SCRIPT, Started, write_lines
 from tests.pairwise import PAIRS, PAIRWISE_SCRIPT, PLAIN, Row, choice_row, gold, needs_pairs, pairwise, shown

@@ -16,10 +16,10 @@ from typing import ClassVar
 
 import pytest
 
-from environments.runs.recorded_calls import read_calls
-from environments.settings import BUNDLED_TOKENIZER
-from environments.training import group_ledger
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.training import group_ledger
+from judgegym.llm.errors import RunDirectoryError
 from tests.arena import Arena, model_is_a, uid_of
 from tests.command import SCRIPT, Started, in_process
 from tests.listwise import judging

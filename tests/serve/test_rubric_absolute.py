@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judges.llm.errors import SettingsError
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.llm.errors import SettingsError
 from tests.arena import Arena
 from tests.command import in_process, write_lines
 from tests.judged import Row

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
-from eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.arena import Arena
 from tests.command import serving, write_lines
 from tests.peers import REFUSED, Asked, Minds, Said, asked, bench, peer, queries

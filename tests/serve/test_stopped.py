@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.command import SCRIPT, Started
 from tests.scripted import Json, Reply, ScriptedEndpoint

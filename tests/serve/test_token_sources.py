@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.environments.llama_server import EOG, NEUTRAL, LlamaServer, logprob, prompt_ids
 from tests.scripted import Json, Recorded, Reply, completion

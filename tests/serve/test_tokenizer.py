@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.command import Ended, in_process, serving
 from tests.scripted import ScriptedEndpoint

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from wandb.proto.wandb_internal_pb2 import Record
 
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, answering, uid_of
 from tests.command import SCRIPT, Ended, RunFiles, Started, as_process, write_lines
 from tests.scripted import Json, Reply, ScriptedEndpoint

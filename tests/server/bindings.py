@@ -10,11 +10,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.server.asgi import RewardServer
-from tests.judges.server.running import Reached, judged_by, running
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.server.asgi import RewardServer
 from tests.scripted import Script, ScriptedEndpoint
+from tests.server.running import Reached, judged_by, running
 from tests.trainer import until
 
 PREFIX = "/ours/re wards"

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
-from judges.llm.wire import JSON
-from tests.judges.server.bodies import VERIFY, logs
-from tests.judges.server.running import Reached
+from judgegym.llm.wire import JSON
+from tests.server.bodies import VERIFY, logs
+from tests.server.running import Reached
 from tests.trainer import until
 
 TOKEN = "open-sesame"

@@ -10,11 +10,11 @@ from typing import Any
 
 import aiohttp
 
-from judges.config.sources import load
-from judges.server.http.listening import listening
-from judges.server.presets import with_preset
-from judges.server.service.opened import Service, opened
-from judges.server.settings.server import RewardServerSettings
+from judgegym.judges.config.sources import load
+from judgegym.server.http.listening import listening
+from judgegym.server.presets import with_preset
+from judgegym.server.service.opened import Service, opened
+from judgegym.server.settings.server import RewardServerSettings
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
 

@@ -9,7 +9,7 @@ from signal import SIGTERM
 from tests.command import PATIENCE_S, ROOT, Ended, Started, clean_environment
 from tests.forking import Forked
 
-MODULE = ("-m", "judges.server")
+MODULE = ("-m", "judgegym.server")
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from judges.server.operation.telemetry import JsonLines
-from tests.judges.server.bodies import VERIFY
-from tests.judges.server.running import running
+from judgegym.server.operation.telemetry import JsonLines
+from tests.server.bodies import VERIFY
+from tests.server.running import running
 
 ASK = {"prompt": "Q", "response": "A"}
 TOKEN = "open-sesame"
@@ -90,7 +90,7 @@ async def test_no_token_is_shown_anywhere(caplog: pytest.LogCaptureFixture, capf
             answers += [await server.get(path, **basic(TOKEN)) for path in ("/v1/recent", "/metrics", "/openapi.json")]
             answers += [await server.get("/"), await server.get("/readyz")]
     assert [answer.status for answer in answers[:3]] == [200, 200, 401]
-    lines = "".join(JsonLines().format(record) for record in caplog.records if record.name.startswith("judges"))
+    lines = "".join(JsonLines().format(record) for record in caplog.records if record.name.startswith("judgegym"))
     out = capfd.readouterr()
     shown = "".join([lines, out.out, out.err, *(answer.text + str(dict(answer.headers)) for answer in answers)])
     assert '"path":"/token/…/slime"' in lines

@@ -15,11 +15,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.server.asgi import RewardServer
+from judgegym.server.asgi import RewardServer
 from tests.command import PATIENCE_S, ROOT, clean_environment
-from tests.judges.server.bindings import uvicorn_serves
-from tests.judges.server.running import judged_by
 from tests.scripted import ScriptedEndpoint
+from tests.server.bindings import uvicorn_serves
+from tests.server.running import judged_by
 
 ASK = {"prompt": "Q", "response": "A"}
 VERDICT = "[FEEDBACK] fine [SCORE] 5"
@@ -98,7 +98,7 @@ async def test_wrong_settings_are_told_in_the_log_and_not_to_the_caller(caplog: 
     fastapi = pytest.importorskip("fastapi")
     parent = fastapi.FastAPI()
     parent.mount("/rewards", RewardServer(scale_min=5, scale_max=5))
-    with caplog.at_level(logging.ERROR, logger="judges.server.asgi"):
+    with caplog.at_level(logging.ERROR, logger="judgegym.server.asgi"):
         async with uvicorn_serves(parent) as url:
             status, answer = await asked(f"{url}/rewards")
     assert (status, answer["error"]["type"]) == (500, "internal")
@@ -136,11 +136,11 @@ async def test_without_tokens_only_this_machine_is_answered(settings: Any, addre
 
 
 class Uvicorn:
-    """`uvicorn judges.server.asgi:app` as a process, with all that it has said."""
+    """`uvicorn judgegym.server.asgi:app` as a process, with all that it has said."""
 
     def __init__(self, *flags: str, **environment: str) -> None:
         pytest.importorskip("uvicorn")
-        words = [sys.executable, "-m", "uvicorn", "judges.server.asgi:app", "--port=0", *flags]
+        words = [sys.executable, "-m", "uvicorn", "judgegym.server.asgi:app", "--port=0", *flags]
         env = {**clean_environment(), **environment}
         self.process = subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.said = ""

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.judges.server.bindings import BINDINGS
-from tests.judges.server.bodies import by_response
-from tests.judges.server.promises import PROMISES, SETTINGS
-from tests.judges.server.running import Reached
+from tests.server.bindings import BINDINGS
+from tests.server.bodies import by_response
+from tests.server.promises import PROMISES, SETTINGS
+from tests.server.running import Reached
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)

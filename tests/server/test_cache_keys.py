@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from judges.scorers.items import Item
-from judges.server.core import Core
-from judges.server.settings.mount import JudgeMount
+from judgegym.judges.scorers.items import Item
+from judgegym.server.core import Core
+from judgegym.server.settings.mount import JudgeMount
 from tests.scripted import ScriptedEndpoint
 
 ITEM = {"prompt": "What is 2 + 2?", "responses": ("4", "It is five."), "reference": "4", "context": "Arithmetic."}

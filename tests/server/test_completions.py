@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from judges.scorers.settings import JudgeKind
-from tests.judges.server.bodies import by_response
-from tests.judges.server.running import asked, running
+from judgegym.judges.scorers.settings import JudgeKind
 from tests.scripted import Json, Meeting
+from tests.server.bodies import by_response
+from tests.server.running import asked, running
 
 EMPTY: list[Any] = ["", " \n", [], [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]]
 

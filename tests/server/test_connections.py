@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.judges.server.running import Running, running
+from tests.server.running import Running, running
 from tests.trainer import until
 
 ASK = json.dumps({"prompt": "Q", "response": "A"}).encode()

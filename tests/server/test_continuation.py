@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from judges.server.protocols.chat_tokens import plain_response
-from judges.server.protocols.continuation import response_in
-from tests.judges.server.bodies import by_response, logs
-from tests.judges.server.running import asked, running
+from judgegym.server.protocols.chat_tokens import plain_response
+from judgegym.server.protocols.continuation import response_in
+from tests.server.bodies import by_response, logs
+from tests.server.running import asked, running
 
 ASSISTANT = "<|im_start|>assistant\n"
 USER = "<|im_start|>user\n"

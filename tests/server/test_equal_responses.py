@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.trl import close, judge_reward
-from judges.server.settings.mount import JudgeMount
-from tests.judges.server.bodies import VERIFY
-from tests.judges.server.running import Running, running
+from judgegym.server.settings.mount import JudgeMount
 from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.server.bodies import VERIFY
+from tests.server.running import Running, running
 
 TOKENS = 10
 """The prompt's tokens of each call, as the scripted endpoint counts them."""

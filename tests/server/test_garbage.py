@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from judges.config.sources import load
-from judges.server.presets import with_preset
-from judges.server.service.messages import ServerRequest
-from judges.server.service.opened import opened
-from judges.server.service.respond import responder
-from judges.server.settings.server import RewardServerSettings
-from tests.judges.server.running import judged_by
+from judgegym.judges.config.sources import load
+from judgegym.server.presets import with_preset
+from judgegym.server.service.messages import ServerRequest
+from judgegym.server.service.opened import opened
+from judgegym.server.service.respond import responder
+from judgegym.server.settings.server import RewardServerSettings
 from tests.scripted import Reply, ScriptedEndpoint
+from tests.server.running import judged_by
 
 MARK = "a text that nobody else has"
 

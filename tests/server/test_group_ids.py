@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from judges.scorers.items import Item
-from judges.server.protocols.native import Native, ScoreBody
-from judges.server.protocols.nemo_gym import NemoGym, VerifyBody
-from judges.server.protocols.openrlhf import OpenRLHF, RewardBody
-from judges.server.protocols.slime import Slime, SlimeBody
-from tests.judges.server.bodies import VERIFY, by_response
-from tests.judges.server.running import running
+from judgegym.judges.scorers.items import Item
+from judgegym.server.protocols.native import Native, ScoreBody
+from judgegym.server.protocols.nemo_gym import NemoGym, VerifyBody
+from judgegym.server.protocols.openrlhf import OpenRLHF, RewardBody
+from judgegym.server.protocols.slime import Slime, SlimeBody
 from tests.scripted import Json
+from tests.server.bodies import VERIFY, by_response
+from tests.server.running import running
 
 
 def native(**fields: Any) -> Item:

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from judges.server.operation import health
-from tests.judges.server.bodies import DOWN
-from tests.judges.server.running import running
+from judgegym.server.operation import health
 from tests.scripted import Json, Reply, completion
+from tests.server.bodies import DOWN
+from tests.server.running import running
 from tests.trainer import free_port, until
 
 ASK = {"prompt": "Q", "response": "A"}
@@ -121,7 +121,7 @@ async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.Log
     assert [before.status, down.status, alive.status, back.status] == [200, 503, 200, 200]
     assert down.json["error"]["type"] == "judge_down"
     assert server.judge.base_url not in down.text
-    records = [record for record in caplog.records if record.name == "judges.server.operation.health"]
+    records = [record for record in caplog.records if record.name == "judgegym.server.operation.health"]
     lines = [record.getMessage() for record in records]
     assert [line.partition(":")[0] for line in lines] == ["the judge does not answer", "the judge is back"]
     assert "out of order" in lines[0]

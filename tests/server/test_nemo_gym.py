@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.judges.server.bodies import DOWN, VERIFY, by_response
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.bodies import DOWN, VERIFY, by_response
+from tests.server.running import asked, running
 
 STALE = {
     "reward": 0.5,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.judges.server.bodies import DOWN, VERIFY, by_response
-from tests.judges.server.nemo_rl import advantages, check_components, is_masked
-from tests.judges.server.running import asked, running
-from tests.judges.server.test_group_protocols import rollout
 from tests.scripted import Json, Reply
+from tests.server.bodies import DOWN, VERIFY, by_response
+from tests.server.nemo_rl import advantages, check_components, is_masked
+from tests.server.running import asked, running
+from tests.server.test_group_protocols import rollout
 
 GATHERING = ("--judge=tournament", "--group_size=4")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from judges.llm.errors import SettingsError
-from judges.server.operation.telemetry import JsonLines
-from tests.judges.server.bodies import logs
-from tests.judges.server.running import Running, running
+from judgegym.llm.errors import SettingsError
+from judgegym.server.operation.telemetry import JsonLines
 from tests.scripted import Json, Reply, completion, in_turn
+from tests.server.bodies import logs
+from tests.server.running import Running, running
 
 ASK = {"prompt": "Q", "response": "A"}
 OPENRLHF = {"query": ["QA"], "prompts": ["Q"], "labels": [None]}
@@ -109,7 +109,7 @@ TOKENS = '--tokens={"trainer-a": "open-sesame", "trainer-b": "swordfish"}'
 
 
 async def test_tokens(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="judges.server.service.respond"):
+    with caplog.at_level(logging.INFO, logger="judgegym.server.service.respond"):
         async with running(TOKENS, judge=VERDICT) as server:
             statuses = [
                 (await server.post("/v1/score", ASK, **headers)).status

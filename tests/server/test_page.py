@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.judges.server.served import as_process
+from tests.server.served import as_process
 
 playwright: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the extra `browser`")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from judges.config.sources import load
-from judges.llm.errors import SettingsError
-from judges.server.presets import with_preset
-from judges.server.settings.server import RewardServerSettings
-from tests.judges.server.bodies import DOWN, VERIFY
-from tests.judges.server.running import running
-from tests.judges.server.served import run
+from judgegym.judges.config.sources import load
+from judgegym.llm.errors import SettingsError
+from judgegym.server.presets import with_preset
+from judgegym.server.settings.server import RewardServerSettings
+from tests.server.bodies import DOWN, VERIFY
+from tests.server.running import running
+from tests.server.served import run
 
 ITS_OWN_LIMIT_S = {"openrlhf": 180, "slime": 120, "verl": 150, "trl": 150, "verifiers": 60}
 

@@ -1,4 +1,4 @@
-"""`python -m judges.server` as a process: bad input, signals, workers."""
+"""`python -m judgegym.server` as a process: bad input, signals, workers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.command import PATIENCE_S, ROOT, eventually, serving
-from tests.judges.server.served import as_process, run, started
 from tests.scripted import Json
+from tests.server.served import as_process, run, started
 
 BODY = json.dumps({"prompt": "Why?", "response": "Because."}).encode()
 

@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 
 from judgegym.integrations.scores.sources import JudgeSource
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 VERDICT = "[FEEDBACK] fine [SCORE] 5"
 AT_ONCE, COUNT = 16, 128

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.command import ROOT
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.running import asked, running
 from tests.trainer import until
 
 ASK = {"prompt": "Q", "response": "A"}
@@ -38,7 +38,7 @@ TOO_SLOW_S = 20.0
 @pytest.mark.parametrize("function", ["plain_response", "plain_prompt"])
 def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: str) -> None:
     """In a process of its own: a regular expression cannot be interrupted."""
-    module = "judges.server.protocols.chat_tokens"
+    module = "judgegym.server.protocols.chat_tokens"
     code = f"import sys; from {module} import {function} as read; print(len(read(sys.stdin.read())))"
     read = subprocess.run(
         [sys.executable, "-c", code],

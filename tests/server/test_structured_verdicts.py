@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from judges.offline.answers import answers
-from judges.offline.protocol.request import parse_request
-from tests.judges.server.running import running
+from judgegym.offline.answers import answers
+from judgegym.offline.protocol.request import parse_request
 from tests.scripted import Json, Reply
+from tests.server.running import running
 
 ITEM = {"prompt": "Why is the sky blue?", "response": "Air scatters blue light.", "baseline": "Nobody knows."}
 

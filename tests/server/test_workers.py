@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from judges.server.operation.telemetry import forget_worker
+from judgegym.server.operation.telemetry import forget_worker
 from tests.command import PATIENCE_S, eventually, serving
-from tests.judges.server.served import run, started
 from tests.scripted import Json, Meeting
+from tests.server.served import run, started
 
 WORKERS, AT_ONCE = 2, 24
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.core.scale import Scale
-from judges.statistics import agreement
-from judges.statistics.agreement import (
+from judgegym.judges.core.scale import Scale
+from judgegym.statistics import agreement
+from judgegym.statistics.agreement import (
     SCORE_STATISTICS,
     VERDICT_STATISTICS,
     Agreement,

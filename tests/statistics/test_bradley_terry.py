@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize
 
-from judges.statistics.bradley_terry import RIDGE, Game, Strengths, fit, fit_resampled
+from judgegym.statistics.bradley_terry import RIDGE, Game, Strengths, fit, fit_resampled
 
 TOURNAMENTS = 100
 EXACT = 1e-6

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
-from judges.statistics import paired
-from judges.statistics.bootstrap import ratio_interval
-from judges.statistics.paired import (
+from judgegym.statistics import paired
+from judgegym.statistics.bootstrap import ratio_interval
+from judgegym.statistics.paired import (
     PairedIntervals,
     PairedTest,
     Shares,

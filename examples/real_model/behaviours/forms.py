@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from examples.real_model.behaviours.behaviour import QUESTION, Behaviour, said, shown
 from examples.real_model.server import Running
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 _SCHEMA: JSON = {
     "type": "object",

@@ -22,12 +22,12 @@ from aiohttp import web
 
 from examples.tiny_grpo.policy.sampling import Prompt, Sampled
 from examples.tiny_grpo.policy.served import ServedPolicy
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.offline import lifetime
-from judges.offline.protocol import wire as protocol
-from judges.offline.protocol.request import BadRequest, ChatRequest, parse_request
-from judges.offline.protocol.tokens import prompt_ids
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.offline import lifetime
+from judgegym.offline.protocol import wire as protocol
+from judgegym.offline.protocol.request import BadRequest, ChatRequest, parse_request
+from judgegym.offline.protocol.tokens import prompt_ids
 
 MODEL = "tiny"
 _LARGEST_BATCH = 256  # completions sampled at once

@@ -1,9 +1,9 @@
 """A character-level transformer from scratch, small enough to train on a CPU in a minute.
 
-Its token ids are those of the bundled byte tokenizer (`environments/rollouts/tokenizers`): a byte's value, and ChatML's
-three specials behind them. It reads every id, and writes an alphabet alone: the logits of all other ids are `NEVER`, so
-that a policy without any training writes letters and not broken UTF-8. Before its first step all of the alphabet are
-equally likely.
+Its token ids are those of the bundled byte tokenizer (`judgegym/environments/rollouts/tokenizers`): a byte's value, and
+ChatML's three specials behind them. It reads every id, and writes an alphabet alone: the logits of all other ids are
+`NEVER`, so that a policy without any training writes letters and not broken UTF-8. Before its first step all of the
+alphabet are equally likely.
 
 `forward` is what `example_trainer.training.compute_grpo_loss` calls; `step` is the same network with a cache of keys
 and values, for sampling. Both give the same logits up to rounding (`tests/examples/tiny_grpo/test_model.py`).
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from examples.tiny_grpo.tasks import LETTERS
-from judges.offline.protocol.tokens import IM_END
+from judgegym.offline.protocol.tokens import IM_END
 
 VOCABULARY = 259
 """256 bytes, `<|endoftext|>`, `<|im_start|>` and `<|im_end|>`."""

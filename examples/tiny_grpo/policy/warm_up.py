@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from examples.tiny_grpo.policy.model import TinyTransformer
 from examples.tiny_grpo.tasks import LETTERS
-from judges.offline.protocol.tokens import IM_END
-from judges.parsing.thinking import CLOSE, OPEN
+from judgegym.judges.parsing.thinking import CLOSE, OPEN
+from judgegym.offline.protocol.tokens import IM_END
 
 _BATCH = 32
 _LEARNING_RATE = 3e-3

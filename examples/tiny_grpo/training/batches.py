@@ -10,7 +10,7 @@ from examples.rollout_api import Batch
 from examples.tiny_grpo.judge import letter_share
 from examples.tiny_grpo.policy.sampling import Sampled
 from examples.tiny_grpo.policy.served import ServedPolicy
-from judges.parsing import thinking
+from judgegym.judges.parsing import thinking
 
 _MASKED = -100  # atroposlib's mask of the prompt
 _EQUAL = 1e-9

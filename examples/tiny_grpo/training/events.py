@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from examples.tiny_grpo.curve import Step
-from judges.llm import wire
+from judgegym.llm import wire
 
 
 @dataclass(frozen=True)

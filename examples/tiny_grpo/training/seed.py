@@ -25,8 +25,8 @@ from examples.tiny_grpo.tasks import WarmUp
 from examples.tiny_grpo.training.events import Event, Finished, Served, write_event
 from examples.tiny_grpo.training.settings import SeedSettings
 from examples.tiny_grpo.training.trainer import Trainer
-from judges.offline.protocol.request import RequestMessage
-from judges.offline.protocol.tokens import prompt_ids
+from judgegym.offline.protocol.request import RequestMessage
+from judgegym.offline.protocol.tokens import prompt_ids
 
 
 def main() -> int:

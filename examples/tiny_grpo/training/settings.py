@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pydantic import TypeAdapter
 
 from examples.tiny_grpo.tasks import WarmUp
-from judges.llm import wire
+from judgegym.llm import wire
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
-from judgegym._session import open_client
+from judgegym.api.session import open_client
 from judgegym.datasets.cluster.calls import CollectedCall, CollectedRow, Held
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
-from judges.llm.ledger import component, recorded_in
-from judges.scorers.boundary import results_of
-from judges.scorers.items import Item, ResponseScore
-from judges.scorers.of_settings import scorer_of
-from judges.scorers.scorer import Scorer, score_item
+from judgegym.judges.scorers.boundary import results_of
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.scorer import Scorer, score_item
+from judgegym.llm.ledger import component, recorded_in
 
 
 @dataclass(frozen=True, slots=True)

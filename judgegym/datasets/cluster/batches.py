@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from judgegym.datasets.files.columns import SCORE, AddedColumns
-from judges.llm.errors import DataError, SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import JSON
 
 Batch: TypeAlias = Any
 """A batch of any kind: the libraries' types are not imported here."""

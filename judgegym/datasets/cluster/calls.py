@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from environments.runs.ledger import LedgerOfRow, digest_of
-from judges.llm.errors import EndpointError, RunStop
-from judges.llm.ledger import Asked, HeldVerdict
-from judges.llm.types import ChatAnswer
+from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
+from judgegym.llm.errors import EndpointError, RunStop
+from judgegym.llm.ledger import Asked, HeldVerdict
+from judgegym.llm.types import ChatAnswer
 
 Held: TypeAlias = "Mapping[str, Mapping[int, ChatAnswer]]"
 """What a ledger holds of a row, as `LedgerOfRow.held` gives it."""
@@ -48,7 +48,7 @@ class CallFailed:
 
 @dataclass(slots=True)
 class CollectedCall:
-    """One call; implements `judges.llm.ledger.CallRecord`."""
+    """One call; implements `judgegym.llm.ledger.CallRecord`."""
 
     asked: Asked
     held: Mapping[int, ChatAnswer]
@@ -84,7 +84,7 @@ class CollectedCall:
 
 @dataclass(slots=True)
 class CollectedRow:
-    """The calls of one unit; implements `judges.llm.ledger.RowLedger`."""
+    """The calls of one unit; implements `judgegym.llm.ledger.RowLedger`."""
 
     held: Held
     calls: list[CollectedCall] = field(default_factory=list)

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from environments.runs.lines import RawLine, whole_lines
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.scorers.items import ResponseScore
+from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
 
 _ENDING = ".jsonl"
 _WORDS = struct.Struct(">QQ")

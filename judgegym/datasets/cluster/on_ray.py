@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from judgegym.datasets.cluster.pool import ActorPool
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
-from judges.config.extras import require
-from judges.llm.errors import SettingsError
-from judges.llm.types import ChatSettings
+from judgegym.judges.config.extras import require
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.types import ChatSettings
 
 _LISTENS_S = 10.0
 """For so long an address may take to accept a connection."""

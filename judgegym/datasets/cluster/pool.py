@@ -18,14 +18,14 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from environments.runs.ledger import LedgerOfRow
 from judgegym.datasets.cluster.actor import ActorResult, JudgeActor
 from judgegym.datasets.cluster.calls import record_calls
 from judgegym.datasets.cluster.settings import share_of
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
-from judges.llm.errors import SettingsError, UserError
-from judges.llm.ledger import current_component, current_row
-from judges.scorers.items import Item, ResponseScore
+from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.ledger import current_component, current_row
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,8 @@ from functools import partial
 
 import orjson
 
-from environments.data.rows import Table
-from environments.runs.workers import all_of
-from environments.settings.values import STAND_IN_JUDGE
-from judgegym._session import open_client, stand_in_settings
+from judgegym.api.session import open_client, stand_in_settings
+from judgegym.data.rows import Table
 from judgegym.datasets.cluster.actor import was_restarted
 from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
@@ -30,14 +28,16 @@ from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.rows.units import Units
-from judges.config.judge import STAND_IN_IDENTITY
-from judges.core.background import BackgroundLoop
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
-from judges.scorers.boundary import results_of
-from judges.scorers.items import ResponseScore
-from judges.scorers.of_settings import scorer_of
-from judges.scorers.scorer import Scorer, score_item
+from judgegym.engine.runs.workers import all_of
+from judgegym.engine.settings.values import STAND_IN_JUDGE
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.core.background import BackgroundLoop
+from judgegym.judges.scorers.boundary import results_of
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.scorer import Scorer, score_item
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 _BATCH = "the batch"
 

@@ -13,15 +13,15 @@ from typing import TypeVar
 
 import orjson
 
-from environments.settings.public import without_secrets
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
-from judges.config.fields import is_operational, operational, setting
-from judges.config.judge import JudgeSettings
-from judges.config.keywords import settings_from_keywords
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
-from judges.scorers.settings import ScorerSettings
+from judgegym.engine.settings.public import without_secrets
+from judgegym.judges.config.fields import is_operational, operational, setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 LIMITS = ("judge_max_concurrency", "judge_requests_per_minute", "judge_tokens_per_minute")
 """The limits of an endpoint, of which each process has a share."""

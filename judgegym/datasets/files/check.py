@@ -9,14 +9,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from environments.data.arrow import ArrowRows
-from environments.data.opening import is_pattern
-from environments.data.rows import Row, Table
+from judgegym.data.arrow import ArrowRows
+from judgegym.data.opening import is_pattern
+from judgegym.data.rows import Row, Table
 from judgegym.datasets.files.columns import JUDGED, AddedColumns
 from judgegym.datasets.files.endings import has_known_ending, is_parquet
 from judgegym.datasets.files.json_types import MOST_COLUMNS, too_many_columns
-from judges.config.extras import require
-from judges.llm.errors import DataError, SettingsError
+from judgegym.judges.config.extras import require
+from judgegym.llm.errors import DataError, SettingsError
 
 
 def check_out(out: Path, *, data: str | None = None) -> None:

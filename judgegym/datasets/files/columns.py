@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from judges.config.extras import needs
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.judges.config.extras import needs
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 SCORE, STATUS, LABEL = "judge/score", "judge/status", "judge/label"
 EXPLANATION, DETAIL = "judge/explanation", "judge/detail"

@@ -2,7 +2,7 @@
 
 Guarantees: no value is lost or changed. A column of which no Arrow type says everything (texts beside numbers, objects
 with different keys, integers of more than 64 bits, integers that a float64 would round) keeps each value as JSON text,
-and the file says so (`environments/data/stored.py`), so that `load_rows` makes the same values again. What Parquet
+and the file says so (`judgegym/data/stored.py`), so that `load_rows` makes the same values again. What Parquet
 cannot say: that a row lacks a key (null), and a lone surrogate (U+FFFD, as in everything that this project reads).
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from judgegym.datasets.files.own_text import read_exactly
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     import pyarrow

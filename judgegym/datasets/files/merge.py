@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.data.rows import Row
+from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns
 from judgegym.datasets.files.shard_files import JsonLinesShard, ShardFile, shard_file
 from judgegym.datasets.files.shards import shards_of
 from judgegym.datasets.files.writer import own_columns, own_texts, stored_rows, write_scored
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 _NAMED = 5
 """Missing shards that a message names."""

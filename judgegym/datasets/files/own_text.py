@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import orjson
 
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 _BREAKS = re.compile(rb"[\r\n][ \t\r\n]*")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]', re.DOTALL)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from environments.data.json_file import JsonFile
-from environments.data.stored import StoredTable, with_json_text
+from judgegym.data.json_file import JsonFile
+from judgegym.data.stored import StoredTable, with_json_text
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.json_types import Shape
 from judgegym.datasets.files.own_text import value_texts
 from judgegym.datasets.files.parts import Parts
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     import pyarrow

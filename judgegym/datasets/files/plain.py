@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from environments.data.stored import StoredTable, json_text_columns
-from judges.llm import wire
+from judgegym.data.stored import StoredTable, json_text_columns
+from judgegym.llm import wire
 
 if TYPE_CHECKING:
     import pyarrow

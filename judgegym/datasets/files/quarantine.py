@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from environments.data.json_file import BadLine
-from environments.data.rows import RowError
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.data.json_file import BadLine
+from judgegym.data.rows import RowError
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 
 def quarantine_of(out: Path) -> Path:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, overload
 
-from environments.data.rows import Row, load_rows
+from judgegym.data.rows import Row, load_rows
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, JUDGED, LABEL, SCORE, STATUS
 from judgegym.datasets.files.endings import has_known_ending
-from judges.core.judgment import Status
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.judges.core.judgment import Status
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from environments.data.stored import ParquetFile
+from judgegym.data.stored import ParquetFile
 from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumns
 from judgegym.datasets.files.endings import is_parquet
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     import pyarrow

@@ -15,9 +15,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from environments.data.rows import Row
+from judgegym.data.rows import Row
 from judgegym.datasets.rows.groups import groups_of
-from judges.llm.errors import DataError
+from judgegym.llm.errors import DataError
 
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
 

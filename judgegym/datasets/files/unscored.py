@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from environments.data.arrow import ArrowRows
-from environments.data.json_file import JsonFile
-from environments.data.rows import Table
+from judgegym.data.arrow import ArrowRows
+from judgegym.data.json_file import JsonFile
+from judgegym.data.rows import Table
 from judgegym.datasets.files.columns import JUDGED
 from judgegym.datasets.files.own_text import without_keys
-from judges.llm.errors import DataError
+from judgegym.llm.errors import DataError
 
 
 def without_judge(rows: Table) -> Table:

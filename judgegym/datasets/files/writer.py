@@ -11,18 +11,18 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from environments.data.arrow import ArrowRows
-from environments.data.json_file import JsonFile
-from environments.data.rows import Row, Table
-from environments.runs.atomic import write_atomic
+from judgegym.data.arrow import ArrowRows
+from judgegym.data.json_file import JsonFile
+from judgegym.data.rows import Row, Table
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.endings import is_parquet
 from judgegym.datasets.files.json_types import shapes_of
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns, parquet_parts, rows_of_group
 from judgegym.datasets.files.plain import json_texts
-from judges.llm.errors import UserError
-from judges.llm.wire import JSON
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.llm.errors import UserError
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

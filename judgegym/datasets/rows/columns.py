@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from judges.config.fields import setting
+from judgegym.judges.config.fields import setting
 
 _JOINED = "; several columns, separated by commas, are joined by blank lines"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from environments.data.rows import Row
+from judgegym.data.rows import Row
 from judgegym.datasets.rows.equal import KEY_BYTES, digest_of, first_equals
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from judges.scorers.settings import ScorerSettings
+from judgegym.judges.scorers.settings import ScorerSettings
 
 
 class DatasetJudgeSettings(ScorerSettings):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from environments.data.preference_schemas import prompt_of_pair, turns_of_prompt
-from environments.data.prompts import CONVERSATIONS, PROMPTS, parts_of_prompt, whole_prompt
-from environments.data.rows import Row, named_row, value_at
+from judgegym.data.preference_schemas import prompt_of_pair, turns_of_prompt
+from judgegym.data.prompts import CONVERSATIONS, PROMPTS, parts_of_prompt, whole_prompt
+from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
-from judges.core.turns import Turn, text_turn, transcript
-from judges.llm.wire import JSON
+from judgegym.judges.core.turns import Turn, text_turn, transcript
+from judgegym.llm.wire import JSON
 
 _USUAL = (*PROMPTS, *CONVERSATIONS)
 

@@ -12,17 +12,17 @@ from typing import TypeAlias
 
 import orjson
 
-from environments.data.arrow import ArrowRows
-from environments.data.prompts import unread
-from environments.data.rows import Row, RowError, Table, value_at
+from judgegym.data.arrow import ArrowRows
+from judgegym.data.prompts import unread
+from judgegym.data.rows import Row, RowError, Table, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
 from judgegym.datasets.rows.unit import EarlierResponse, ToSample, Unit
-from judges.llm.wire import JSON
-from judges.scorers.fields import ITEM_FIELDS, FieldTypeError, item_of
-from judges.scorers.items import Item
-from judges.scorers.settings import KindSettings
+from judgegym.judges.scorers.fields import ITEM_FIELDS, FieldTypeError, item_of
+from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.settings import KindSettings
+from judgegym.llm.wire import JSON
 
 ReadEarlier: TypeAlias = Callable[[Row], tuple[EarlierResponse, ...]]
 """Reads the responses of a row that an earlier run has sampled."""

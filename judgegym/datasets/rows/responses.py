@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from environments.data.preference_schemas import pair_of
-from environments.data.prompts import CONVERSATIONS, RESPONSES, parts_of_prompt, whole_prompt
-from environments.data.rows import Row, named_row, value_at
+from judgegym.data.preference_schemas import pair_of
+from judgegym.data.prompts import CONVERSATIONS, RESPONSES, parts_of_prompt, whole_prompt
+from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import Prompt, Values, find_prompt, lacks_prompt, names, usual_prompt
 from judgegym.datasets.rows.unit import EarlierResponse
-from judges.core.turns import Turn, answer_text, transcript, turns_of
-from judges.llm.wire import JSON
+from judgegym.judges.core.turns import Turn, answer_text, transcript, turns_of
+from judgegym.llm.wire import JSON
 
 RESPONSES_OF_ROW = ("one response", "several responses")
 """What a row has, in words; the second if it has a list of responses."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.runs.response_uids import uid_of_response, uid_of_row
 from judgegym.datasets.rows.equal import KEY_BYTES
-from judges.core.turns import Turn
-from judges.scorers.items import Item
+from judgegym.engine.runs.response_uids import uid_of_response, uid_of_row
+from judgegym.judges.core.turns import Turn
+from judgegym.judges.scorers.items import Item
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import overload
 
-from environments.data.rows import Row, RowError, Table
-from environments.runs.response_uids import uid_of_row
+from judgegym.data.rows import Row, RowError, Table
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
 from judgegym.datasets.rows.groups import digest_of_value, groups_of
 from judgegym.datasets.rows.places import Places
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.unit import Unit
-from judges.llm.errors import DataError
-from judges.llm.wire import is_blank
-from judges.scorers.fields import ITEM_FIELDS
-from judges.scorers.items import Item
-from judges.scorers.scorer import ItemError
+from judgegym.engine.runs.response_uids import uid_of_row
+from judgegym.judges.scorers.fields import ITEM_FIELDS
+from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.scorer import ItemError
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import is_blank
 
 logger = logging.getLogger(__name__)
 

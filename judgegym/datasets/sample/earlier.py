@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast, get_args
 
-from environments.completions import Completion
-from environments.data.rows import Row
-from environments.records import POLICY_FAILED
+from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import scored_row
 from judgegym.datasets.rows.unit import EarlierResponse, Unit
 from judgegym.datasets.sample.judged import JudgedResponse, Judging
-from judges.core.judgment import Status
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
-from judges.parsing.thinking import ThinkingFault
-from judges.scorers.items import ResponseScore, failure
+from judgegym.engine.completions import Completion
+from judgegym.engine.records import POLICY_FAILED
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.parsing.thinking import ThinkingFault
+from judgegym.judges.scorers.items import ResponseScore, failure
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 _INVALID = Status.INVALID_COMPLETION.value
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from environments.completions import Completion
 from judgegym.datasets.rows.unit import Unit
-from judges.core.judgment import CallRun
-from judges.scorers.boundary import ScoreItem, results_of
-from judges.scorers.items import Item, ResponseScore
+from judgegym.engine.completions import Completion
+from judgegym.judges.core.judgment import CallRun
+from judgegym.judges.scorers.boundary import ScoreItem, results_of
+from judgegym.judges.scorers.items import Item, ResponseScore
 
 
 class JudgeElsewhere(Protocol):

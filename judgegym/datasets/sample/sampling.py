@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from environments.completions import Conversation, Policy, Sampled, system_text
-from environments.records import POLICY_FAILED
-from environments.settings.env import CompletionSettings
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.sample.judged import JudgedResponse, Judging
-from judges.core.judgment import Status
-from judges.core.turns import Turn
-from judges.llm.wire import Message
-from judges.scorers.items import ResponseScore, failure
+from judgegym.engine.completions import Conversation, Policy, Sampled, system_text
+from judgegym.engine.records import POLICY_FAILED
+from judgegym.engine.settings.env import CompletionSettings
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.turns import Turn
+from judgegym.judges.scorers.items import ResponseScore, failure
+from judgegym.llm.wire import Message
 
 
 class Sampling:

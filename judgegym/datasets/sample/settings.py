@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
-from environments.settings.env import CompletionSettings
-from environments.settings.policy import PolicySettings
-from environments.settings.public import without_secrets
-from environments.settings.verbs import uses
-from judges.config.fields import setting
-from judges.config.sources import LoadedSettings, SettingsT
-from judges.config.structure import DeclaredSetting, declared_settings
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.engine.settings.env import CompletionSettings
+from judgegym.engine.settings.policy import PolicySettings
+from judgegym.engine.settings.public import without_secrets
+from judgegym.engine.settings.verbs import uses
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.sources import LoadedSettings, SettingsT
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 _SWITCH = "responses_per_prompt"
 _SECTION = "openai"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from environments.command_line.resume import without_secrets
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.environments.command_line.resume import without_secrets
 
 _RESUME = ("--resume", "--no-resume")
 

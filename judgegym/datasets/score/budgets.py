@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from environments.runs.ledger import CallLedger
-from environments.terminal.quantities import dollars
 from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.llm.limits.budget import Budget, Spent
-from judges.llm.types import ChatSettings
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.terminal.quantities import dollars
+from judgegym.llm.limits.budget import Budget, Spent
+from judgegym.llm.types import ChatSettings
 
 _REPLACED = ("--budget_calls", "--budget_usd")
 

@@ -12,16 +12,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from environments.completions import Policy
-from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym._session import open_client
+from judgegym.api.session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.judge import STAND_IN_IDENTITY
-from judges.config.sources import LoadedSettings
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.llm.limits.budget import Budget
-from judges.llm.wire import JSON
+from judgegym.engine.completions import Policy
+from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.limits.budget import Budget
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ async def _started(stack: AsyncExitStack, settings: ScoreSettings, roles: Sequen
     """Start stand-ins, all at once; return their URLs. `stack` stops them."""
     if not roles:
         return ()
-    from judges.offline import StandIn  # late: only offline use starts a child process
+    from judgegym.offline import StandIn  # late: only offline use starts a child process
 
     try:
         stand_ins = [StandIn(settings.latency_ms, settings.faults, judge_only=role == "judge") for role in roles]

@@ -16,16 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from environments import terminal
-from environments.command_line.log_heading import log_heading
-from environments.command_line.servers import with_replicas
-from environments.command_line.signals import StopSignal, interruptible, until_stopped
-from environments.data.opening import STDIN
-from environments.runs.directory import CONFIG, check_unused, run_directory_of
-from environments.runs.disk import DiskFull
-from environments.runs.failure_guard import NothingSucceeds
-from environments.runs.log import begin_logs
-from environments.terminal.exits import exit_code
+from judgegym.data.opening import STDIN
 from judgegym.datasets.cluster.settings import LOCAL
 from judgegym.datasets.files.check import check_out
 from judgegym.datasets.files.shards import Shard
@@ -33,13 +24,22 @@ from judgegym.datasets.sample.settings import check_sampling_flags, is_used
 from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.budgets import budget_of, spent_message
 from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judges.config.extras import require
-from judges.config.help import help_page, help_requested
-from judges.config.profile import profiled
-from judges.config.sources import LoadedSettings, load
-from judges.core import event_loop
-from judges.llm.errors import BudgetSpent, EndpointOutage, SettingsError
-from judges.scorers.settings import check_flags_are_read
+from judgegym.engine import terminal
+from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
+from judgegym.engine.runs.disk import DiskFull
+from judgegym.engine.runs.failure_guard import NothingSucceeds
+from judgegym.engine.runs.log import begin_logs
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.environments.command_line.log_heading import log_heading
+from judgegym.environments.command_line.servers import with_replicas
+from judgegym.environments.command_line.signals import StopSignal, interruptible, until_stopped
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.profile import profiled
+from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.judges.core import event_loop
+from judgegym.judges.scorers.settings import check_flags_are_read
+from judgegym.llm.errors import BudgetSpent, EndpointOutage, SettingsError
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
     from judgegym.datasets.score.results.ending import Scored
@@ -88,7 +88,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
-    from judges.config.flags import flags_parser  # late: completion alone needs it
+    from judgegym.judges.config.flags import flags_parser  # late: completion alone needs it
 
     return flags_parser(ScoreSettings, uses=is_used)
 

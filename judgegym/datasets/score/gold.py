@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from environments.data.rows import Row
-from environments.metrics import GoldLabel
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
-from judges.parsing.verdicts.aspect import yes_or_no
-from judges.scorers.items import ResponseScore
+from judgegym.data.rows import Row
+from judgegym.engine.metrics import GoldLabel
+from judgegym.judges.parsing.verdicts.aspect import yes_or_no
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 _RAW = "raw"
 _EXPECTED = (

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.data.provenance import DatasetRead, recording
-from environments.data.rows import Table, bad_line_words, load_rows
-from environments.report.results.run import SavedRun, run_of_file
+from judgegym.data.provenance import DatasetRead, recording
+from judgegym.data.rows import Table, bad_line_words, load_rows
 from judgegym.datasets.files.columns import RESPONSE
 from judgegym.datasets.files.unscored import without_judge
 from judgegym.datasets.rows.reader import ReadEarlier
 from judgegym.datasets.sample.earlier import earlier_responses
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.llm import wire
-from judges.llm.errors import DataError, SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun, run_of_file
 
 SKIP_HINT = "(--on_bad_row=skip judges the others, and lists what cannot be judged in a file beside FILE)"
 """How the good rows are judged, for messages about bad ones."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from environments.metrics import HeadlineShare
-from environments.records import Sample, SampleRun
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.sample.judged import JudgedResponse
 from judgegym.datasets.score.gold import GoldColumn
-from judges.core.judgment import Judgment, Status
-from judges.scorers.items import ResponseScore
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample, SampleRun
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.scorers.items import ResponseScore
 
 
 @dataclass(frozen=True, slots=True)

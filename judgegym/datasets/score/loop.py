@@ -12,19 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from environments.records import Sample
-from environments.runs.disk import Disk
-from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
-from environments.runs.ledger import CallLedger
-from environments.runs.workers import OutageGuard, all_of
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses
-from judges.llm.ledger import recorded_in
-from judges.scorers.items import shared_score
+from judgegym.engine.records import Sample
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.workers import OutageGuard, all_of
+from judgegym.judges.scorers.items import shared_score
+from judgegym.llm.ledger import recorded_in
 
 
 class ScoreLoop:

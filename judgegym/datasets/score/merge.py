@@ -16,19 +16,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from environments.report.run_page.after import write_report_after
-from environments.runs.directory import (
-    CONFIG,
-    FAILURES,
-    METRICS,
-    SAMPLES,
-    RunDirectory,
-    read_settings,
-    run_directory_of,
-)
-from environments.runs.disk import Disk
-from environments.runs.lines import whole_lines
-from environments.runs.packing import join
 from judgegym.datasets.files.merge import merge_shards
 from judgegym.datasets.files.quarantine import read_quarantine
 from judgegym.datasets.files.shards import group_starts, shards_of
@@ -40,8 +27,21 @@ from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.run import write_quarantine
 from judgegym.datasets.score.saved import read_ended
 from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judges.config.fields import is_operational
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.runs.directory import (
+    CONFIG,
+    FAILURES,
+    METRICS,
+    SAMPLES,
+    RunDirectory,
+    read_settings,
+    run_directory_of,
+)
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.lines import whole_lines
+from judgegym.engine.runs.packing import join
+from judgegym.judges.config.fields import is_operational
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.run_page.after import write_report_after
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import orjson
 from judgegym.datasets.files.columns import SAMPLED, AddedColumns, judged_values
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.saved import SavedResponses
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from environments.data.prompts import warn_of_unread
-from environments.data.rows import Table
-from environments.metrics import HeadlineShare
-from environments.records import Sample
-from environments.report.run_page.after import write_report_after
-from environments.runs.atomic import remove_unfinished
-from environments.runs.directory import RunDirectory, run_directory_of
-from environments.runs.disk import Disk
-from environments.runs.failure_guard import NothingSucceeds
-from environments.runs.ledger import CallLedger
-from environments.runs.packing import pack
-from environments.runs.recorded_calls import CALLS
-from environments.terminal import ProgressDisplay, ProgressState
+from judgegym.data.prompts import warn_of_unread
+from judgegym.data.rows import Table
 from judgegym.datasets.files.check import check_columns
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns
 from judgegym.datasets.files.quarantine import quarantine_lines, quarantine_of
@@ -55,11 +44,22 @@ from judgegym.datasets.score.saved import (
     read_earlier,
 )
 from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judges.llm.errors import SettingsError
-from judges.llm.limits.budget import Budget
-from judges.llm.usage import Usage
-from judges.scorers.of_settings import scorer_of
-from judges.scorers.scorer import Scorer, score_item
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample
+from judgegym.engine.runs.atomic import remove_unfinished
+from judgegym.engine.runs.directory import RunDirectory, run_directory_of
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.failure_guard import NothingSucceeds
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.recorded_calls import CALLS
+from judgegym.engine.terminal import ProgressDisplay, ProgressState
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.scorer import Scorer, score_item
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.limits.budget import Budget
+from judgegym.llm.usage import Usage
+from judgegym.reports.run_page.after import write_report_after
 
 logger = logging.getLogger(__name__)
 

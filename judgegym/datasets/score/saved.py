@@ -7,18 +7,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, overload
 
-from environments.evaluate.saved import SavedRows
-from environments.metrics import HeadlineShare
-from environments.records import FINISHED, SampleReader
-from environments.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
-from environments.runs.lines import RawLine, whole_lines
-from environments.runs.response_uids import response_of_uid, uid_of_row
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
-from judges.llm.usage import Usage
-from judges.llm.wire import JSON
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import FINISHED, SampleReader
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
+from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.response_uids import response_of_uid, uid_of_row
+from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)

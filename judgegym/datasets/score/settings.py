@@ -9,16 +9,16 @@ from pydantic import model_validator
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
-from environments.settings.env import share_max_retries
-from environments.settings.public import without_secrets
 from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judgegym.datasets.sample.settings import SampleSettings, of_policy_alone
-from judges.config import profile
-from judges.config.fields import is_operational, operational, setting
-from judges.config.sources import ShowConfig, SourcedSettings
-from judges.llm.wire import JSON
+from judgegym.engine.settings.env import share_max_retries
+from judgegym.engine.settings.public import without_secrets
+from judgegym.judges.config import profile
+from judgegym.judges.config.fields import is_operational, operational, setting
+from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.llm.wire import JSON
 
 _KEY_VARIABLE = "judge_api_key_env"
 OUT = "--out"

@@ -17,17 +17,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.terminal.output import offline_notice
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
 from judgegym.datasets.select.markdown import block, code, table
 from judgegym.datasets.select.options import Options
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.rules import REASONS, Best, Pairs
 from judgegym.datasets.select.selection import SELECTED, Selection
-from judges.config.version import package_version
-from judges.config.yaml_text import load_yaml
-from judges.llm import wire
-from judges.llm.errors import SettingsError
+from judgegym.engine.terminal.output import offline_notice
+from judgegym.judges.config.version import package_version
+from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
 
 MARK = "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. -->"
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)

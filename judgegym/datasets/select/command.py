@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from environments.terminal.exits import exit_code
-from environments.terminal.output import offline_notice, say, warn
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.engine.terminal.output import offline_notice, say, warn
 
 ALL_COLUMNS = "all"
 """In place of names: all columns of the scored file."""
@@ -76,8 +76,8 @@ def _check_places(options: Options) -> None:
     from judgegym.datasets.files.endings import is_parquet
     from judgegym.datasets.select.card import check_card, check_is_replaceable
     from judgegym.datasets.select.options import CARD
-    from judges.config.extras import require
-    from judges.llm.errors import SettingsError
+    from judgegym.judges.config.extras import require
+    from judgegym.llm.errors import SettingsError
 
     require("environments")
     if is_parquet(options.out) or is_parquet(options.scored):
@@ -103,7 +103,7 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
     from judgegym.datasets.select.scored import ScoredTexts
     from judgegym.datasets.select.selection import score_deciles, select
     from judgegym.datasets.select.writing import each_labelled, picked, write_rows
-    from judges.llm.errors import SettingsError
+    from judgegym.llm.errors import SettingsError
 
     origin = Origin.of(options.scored)
     texts = ScoredTexts(options.scored, origin.columns(options.columns), keep_thinking=options.keep_thinking)
@@ -143,7 +143,7 @@ def _kept(options: Options, columns: Sequence[str]) -> list[str]:
         SettingsError: one is not there, or has the name of a column that the command writes.
     """
     from judgegym.datasets.select.layouts import LAYOUTS, scores_of
-    from judges.llm.errors import SettingsError
+    from judgegym.llm.errors import SettingsError
 
     layout = LAYOUTS[options.layout]
     written = {*layout.columns, *(scores_of(layout) if options.keep_scores else ())}
@@ -181,8 +181,8 @@ class _Seen:
 
 
 def _write_card(path: Path, text: str) -> None:
-    from environments.runs.atomic import write_atomic
-    from judges.llm.errors import UserError
+    from judgegym.engine.runs.atomic import write_atomic
+    from judgegym.llm.errors import UserError
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from environments.data.preference_schemas import turns_of_prompt
-from environments.data.rows import value_at
-from judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
-from judges.llm.wire import JSON
+from judgegym.data.preference_schemas import turns_of_prompt
+from judgegym.data.rows import value_at
+from judgegym.judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
+from judgegym.llm.wire import JSON
 
 Turns: TypeAlias = "tuple[Turn, ...]"
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from judgegym.datasets.select.card import not_ours
 from judgegym.datasets.select.options import CARD
-from judges.config.extras import needs
-from judges.llm.errors import SettingsError, UserError
+from judgegym.judges.config.extras import needs
+from judgegym.llm.errors import SettingsError, UserError
 
 _TOKEN = re.compile(r"hf_\w{4,}")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)

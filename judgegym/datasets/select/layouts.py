@@ -23,9 +23,9 @@ import orjson
 from judgegym.datasets.files.endings import ENDINGS, PARQUET
 from judgegym.datasets.select.candidates import DECIMALS
 from judgegym.datasets.select.conversations import Turns
-from judges.core.turns import Turn, UnseenPart
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.judges.core.turns import Turn, UnseenPart
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     import pyarrow

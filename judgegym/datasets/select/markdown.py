@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from environments.terminal.output import harmless, printable
+from judgegym.engine.terminal.output import harmless, printable
 
 _TICKS = re.compile(r"`+")
 

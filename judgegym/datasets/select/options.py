@@ -11,8 +11,8 @@ from pathlib import Path
 from judgegym.datasets.files.endings import has_known_ending
 from judgegym.datasets.select.layouts import LAYOUTS
 from judgegym.datasets.select.rules import AtLeast, Best, Labelled, Pairs, Rule
-from judges.config.one_line_parser import OneLineParser, whole_number
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.llm.errors import SettingsError
 
 _DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them as a trainer reads
 them. Responses without a score are never taken; they, ties and prompts with fewer than two scored responses are counted

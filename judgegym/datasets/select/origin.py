@@ -14,19 +14,19 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from environments.runs.directory import METRICS, read_settings, run_directory_of
-from environments.settings.policy import PolicySettings
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import COLUMNS
 from judgegym.datasets.select.rules import AtLeast, Labelled, Rule
-from judges.config.fields import is_operational
-from judges.config.text import prompt_digest
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.llm.urls import without_credentials
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import METRICS, read_settings, run_directory_of
+from judgegym.engine.settings.policy import PolicySettings
+from judgegym.judges.config.fields import is_operational
+from judgegym.judges.config.text import prompt_digest
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import without_credentials
+from judgegym.llm.wire import JSON
 
 _LONGEST_VALUE = 200
 _COMPARE_RESPONSES = ("listwise", "tournament", "choice")

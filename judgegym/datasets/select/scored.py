@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from environments.data.rows import Row
+from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import ScoredRow, ScoredRows, read_scored
 from judgegym.datasets.rows.columns import ColumnSettings
@@ -23,9 +23,9 @@ from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, read_responses
 from judgegym.datasets.select.candidates import Candidates
 from judgegym.datasets.select.conversations import Answered, Turns, as_turns
-from judges.core.turns import answer_text, text_turn
-from judges.llm.errors import DataError
-from judges.parsing.thinking import CLOSE, OPEN
+from judgegym.judges.core.turns import answer_text, text_turn
+from judgegym.judges.parsing.thinking import CLOSE, OPEN
+from judgegym.llm.errors import DataError
 
 _AT_HAND = 16
 """So many rows are kept: the pairs of one prompt read them again and again."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from environments.runs.atomic import write_atomic
 from judgegym.datasets.files.endings import is_parquet
 from judgegym.datasets.files.parts import Parts
 from judgegym.datasets.select.candidates import Candidates
@@ -19,8 +18,9 @@ from judgegym.datasets.select.layouts import Picked, Rows
 from judgegym.datasets.select.rules import Labelled, Rule, is_below
 from judgegym.datasets.select.scored import ScoredTexts
 from judgegym.datasets.select.selection import Selection
-from judges.llm import wire
-from judges.llm.errors import UserError
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.llm import wire
+from judgegym.llm.errors import UserError
 
 _AT_ONCE = 500
 """Rows of Parquet that are in memory together: a row group."""

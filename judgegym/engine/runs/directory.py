@@ -16,19 +16,19 @@ from typing import cast
 
 import yaml
 
-from environments.runs.atomic import write_atomic
-from environments.runs.disk import Disk
-from environments.runs.lines import CONFIG as CONFIG
-from environments.runs.lines import LinesOfFile, RawLine
-from environments.runs.lock import LOCK, DirectoryLock
-from environments.runs.log import RunLog
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS
-from environments.runs.writer import LineWriter
-from judges.config.yaml_text import load_yaml
-from judges.core.naming import file_part
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
-from judges.llm.wire import JSON
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.lines import CONFIG as CONFIG
+from judgegym.engine.runs.lines import LinesOfFile, RawLine
+from judgegym.engine.runs.lock import LOCK, DirectoryLock
+from judgegym.engine.runs.log import RunLog
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.engine.runs.writer import LineWriter
+from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.judges.core.naming import file_part
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from environments.runs.atomic import Content, write_atomic
-from environments.runs.writer import DiskFile, LineWriter, OpenFile
-from judges.llm.errors import UserError
+from judgegym.engine.runs.atomic import Content, write_atomic
+from judgegym.engine.runs.writer import DiskFile, LineWriter, OpenFile
+from judgegym.llm.errors import UserError
 
 logger = logging.getLogger(__name__)
 

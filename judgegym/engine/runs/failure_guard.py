@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from judges.core.judgment import Judgment
-from judges.llm.errors import EndpointError, JudgeGymError
+from judgegym.judges.core.judgment import Judgment
+from judgegym.llm.errors import EndpointError, JudgeGymError
 
 HOPELESS_AFTER = 10
 """End a run after this many failures without a success."""

@@ -14,16 +14,16 @@ from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any, TypeAlias, cast
 
-from environments.runs.directory import RunDirectory
-from environments.runs.lines import damage, whole_lines
-from environments.runs.packing import unpack
-from environments.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
-from environments.runs.spending import Spending
-from judges.llm import wire
-from judges.llm.errors import EndpointError, RunStop
-from judges.llm.ledger import Asked, HeldVerdict
-from judges.llm.types import ChatAnswer
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.lines import damage, whole_lines
+from judgegym.engine.runs.packing import unpack
+from judgegym.engine.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
+from judgegym.engine.runs.spending import Spending
+from judgegym.llm import wire
+from judgegym.llm.errors import EndpointError, RunStop
+from judgegym.llm.ledger import Asked, HeldVerdict
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.wire import JSON
 
 RowKey: TypeAlias = "tuple[str, int | None]"
 Place: TypeAlias = "tuple[int, bool]"
@@ -184,7 +184,7 @@ class CallLedger:
 
 @dataclass(slots=True)
 class LedgerOfRow:
-    """The calls of one row; implements `judges.llm.ledger.RowLedger`."""
+    """The calls of one row; implements `judgegym.llm.ledger.RowLedger`."""
 
     ledger: CallLedger
     key: RowKey
@@ -228,7 +228,7 @@ def digest_of(asked: Asked) -> str:
 
 @dataclass(slots=True)
 class LedgerCall:
-    """One call of a row; implements `judges.llm.ledger.CallRecord`."""
+    """One call of a row; implements `judgegym.llm.ledger.CallRecord`."""
 
     _row: LedgerOfRow
     _asked: Asked

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.wire import JSON
 
 CONFIG = "config.yaml"
 _CHUNK = 1 << 16

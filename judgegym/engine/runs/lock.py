@@ -10,7 +10,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from judges.llm.errors import RunDirectoryError
+from judgegym.llm.errors import RunDirectoryError
 
 LOCK = ".lock"
 

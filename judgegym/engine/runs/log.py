@@ -20,12 +20,12 @@ from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 
-from environments.runs.writer import DiskFile
+from judgegym.engine.runs.writer import DiskFile
 
 LOG = "run.log"
 SEPARATOR = "-" * 72
 
-_OURS = ("judges", "environments", "eval_environments")
+_OURS = "judgegym"
 _WITH_OWN_HANDLERS = ("huggingface_hub", "datasets", "transformers")  # their records may not get to the root logger
 _MOST_EARLY = 1000
 _LONGEST = 100_000  # characters of a record; full_debug logs whole prompts
@@ -123,7 +123,7 @@ class _Format(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record without its newline; control characters, which a terminal would obey, are escaped."""
         time = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
-        name = "" if record.name.partition(".")[0] in _OURS else f"{record.name}: "
+        name = "" if record.name.partition(".")[0] == _OURS else f"{record.name}: "
         text = super().format(record).rstrip("\n")
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]} … ({len(text)} characters)"

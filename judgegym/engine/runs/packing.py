@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from environments.runs.atomic import write_atomic
-from environments.runs.lines import damage
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.lines import damage
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 
 logger = logging.getLogger(__name__)
 

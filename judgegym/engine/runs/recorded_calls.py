@@ -21,12 +21,12 @@ from typing import Any, TypedDict, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from environments.runs.lines import RawLine, damage, whole_lines
-from judges.llm import wire
-from judges.llm.ledger import Asked
-from judges.llm.types import ChatAnswer
-from judges.llm.urls import without_secret_fields
-from judges.llm.wire import JSON, Message, Role
+from judgegym.engine.runs.lines import RawLine, damage, whole_lines
+from judgegym.llm import wire
+from judgegym.llm.ledger import Asked
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.urls import without_secret_fields
+from judgegym.llm.wire import JSON, Message, Role
 
 CALLS, PACKED_CALLS = "calls.jsonl", "calls.jsonl.gz"
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from environments.runs.atomic import write_atomic
-from environments.runs.directory import CONFIG, FAILURES, METRICS, REPORT, SAMPLES, read_settings, run_directory_of
-from environments.runs.lock import DirectoryLock
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS
-from environments.runs.salvage import (
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, REPORT, SAMPLES, read_settings, run_directory_of
+from judgegym.engine.runs.lock import DirectoryLock
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.engine.runs.salvage import (
     CALL_BEGINS,
     GROUP_BEGINS,
     SAMPLE_BEGINS,
@@ -27,8 +27,8 @@ from environments.runs.salvage import (
     readable_lines,
     unpacked_lines,
 )
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
 
 _KEPT = ".before_repair"
 _TRAIN_METRICS = "train_metrics.json"

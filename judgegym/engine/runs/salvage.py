@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from environments.runs.recorded_calls import Texts, recorded_call
-from environments.runs.spending import Spending
-from judges.llm import wire
+from judgegym.engine.runs.recorded_calls import Texts, recorded_call
+from judgegym.engine.runs.spending import Spending
+from judgegym.llm import wire
 
 CheckLine = Callable[[bytes], object]
 """Raises `ValueError`, `TypeError` or `KeyError` for a line that is not of its file."""

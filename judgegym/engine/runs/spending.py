@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from judges.llm.limits.budget import Spent
-from judges.llm.usage import Prices, Usage
+from judgegym.llm.limits.budget import Spent
+from judgegym.llm.usage import Prices, Usage
 
 _NO_USAGE: Mapping[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "cached_prompt_tokens": 0}
 

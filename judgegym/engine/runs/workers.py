@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TypeVar
 
-from judges.llm.errors import EndpointOutage
+from judgegym.llm.errors import EndpointOutage
 
 T = TypeVar("T")
 

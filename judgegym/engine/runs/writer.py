@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from environments.runs.lines import cut_torn_line
+from judgegym.engine.runs.lines import cut_torn_line
 
 
 class AppendFile(Protocol):

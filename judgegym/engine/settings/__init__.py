@@ -1,9 +1,9 @@
 """An environment's settings: `env` (itself and its judge), `openai` (the policy) and the command's own flags."""
 
-from environments.settings.command import EnvSettings
-from environments.settings.env import ConfigT, EnvConfig
-from environments.settings.policy import PolicySettings, ReplicaSettings
-from environments.settings.values import BUNDLED_TOKENIZER, SAMPLES, comma_separated
+from judgegym.engine.settings.command import EnvSettings
+from judgegym.engine.settings.env import ConfigT, EnvConfig
+from judgegym.engine.settings.policy import PolicySettings, ReplicaSettings
+from judgegym.engine.settings.values import BUNDLED_TOKENIZER, SAMPLES, comma_separated
 
 __all__ = [
     "BUNDLED_TOKENIZER",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from judges.config.reading import SettingsSource
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.reading import SettingsSource
+from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 

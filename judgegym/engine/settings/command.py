@@ -10,15 +10,15 @@ from pydantic import BaseModel
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
-from environments.settings.env import ConfigT
-from environments.settings.policy import PolicySettings
-from environments.settings.public import without_secrets
-from environments.settings.verbs import EVALUATE, Verb, uses
-from judges.config import profile
-from judges.config.fields import is_operational, setting
-from judges.config.sources import ShowConfig, SourcedSettings
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.engine.settings.env import ConfigT
+from judgegym.engine.settings.policy import PolicySettings
+from judgegym.engine.settings.public import without_secrets
+from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
+from judgegym.judges.config import profile
+from judgegym.judges.config.fields import is_operational, setting
+from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 
 class EnvSettings(SourcedSettings, Generic[ConfigT]):

@@ -10,11 +10,11 @@ from typing import ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, model_validator
 from typing_extensions import Self
 
-from environments.settings.reasoning import ReasoningEffort
-from environments.settings.training import RolloutSettings, TrainerSettings
-from environments.settings.verbs import EVALUATE, EVALUATIONS, Verb
-from judges.config.fields import operational, setting
-from judges.config.judge import MAX_RETRIES, JudgeSettings
+from judgegym.engine.settings.reasoning import ReasoningEffort
+from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
+from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
 
 
 class CompletionSettings(BaseModel):

@@ -11,17 +11,17 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from environments.settings.env import EnvConfig
-from environments.settings.verbs import ROLLOUTS, Verb
-from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
-from judges.config.prompt_layout import PromptLayout
-from judges.core.group import GroupJudge
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.tournament.schedule import game_count
-from judges.tournament.settings import WITH_ROUNDS, TournamentSettings
+from judgegym.engine.settings.env import EnvConfig
+from judgegym.engine.settings.verbs import ROLLOUTS, Verb
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.core.group import GroupJudge
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.tournament.schedule import game_count
+from judgegym.judges.tournament.settings import WITH_ROUNDS, TournamentSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 
@@ -131,10 +131,12 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
         raise SettingsError(f"--env.group_judge: {kind} {'; it '.join(problems)}")
     # Only what was given: what other judges set by themselves, such as a layout, is not for this one.
     if kind == "listwise":
-        from judges.listwise.judge import listwise_judge  # late: only a group needs it
+        from judgegym.judges.listwise.judge import listwise_judge  # late: only a group needs it
 
         return listwise_judge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())
-    from judges.tournament.judge import tournament_judge  # late: only a group needs it, and it brings numpy along
+    from judgegym.judges.tournament.judge import (
+        tournament_judge,  # late: only a group needs it, and it brings numpy along
+    )
 
     settings = TournamentSettings.model_construct(**_given(config, kind))
     judge = tournament_judge(settings, client())

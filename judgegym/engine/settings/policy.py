@@ -6,15 +6,15 @@ from typing import ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validator
 
-from environments.settings.reasoning import ReasoningEffort, reasoning_body
-from environments.settings.verbs import EVALUATIONS, ROLLOUTS
-from judges.config.fields import operational, setting
-from judges.config.judge import EndpointWaits, api_key, checked_headers, numbers_as_text
-from judges.llm.finish_reason import FinishRules, accepted_reasons
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatSettings
-from judges.llm.urls import check_not_blank, check_urls, same_host, split_urls
-from judges.llm.usage import Prices
+from judgegym.engine.settings.reasoning import ReasoningEffort, reasoning_body
+from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.judge import EndpointWaits, api_key, checked_headers, numbers_as_text
+from judgegym.llm.finish_reason import FinishRules, accepted_reasons
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.urls import check_not_blank, check_urls, same_host, split_urls
+from judgegym.llm.usage import Prices
 
 _HOSTED = "https://api.openai.com/v1"
 

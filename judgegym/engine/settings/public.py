@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from judges.llm.urls import without_credentials, without_secret_fields
-from judges.llm.wire import JSON
+from judgegym.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm.wire import JSON
 
 
 def without_secrets(model: BaseModel) -> dict[str, JSON]:

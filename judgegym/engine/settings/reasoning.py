@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 _OPENAI = "api.openai.com"

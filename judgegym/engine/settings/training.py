@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel
 
-from environments.settings.verbs import ROLLOUTS, SERVE
-from judges.config.fields import operational, setting
+from judgegym.engine.settings.verbs import ROLLOUTS, SERVE
+from judgegym.judges.config.fields import operational, setting
 
 TokenSource = Literal["auto", "chat", "token_server", "retokenize"]
 EvalHandling = Literal["STOP_TRAIN", "LIMIT_TRAIN", "NONE"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judges.llm import wire
+from judgegym.llm import wire
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 SAMPLES = _PACKAGE / "data" / "samples"
-BUNDLED_TOKENIZER = _PACKAGE / "rollouts" / "tokenizers" / "bytes"
+BUNDLED_TOKENIZER = _PACKAGE / "environments" / "rollouts" / "tokenizers" / "bytes"
 
 STAND_IN_JUDGE = "offline-judge"
 STAND_IN_POLICY = "offline-policy"

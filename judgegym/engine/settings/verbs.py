@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from judges.config.fields import verbs_of
+from judgegym.judges.config.fields import verbs_of
 
 Verb = Literal["evaluate", "serve", "process"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from environments.metrics import Metrics
-from environments.terminal.output import console, say
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.terminal.output import console, say
 
 _VALUE_WIDTH = 30
 

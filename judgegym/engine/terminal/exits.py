@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from environments.terminal.output import warn
-from judges.config.broken_pipe import quiet_at_broken_pipe
-from judges.config.extras import missing_extra
-from judges.config.one_line_parser import BAD_INPUT
-from judges.llm.errors import EndpointOutage, UserError
+from judgegym.engine.terminal.output import warn
+from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.one_line_parser import BAD_INPUT
+from judgegym.llm.errors import EndpointOutage, UserError
 
 
 def exit_code(command: Callable[[], int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from environments.terminal.output import LogFormatter, console
+from judgegym.engine.terminal.output import LogFormatter, console
 
 
 def log_to_terminal(*, debug: bool = False) -> None:
@@ -21,5 +21,4 @@ def log_to_terminal(*, debug: bool = False) -> None:
         logging.basicConfig(level=logging.WARNING, handlers=[stream], force=True)
     for name in ("huggingface_hub", "datasets", "transformers"):
         logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice
-    for name in ("judges", "environments", "eval_environments", "judgegym"):
-        logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.INFO)
+    logging.getLogger("judgegym").setLevel(logging.DEBUG if debug else logging.INFO)

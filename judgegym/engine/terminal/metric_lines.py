@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from environments.metrics import Metrics
-from environments.terminal.outcomes import Outcome, Unit
-from environments.terminal.quantities import UNKNOWN, dollars
-from environments.terminal.summary import Line
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.terminal.outcomes import Outcome, Unit
+from judgegym.engine.terminal.quantities import UNKNOWN, dollars
+from judgegym.engine.terminal.summary import Line
 
 _NONE = "–"
 

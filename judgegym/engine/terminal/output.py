@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from judges.config.sources import ConfigLine
+from judgegym.judges.config.sources import ConfigLine
 
 if TYPE_CHECKING:  # rich is imported when something is drawn: help and errors do without
     from rich.console import Console, ConsoleOptions, RenderableType

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from environments.terminal.output import console
-from environments.terminal.quantities import UNKNOWN, dollars, duration
-from environments.terminal.rate import RecentRate, rate_words
+from judgegym.engine.terminal.output import console
+from judgegym.engine.terminal.quantities import UNKNOWN, dollars, duration
+from judgegym.engine.terminal.rate import RecentRate, rate_words
 
 if TYPE_CHECKING:  # rich is imported when a bar is drawn
     from rich.console import RenderableType

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from environments.terminal.output import console, say
+from judgegym.engine.terminal.output import console, say
 
 if TYPE_CHECKING:  # rich is imported when something is drawn
     from rich.text import Text

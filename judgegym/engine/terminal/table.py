@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from environments.terminal.output import console
+from judgegym.engine.terminal.output import console
 
 
 @dataclass(frozen=True, slots=True)

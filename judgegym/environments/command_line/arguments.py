@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from environments.command_line.offline_settings import with_stand_ins
-from environments.command_line.program import VERBS, CommandLine, Program
-from environments.command_line.servers import with_replicas
-from environments.command_line.verb_settings import check_flags_are_read, of_verb
-from environments.settings import EnvSettings
-from environments.settings.atropos import refuse_ignored, without_ignored
-from environments.settings.verbs import Verb, uses
-from judges.config.fields import OTHER_GROUP, group_of, is_common, read_instead_of
-from judges.config.help import HelpDetail, help_page
-from judges.config.reading import SettingsSource
-from judges.config.sources import ConfigLine, LoadedSettings, ShowConfig, load
-from judges.config.structure import DeclaredSetting, declared_settings
-from judges.llm.errors import SettingsError
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.atropos import refuse_ignored, without_ignored
+from judgegym.engine.settings.verbs import Verb, uses
+from judgegym.environments.command_line.offline_settings import with_stand_ins
+from judgegym.environments.command_line.program import VERBS, CommandLine, Program
+from judgegym.environments.command_line.servers import with_replicas
+from judgegym.environments.command_line.verb_settings import check_flags_are_read, of_verb
+from judgegym.judges.config.fields import OTHER_GROUP, group_of, is_common, read_instead_of
+from judgegym.judges.config.help import HelpDetail, help_page
+from judgegym.judges.config.reading import SettingsSource
+from judgegym.judges.config.sources import ConfigLine, LoadedSettings, ShowConfig, load
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings
+from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
-    from environments.base import JudgedEnv
+    from judgegym.environments.base import JudgedEnv
 
 _GROUPS = {
     "policy": "policy (the model that is trained or evaluated)",

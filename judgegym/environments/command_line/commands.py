@@ -9,33 +9,33 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from environments import terminal
-from environments.base import JudgedEnv
-from environments.clients import Clients
-from environments.command_line import offline
-from environments.command_line.offline_settings import STAND_IN_URL
-from environments.command_line.program import CommandLine
-from environments.command_line.resume import resume_command, without_retry_failed
-from environments.command_line.signals import interruptible
-from environments.evaluate import command as evaluate_command
-from environments.evaluate.evaluation import Evaluation, EvaluationResult
-from environments.metrics import Metrics
-from environments.runs import directory as runs
-from environments.runs.disk import DiskFull
-from environments.settings import EnvConfig, EnvSettings
-from environments.settings.verbs import Verb
-from environments.training.connection import TrainerConnection
-from environments.training.process import ProcessRun, groups_path
-from environments.training.process_summary import process_summary
-from environments.training.rollout_api import RolloutApi
-from environments.training.serve import ServeRun
-from environments.training.serve_files import settle
-from judges.config.extras import require
-from judges.config.judge import STAND_IN_IDENTITY
-from judges.config.sources import LoadedSettings
-from judges.core import event_loop
-from judges.llm.errors import EndpointOutage, SettingsError
-from judges.llm.transport import open_session
+from judgegym.engine import terminal
+from judgegym.engine.clients import Clients
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs import directory as runs
+from judgegym.engine.runs.disk import DiskFull
+from judgegym.engine.settings import EnvConfig, EnvSettings
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line import offline
+from judgegym.environments.command_line.offline_settings import STAND_IN_URL
+from judgegym.environments.command_line.program import CommandLine
+from judgegym.environments.command_line.resume import resume_command, without_retry_failed
+from judgegym.environments.command_line.signals import interruptible
+from judgegym.environments.evaluate import command as evaluate_command
+from judgegym.environments.evaluate.evaluation import Evaluation, EvaluationResult
+from judgegym.environments.training.connection import TrainerConnection
+from judgegym.environments.training.process import ProcessRun, groups_path
+from judgegym.environments.training.process_summary import process_summary
+from judgegym.environments.training.rollout_api import RolloutApi
+from judgegym.environments.training.serve import ServeRun
+from judgegym.environments.training.serve_files import settle
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.core import event_loop
+from judgegym.llm.errors import EndpointOutage, SettingsError
+from judgegym.llm.transport import open_session
 
 FAILED = 1
 _PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")

@@ -6,8 +6,8 @@ import os
 import platform
 from collections.abc import Iterable
 
-from judges.config.sources import ConfigLine
-from judges.config.version import package_version
+from judgegym.judges.config.sources import ConfigLine
+from judgegym.judges.config.version import package_version
 
 _LONGEST_VALUE = 300
 

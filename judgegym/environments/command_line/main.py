@@ -13,20 +13,20 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from environments import terminal
-from environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
-from environments.command_line.program import Program
-from environments.command_line.signals import StopSignal, until_stopped
-from environments.runs.failure_guard import NothingSucceeds
-from environments.runs.log import begin_logs
-from environments.terminal.exits import exit_code
-from judges.config.extras import require
-from judges.config.help import help_requested
-from judges.config.profile import profiled
-from judges.core import event_loop
+from judgegym.engine import terminal
+from judgegym.engine.runs.failure_guard import NothingSucceeds
+from judgegym.engine.runs.log import begin_logs
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
+from judgegym.environments.command_line.program import Program
+from judgegym.environments.command_line.signals import StopSignal, until_stopped
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.help import help_requested
+from judgegym.judges.config.profile import profiled
+from judgegym.judges.core import event_loop
 
 if TYPE_CHECKING:
-    from environments.base import JudgedEnv
+    from judgegym.environments.base import JudgedEnv
 
 FAILED = 1
 
@@ -71,8 +71,8 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
         terminal.warn(note)
     require("environments")
     with profiled(loaded.settings.profile):
-        from environments.command_line import commands
-        from environments.command_line.log_heading import log_heading
+        from judgegym.environments.command_line import commands
+        from judgegym.environments.command_line.log_heading import log_heading
 
         terminal.log_to_terminal(debug=loaded.settings.env.full_debug)
         settings = config_lines(loaded, typed.verb, "changed")

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from environments.command_line.offline_settings import STAND_IN_URL
-from environments.settings import ConfigT, EnvSettings
-from judges.config.sources import LoadedSettings
-from judges.core.prompt_format import PromptFormat
-from judges.llm.errors import SettingsError
-from judges.offline import StandIn
+from judgegym.engine.settings import ConfigT, EnvSettings
+from judgegym.environments.command_line.offline_settings import STAND_IN_URL
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm.errors import SettingsError
+from judgegym.offline import StandIn
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from environments.settings.values import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY
-from judges.config.fields import group_of
-from judges.config.reading import SettingsSource
-from judges.config.structure import Values
-from judges.llm import wire
-from judges.llm.urls import without_credentials
+from judgegym.engine.settings.values import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.judges.config.fields import group_of
+from judgegym.judges.config.reading import SettingsSource
+from judgegym.judges.config.structure import Values
+from judgegym.llm import wire
+from judgegym.llm.urls import without_credentials
 
 SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # it is imported with all settings, and help comes at once
-    from environments.settings.verbs import Verb
+    from judgegym.engine.settings.verbs import Verb
 
 VERBS: Mapping[Verb, str] = {
     "evaluate": "Score a policy and print benchmark numbers.",

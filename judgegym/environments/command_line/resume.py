@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from environments.command_line.program import CommandLine
-from environments.settings import EnvSettings
-from judges.config.sources import LoadedSettings
-from judges.config.structure import secrets
-from judges.llm import wire
-from judges.llm.urls import without_credentials, without_secret_fields
+from judgegym.engine.settings import EnvSettings
+from judgegym.environments.command_line.program import CommandLine
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.config.structure import secrets
+from judgegym.llm import wire
+from judgegym.llm.urls import without_credentials, without_secret_fields
 
 _LONG_ENOUGH_TO_BE_A_KEY = 8
 _SECRET_FLAGS = ("api_key", "extra_headers")

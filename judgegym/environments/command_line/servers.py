@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from judges.config.reading import SettingsSource
-from judges.config.structure import Values
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.reading import SettingsSource
+from judgegym.judges.config.structure import Values
+from judgegym.llm.errors import SettingsError
 
 _OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key"})
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from environments.settings import EnvSettings
-from environments.settings.verbs import Verb, uses
-from judges.config.fields import verbs_of
-from judges.config.reading import SettingsSource
-from judges.config.sources import LoadedSettings, SourcedSettings
-from judges.config.structure import DeclaredSetting, declared_settings, names_given, without
-from judges.llm.errors import SettingsError
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.verbs import Verb, uses
+from judgegym.judges.config.fields import verbs_of
+from judgegym.judges.config.reading import SettingsSource
+from judgegym.judges.config.sources import LoadedSettings, SourcedSettings
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings, names_given, without
+from judgegym.llm.errors import SettingsError
 
 _STRICT_SOURCES = ("command line", "environment variable")
 

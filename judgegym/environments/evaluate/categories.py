@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from environments.metrics import HeadlineShare
-from environments.records import Sample
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample
 
 
 @dataclass(frozen=True, slots=True)

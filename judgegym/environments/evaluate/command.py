@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from environments import terminal
-from environments.evaluate.evaluation import Evaluation, EvaluationResult
-from environments.metrics import Metrics
-from environments.report.results.answers import subject_of
-from environments.runs import directory as runs
-from environments.settings import EnvSettings
+from judgegym.engine import terminal
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs import directory as runs
+from judgegym.engine.settings import EnvSettings
+from judgegym.environments.evaluate.evaluation import Evaluation, EvaluationResult
+from judgegym.reports.results.answers import subject_of
 
 logger = logging.getLogger(__name__)
 

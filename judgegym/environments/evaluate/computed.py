@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from environments.base import DetailT, JudgedEnv
-from environments.data.rows import TaskT
-from environments.evaluate import metrics as evaluation_metrics
-from environments.evaluate.categories import Categories
-from environments.evaluate.row import RowRunner
-from environments.evaluate.saved import Outcomes, SavedRows
-from environments.metrics import MetricAggregator, Metrics
-from environments.records import digest
+from judgegym.data.rows import TaskT
+from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.engine.records import digest
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.evaluate import metrics as evaluation_metrics
+from judgegym.environments.evaluate.categories import Categories
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.environments.evaluate.saved import Outcomes, SavedRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from environments.base import DetailT
-from environments.data.rows import TaskT
-from environments.data.task_list import positions_of
-from environments.evaluate.row import RowRunner
-from environments.evaluate.saved import SavedRows
-from environments.records import Sample, SampleReader
-from environments.runs.directory import FAILURES, SAMPLES, EarlierLines
-from environments.runs.lines import RawLine
+from judgegym.data.rows import TaskT
+from judgegym.data.task_list import positions_of
+from judgegym.engine.records import Sample, SampleReader
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines
+from judgegym.engine.runs.lines import RawLine
+from judgegym.environments.base import DetailT
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.environments.evaluate.saved import SavedRows
 
 _ADDED = ("headline", "gold")
 """The fields that lines of before them lack."""

@@ -11,33 +11,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
-from environments import terminal
-from environments.base import DetailT, JudgedEnv
-from environments.data.provenance import DatasetRead, recording
-from environments.data.rows import TaskT
-from environments.data.task_list import select
-from environments.evaluate import metrics as evaluation_metrics
-from environments.evaluate.computed import compute_metrics
-from environments.evaluate.earlier import EarlierRows, read_earlier
-from environments.evaluate.loop import finish_rows
-from environments.evaluate.metrics_file import EvaluatedRows, metrics_file
-from environments.evaluate.progress import LiveProgress
-from environments.evaluate.readable import readable
-from environments.evaluate.row import RowRunner
-from environments.evaluate.saved import Outcomes, SavedRows
-from environments.evaluate.summary import EvaluatedNumbers, summary_of
-from environments.metrics import Metrics
-from environments.records import FINISHED, POLICY_FAILED, Sample, SampleReader
-from environments.report.run_page.after import write_report_after
-from environments.runs.directory import EarlierLines, RunDirectory
-from environments.runs.disk import Disk
-from environments.runs.failure_guard import NothingSucceeds
-from environments.runs.ledger import CallLedger
-from environments.runs.log import RunLog
-from environments.runs.packing import pack
-from environments.runs.recorded_calls import CALLS
-from judges.core.judgment import Status
-from judges.llm.errors import DataError
+from judgegym.data.provenance import DatasetRead, recording
+from judgegym.data.rows import TaskT
+from judgegym.data.task_list import select
+from judgegym.engine import terminal
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
+from judgegym.engine.runs.directory import EarlierLines, RunDirectory
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.failure_guard import NothingSucceeds
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.log import RunLog
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.recorded_calls import CALLS
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.evaluate import metrics as evaluation_metrics
+from judgegym.environments.evaluate.computed import compute_metrics
+from judgegym.environments.evaluate.earlier import EarlierRows, read_earlier
+from judgegym.environments.evaluate.loop import finish_rows
+from judgegym.environments.evaluate.metrics_file import EvaluatedRows, metrics_file
+from judgegym.environments.evaluate.progress import LiveProgress
+from judgegym.environments.evaluate.readable import readable
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.environments.evaluate.saved import Outcomes, SavedRows
+from judgegym.environments.evaluate.summary import EvaluatedNumbers, summary_of
+from judgegym.judges.core.judgment import Status
+from judgegym.llm.errors import DataError
+from judgegym.reports.run_page.after import write_report_after
 
 logger = logging.getLogger(__name__)
 

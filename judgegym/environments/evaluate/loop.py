@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from environments.base import DetailT
-from environments.data.rows import TaskT
-from environments.evaluate.saved import SavedRows
-from environments.records import Sample
-from environments.runs.disk import Disk
-from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
-from environments.runs.ledger import CallLedger
-from environments.runs.workers import OutageGuard, all_of
-from judges.llm.ledger import recorded_in
+from judgegym.data.rows import TaskT
+from judgegym.engine.records import Sample
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.workers import OutageGuard, all_of
+from judgegym.environments.base import DetailT
+from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.llm.ledger import recorded_in
 
 Finish: TypeAlias = Callable[[TaskT], Awaitable[Sample[DetailT]]]
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from environments.evaluate.saved import Outcomes
-from environments.metrics import MetricAggregator, Metrics
-from environments.records import FINISHED, POLICY_FAILED, Sample
-from environments.settings import EnvConfig
-from judges.core.judgment import CallRun, Judgment, Status
-from judges.llm.usage import Usage
-from judges.llm.wire import CUT_OFF, REFUSALS
+from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.evaluate.saved import Outcomes
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import CUT_OFF, REFUSALS
 
 MISSING_CELLS = "missing_cell_rate"
 """Of environments with several judges and candidates: scores that are not there, over those that should be."""

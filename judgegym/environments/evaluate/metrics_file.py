@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from environments.base import DetailT, JudgedEnv
-from environments.data.provenance import DatasetRead
-from environments.data.rows import TaskT
-from environments.evaluate.row import RowRunner
-from environments.metrics import Metrics
-from environments.settings.env import CompletionSettings
-from environments.terminal import Table
-from judges.config.fields import group_of
-from judges.config.judge import JudgeSettings
-from judges.config.text import prompt_digest
-from judges.config.version import package_version
-from judges.llm.wire import JSON
+from judgegym.data.provenance import DatasetRead
+from judgegym.data.rows import TaskT
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.settings.env import CompletionSettings
+from judgegym.engine.terminal import Table
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.judges.config.fields import group_of
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.text import prompt_digest
+from judgegym.judges.config.version import package_version
+from judgegym.llm.wire import JSON
 
 _LONGEST_VALUE = 200
 _SAID_ELSEWHERE = ("env.seed", "env.judge_model_name", "openai.model_name")

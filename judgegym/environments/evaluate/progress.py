@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic
 
-from environments.base import DetailT, JudgedEnv
-from environments.data.rows import TaskT
-from environments.records import Sample
-from environments.terminal import ProgressDisplay, ProgressState
-from judges.core.judgment import CallRun
-from judges.llm.usage import Usage
+from judgegym.data.rows import TaskT
+from judgegym.engine.records import Sample
+from judgegym.engine.terminal import ProgressDisplay, ProgressState
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm.usage import Usage
 
 
 class LiveProgress(Generic[TaskT, DetailT]):

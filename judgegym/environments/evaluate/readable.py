@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from environments.base import DetailT, JudgedEnv
-from environments.data.rows import TaskT
-from environments.evaluate.metrics import counts
-from environments.metrics import ShareRecorder
-from environments.records import Sample
+from judgegym.data.rows import TaskT
+from judgegym.engine.metrics import ShareRecorder
+from judgegym.engine.records import Sample
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.evaluate.metrics import counts
 
 
 def readable(env: JudgedEnv[Any, TaskT, DetailT], task: TaskT, sample: Sample[DetailT]) -> Sample[DetailT]:

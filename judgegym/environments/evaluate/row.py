@@ -13,20 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
-from environments.base import DetailT, JudgedEnv
-from environments.completions import Completion, Conversation, judge_completions, read_completion
-from environments.data.answers import load_answers
-from environments.data.rows import TaskT
-from environments.records import Sample, SampleRun, digest
-from environments.report.results.answers import RowAnswers, run_of, subject_of
-from environments.report.results.judged_again import JudgedAgain, are_verdicts
-from environments.report.results.run import SavedRun
-from environments.terminal import Table
-from judges.core.judgment import CallRun
-from judges.llm import wire
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import component
-from judges.llm.wire import JSON, Choice
+from judgegym.data.answers import load_answers
+from judgegym.data.rows import TaskT
+from judgegym.engine.completions import Completion, Conversation, judge_completions, read_completion
+from judgegym.engine.records import Sample, SampleRun, digest
+from judgegym.engine.terminal import Table
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm import wire
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import component
+from judgegym.llm.wire import JSON, Choice
+from judgegym.reports.results.answers import RowAnswers, run_of, subject_of
+from judgegym.reports.results.judged_again import JudgedAgain, are_verdicts
+from judgegym.reports.results.run import SavedRun
 
 
 class RowRunner(Generic[TaskT, DetailT]):

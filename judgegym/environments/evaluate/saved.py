@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import BinaryIO, Generic, overload
 
-from environments.base import DetailT
-from environments.data.rows import TaskT
-from environments.data.task_list import uids_of
-from environments.records import FINISHED, Sample, SampleReader
-from environments.runs.directory import FAILURES, SAMPLES, RunDirectory
-from judges.llm.errors import RunDirectoryError
+from judgegym.data.rows import TaskT
+from judgegym.data.task_list import uids_of
+from judgegym.engine.records import FINISHED, Sample, SampleReader
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, RunDirectory
+from judgegym.environments.base import DetailT
+from judgegym.llm.errors import RunDirectoryError
 
 _FILES = (SAMPLES, FAILURES)
 

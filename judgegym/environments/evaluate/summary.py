@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.data.provenance import DatasetRead
-from environments.evaluate.categories import Categories
-from environments.evaluate.metrics import counts
-from environments.evaluate.saved import Outcomes
-from environments.metrics import Metrics
-from environments.records import POLICY_FAILED
-from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
-from environments.terminal.outcomes import COMPLETION_FAULTS
-from environments.terminal.quantities import duration
-from environments.terminal.summary import Line, Section, Summary
-from judges.core.judgment import Status
+from judgegym.data.provenance import DatasetRead
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.records import POLICY_FAILED
+from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
+from judgegym.engine.terminal.outcomes import COMPLETION_FAULTS
+from judgegym.engine.terminal.quantities import duration
+from judgegym.engine.terminal.summary import Line, Section, Summary
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.evaluate.categories import Categories
+from judgegym.environments.evaluate.metrics import counts
+from judgegym.environments.evaluate.saved import Outcomes
+from judgegym.judges.core.judgment import Status
 
 _MOST_CATEGORIES = 12
 FAILURE_WORDS = {

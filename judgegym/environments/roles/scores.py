@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from environments.completions import Completion
-from environments.metrics import MetricAggregator
-from judges.core.judgment import Judgment, Status
-from judges.core.scale import Scale
-from judges.parsing.verdicts import is_strict_feedback
-from judges.rubrics.judge import RubricDetail, RubricScore, pool
-from judges.rubrics.prompt import read_score
-from judges.rubrics.settings import Pooling, RubricJudgeSettings
-from judges.statistics.agreement import score_agreement
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.parsing.verdicts import is_strict_feedback
+from judgegym.judges.rubrics.judge import RubricDetail, RubricScore, pool
+from judgegym.judges.rubrics.prompt import read_score
+from judgegym.judges.rubrics.settings import Pooling, RubricJudgeSettings
+from judgegym.statistics.agreement import score_agreement
 
 LISTED_LEVELS = 11
 """Scales of more levels than this have no table of each level against each."""

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, model_validator
 from typing_extensions import Self
 
-from environments.settings import EnvConfig
-from judges.config.fields import setting
+from judgegym.engine.settings import EnvConfig
+from judgegym.judges.config.fields import setting
 
 Role = Annotated[
     Literal["policy", "judge"], BeforeValidator(lambda value: "policy" if value == "respondent" else value)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from environments.completions import Completion
-from environments.data.aspect_rows import AspectTask
-from environments.metrics import MetricAggregator, slug
-from judges.aspects.panel import PanelDetail
-from judges.aspects.prompt import Aspect
-from judges.aspects.votes import AspectDetail, cast_vote, count_votes, read_verdict
-from judges.core.judgment import Judgment, Status
-from judges.statistics.agreement import verdict_agreement
+from judgegym.data.aspect_rows import AspectTask
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.judges.aspects.panel import PanelDetail
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.aspects.votes import AspectDetail, cast_vote, count_votes, read_verdict
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.statistics.agreement import verdict_agreement
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol
 
-from environments.base import DetailT, JudgedEnv
-from environments.data.rows import TaskT
-from environments.metrics import MetricAggregator
-from environments.rollouts.judged_group import GroupScores, JudgedGroup, longest, tokens
-from environments.rollouts.judging import judge_completions_of, record_judged
-from environments.rollouts.rollout import NoTokens, RolloutSource
-from environments.rollouts.scored_group import RowOfGroup, packed, scored_group
-from environments.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
-from environments.settings import EnvConfig
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import RowLedger, recorded_in
-from judges.llm.usage import Usage
-from judges.llm.wire import JSON
+from judgegym.data.rows import TaskT
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup, longest, tokens
+from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
+from judgegym.environments.rollouts.rollout import NoTokens, RolloutSource
+from judgegym.environments.rollouts.scored_group import RowOfGroup, packed, scored_group
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import RowLedger, recorded_in
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

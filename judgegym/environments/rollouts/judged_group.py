@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from environments.completions import Conversation
-from environments.rollouts.judged_together import Together
-from environments.rollouts.rollout import Rollout, lengths
-from judges.core.judgment import CallRun, Judgment
-from judges.statistics.exact_mean import exact_mean
+from judgegym.engine.completions import Conversation
+from judgegym.environments.rollouts.judged_together import Together
+from judgegym.environments.rollouts.rollout import Rollout, lengths
+from judgegym.judges.core.judgment import CallRun, Judgment
+from judgegym.statistics.exact_mean import exact_mean
 
 DetailT = TypeVar("DetailT")
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from environments.completions import Completion, invalid_judgment
-from environments.settings.group_judge import GroupJudgeKind, RewardRange
-from judges.core.group import Agreement, GroupCase, GroupJudge, GroupJudgment, MemberDetail
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.llm.ledger import component
+from judgegym.engine.completions import Completion, invalid_judgment
+from judgegym.engine.settings.group_judge import GroupJudgeKind, RewardRange
+from judgegym.judges.core.group import Agreement, GroupCase, GroupJudge, GroupJudgment, MemberDetail
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.llm.ledger import component
 
 FIRST, AGAIN = "group", "group_again"
 """The components of the group's calls in the ledger."""

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
 
-from environments.base import DetailT, JudgedEnv
-from environments.completions import Completion, judge_completions
-from environments.data.rows import TaskT
-from environments.metrics import MetricAggregator
-from environments.records import Sample
-from environments.rollouts.judged_together import Together, judge_together, reward_of
-from environments.rollouts.together_metrics import record_compared
-from judges.core.group import GroupJudge, MemberDetail
-from judges.core.judgment import Judgment, Status
-from judges.llm.at_once import all_results
-from judges.llm.ledger import component
+from judgegym.data.rows import TaskT
+from judgegym.engine.completions import Completion, judge_completions
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.rollouts.judged_together import Together, judge_together, reward_of
+from judgegym.environments.rollouts.together_metrics import record_compared
+from judgegym.judges.core.group import GroupJudge, MemberDetail
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.llm.at_once import all_results
+from judgegym.llm.ledger import component
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)

@@ -16,14 +16,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
 
-from environments.completions import Conversation
-from environments.rollouts.rollout import NoTokens
-from judges.llm import wire
-from judges.llm.answers.single_flight import SingleFlight
-from judges.llm.client import ChatClient
-from judges.llm.completion import token_ids
-from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.wire import JSON
+from judgegym.engine.completions import Conversation
+from judgegym.environments.rollouts.rollout import NoTokens
+from judgegym.llm import wire
+from judgegym.llm.answers.single_flight import SingleFlight
+from judgegym.llm.client import ChatClient
+from judgegym.llm.completion import token_ids
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.wire import JSON
 
 _PROMPTS_KEPT = 1024
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from environments.data.hub import why_out_of_reach
-from environments.rollouts.sequences import TokenSequence
-from judges.llm.errors import SettingsError
-from judges.llm.wire import Message
+from judgegym.data.hub import why_out_of_reach
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Message
 
 ResultT = TypeVar("ResultT")
 

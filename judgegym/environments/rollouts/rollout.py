@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from environments.completions import Completion, Conversation
-from environments.rollouts.sequences import TokenSequence
-from judges.core.judgment import CallRun
-from judges.llm.errors import JudgeGymError
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm.errors import JudgeGymError
 
 
 class NoTokens(JudgeGymError):

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from environments.completions import Conversation
-from environments.rollouts.judged_group import GroupScores, JudgedGroup
-from environments.rollouts.judged_together import Together
-from environments.rollouts.rollout import Rollout
-from judges.core.group import MemberDetail
-from judges.core.judgment import Judgment
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.engine.completions import Conversation
+from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judged_together import Together
+from judgegym.environments.rollouts.rollout import Rollout
+from judgegym.judges.core.group import MemberDetail
+from judgegym.judges.core.judgment import Judgment
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 ZERO_ADVANTAGE = "set_advantage_to_zero"
 

@@ -12,19 +12,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
-from environments.clients import Clients
-from environments.completions import Conversation, read_completion
-from environments.rollouts.llama_cpp import LlamaCpp
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
-from environments.rollouts.sequences import TokenSequence
-from environments.settings import EnvConfig, EnvSettings
-from judges.core.judgment import CallRun
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, FailureKind, SettingsError
-from judges.llm.types import ChatAnswer
-from judges.llm.urls import same_host
-from judges.llm.wire import JSON, Choice
+from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Conversation, read_completion
+from judgegym.engine.settings import EnvConfig, EnvSettings
+from judgegym.environments.rollouts.llama_cpp import LlamaCpp
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.urls import same_host
+from judgegym.llm.wire import JSON, Choice
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
     if config.token_source == "token_server" or (config.token_source == "auto" and is_token_server):
         if openai.extra_headers:
             raise SettingsError("--openai.extra_headers: Atropos' clients of token servers send no further headers")
-        from environments.rollouts.token_server import TokenServer  # late: atroposlib takes seconds to import
+        from judgegym.environments.rollouts.token_server import TokenServer  # late: atroposlib takes seconds to import
 
         _ = retokenizer.tokenizer  # report an error in its name before the first call
         return TokenServer(openai, config, retokenizer)
@@ -77,7 +77,7 @@ class ChatSource:
     `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run, unless all
     of it is refused. An answer with the tokens of its completions alone is taken for one of llama.cpp's server. Each
     completion is then asked for by itself: the server counts the tokens of one completion only, takes no more than its
-    slots at once, and leaves tokens out (`judges.llm.completion`), which only their number shows.
+    slots at once, and leaves tokens out (`judgegym.llm.completion`), which only their number shows.
     """
 
     def __init__(

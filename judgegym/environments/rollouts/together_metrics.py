@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from environments.metrics import MetricAggregator
-from environments.rollouts.judged_together import Together
-from judges.core.judgment import Judgment
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.environments.rollouts.judged_together import Together
+from judgegym.judges.core.judgment import Judgment
 
 AS_GOOD_AS_THE_ANCHOR = 0.5
 

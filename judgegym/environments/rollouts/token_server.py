@@ -16,21 +16,21 @@ from atroposlib.envs.server_handling.server_baseline import APIServerConfig
 from atroposlib.envs.server_handling.server_manager import ServerManager
 from pydantic import ValidationError
 
-from environments.completions import Conversation, read_completion
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.rollout import NoTokens, Rollout
-from environments.rollouts.sequences import MASKED, TokenSequence
-from environments.settings import EnvConfig, PolicySettings
-from judges.core.judgment import CallRun
-from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.ledger import OpenCall, RequestRecord
-from judges.llm.outcome import checked, kind_of_exception, kind_of_status
-from judges.llm.presence import Presence
-from judges.llm.replicas import Replica
-from judges.llm.retry.policy import RetryPolicy
-from judges.llm.types import ChatAnswer
-from judges.llm.usage import Usage
-from judges.llm.wire import JSON, Choice
+from judgegym.engine.completions import Conversation, read_completion
+from judgegym.engine.settings import EnvConfig, PolicySettings
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.rollout import NoTokens, Rollout
+from judgegym.environments.rollouts.sequences import MASKED, TokenSequence
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.ledger import OpenCall, RequestRecord
+from judgegym.llm.outcome import checked, kind_of_exception, kind_of_status
+from judgegym.llm.presence import Presence
+from judgegym.llm.replicas import Replica
+from judgegym.llm.retry.policy import RetryPolicy
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON, Choice
 
 logger = logging.getLogger(__name__)
 

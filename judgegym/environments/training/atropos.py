@@ -15,16 +15,16 @@ from typing import Any, cast
 
 from atroposlib.envs.base import BaseEnv, BaseEnvConfig
 
-from environments.base import JudgedEnv
-from environments.evaluate.command import evaluate_during_training
-from environments.evaluate.evaluation import Evaluation
-from environments.rollouts.groups import GroupPipeline, ScoredGroup
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.sources import open_source
-from environments.rollouts.token_server import server_configs
-from environments.training.metrics.recorder import TrainingMetrics
-from environments.training.sampler import EpochSampler
-from judges.llm.wire import JSON
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.evaluate.command import evaluate_during_training
+from judgegym.environments.evaluate.evaluation import Evaluation
+from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.sources import open_source
+from judgegym.environments.rollouts.token_server import server_configs
+from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.training.sampler import EpochSampler
+from judgegym.llm.wire import JSON
 
 # They shape the requests of Atropos' clients, which are not used; our own clients read them from our settings.
 _OURS_ALONE = {"thinking_mode", "custom_thinking_prompt", "reasoning_effort", "max_reasoning_tokens"}

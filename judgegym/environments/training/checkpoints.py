@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from environments.runs.atomic import write_atomic
-from environments.training.rollout_api import Registration
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.environments.training.rollout_api import Registration
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

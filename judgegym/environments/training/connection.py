@@ -6,9 +6,9 @@ import asyncio
 import logging
 from functools import partial
 
-from environments.settings import EnvConfig
-from environments.training.membership import Membership
-from environments.training.rollout_api import (
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.training.membership import Membership
+from judgegym.environments.training.rollout_api import (
     ApiRefusal,
     ApiStatus,
     ApiUnavailable,
@@ -17,7 +17,7 @@ from environments.training.rollout_api import (
     Trainer,
     insist,
 )
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from environments.training.connection import TrainerConnection
-from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, insist
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.environments.training.connection import TrainerConnection
+from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, insist
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from environments.metrics import Metrics
-from judges.llm.errors import JudgeGymError
+from judgegym.engine.metrics import Metrics
+from judgegym.llm.errors import JudgeGymError
 
 logger = logging.getLogger(__name__)
 

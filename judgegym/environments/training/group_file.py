@@ -7,11 +7,11 @@ import logging
 from collections import defaultdict
 from pathlib import Path
 
-from environments.runs.atomic import write_atomic
-from environments.runs.directory import run_directory_of
-from environments.runs.disk import Disk
-from environments.runs.lines import read_lines, whole_lines
-from judges.llm.errors import SettingsError
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.lines import read_lines, whole_lines
+from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 

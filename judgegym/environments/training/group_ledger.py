@@ -14,14 +14,14 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from environments.runs.atomic import write_atomic
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger, LedgerOfRow, RowKey
-from environments.runs.recorded_calls import CALLS, CallFacts
-from judges.llm import wire
-from judges.llm.ledger import Asked
-from judges.llm.types import ChatAnswer
-from judges.llm.wire import JSON
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey
+from judgegym.engine.runs.recorded_calls import CALLS, CallFacts
+from judgegym.llm import wire
+from judgegym.llm.ledger import Asked
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

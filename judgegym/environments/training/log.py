@@ -7,15 +7,15 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from environments.metrics import Metrics
-from environments.rollouts.judged_group import GroupScores, JudgedGroup
-from environments.settings import EnvConfig
-from judges.llm.wire import JSON
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from environments.rollouts.retokenize import Retokenizer
+    from judgegym.environments.rollouts.retokenize import Retokenizer
 
 logger = logging.getLogger(__name__)
 

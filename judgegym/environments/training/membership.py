@@ -13,9 +13,9 @@ import logging
 import secrets
 from functools import partial
 
-from environments.settings import EnvConfig
-from environments.training.rollout_api import ApiUnavailable, Registration, RolloutApi, insist
-from judges.llm.errors import JudgeGymError
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.training.rollout_api import ApiUnavailable, Registration, RolloutApi, insist
+from judgegym.llm.errors import JudgeGymError
 
 logger = logging.getLogger(__name__)
 

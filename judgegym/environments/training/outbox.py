@@ -13,7 +13,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 
-from environments.training.delivery import Delivery
+from judgegym.environments.training.delivery import Delivery
 
 MOST_GROUPS = 64
 """In one post: so many are posted again, and counted, if nobody can tell whether they arrived."""

@@ -18,28 +18,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.data.task_list import select
-from environments.metrics import Metrics
-from environments.report.run_page.after import write_report_after
-from environments.report.run_page.write import report_of
-from environments.rollouts.groups import GroupPipeline, ScoredGroup
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.scored_group import RowOfGroup
-from environments.rollouts.sources import open_source
-from environments.runs.directory import RunDirectory, run_directory_of
-from environments.runs.disk import Disk
-from environments.runs.ledger import CallLedger
-from environments.runs.packing import pack
-from environments.runs.workers import OutageGuard
-from environments.settings import EnvSettings
-from environments.terminal import ProgressDisplay, ProgressState
-from environments.training.group_file import GroupFile, free_path, make_folder
-from environments.training.metrics.recorder import TrainingMetrics
-from environments.training.sampler import EpochSampler
-from environments.training.slots import worker_slots
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError, SettingsError, UserError
+from judgegym.data.task_list import select
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.directory import RunDirectory, run_directory_of
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.workers import OutageGuard
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.terminal import ProgressDisplay, ProgressState
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.scored_group import RowOfGroup
+from judgegym.environments.rollouts.sources import open_source
+from judgegym.environments.training.group_file import GroupFile, free_path, make_folder
+from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.training.sampler import EpochSampler
+from judgegym.environments.training.slots import worker_slots
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError, SettingsError, UserError
+from judgegym.reports.run_page.after import write_report_after
+from judgegym.reports.run_page.write import report_of
 
 logger = logging.getLogger(__name__)
 

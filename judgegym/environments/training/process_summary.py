@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.terminal import offline_notice
-from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, number, outcome_lines
-from environments.terminal.quantities import duration
-from environments.terminal.summary import Line, Section, Summary
-from environments.training.process import ProcessResult
+from judgegym.engine.terminal import offline_notice
+from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, latency_words, number, outcome_lines
+from judgegym.engine.terminal.quantities import duration
+from judgegym.engine.terminal.summary import Line, Section, Summary
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.training.process import ProcessResult
 
 _REWARDS = {
     "reward_mean": "mean",

@@ -14,10 +14,10 @@ from typing import TypeVar, cast
 
 import aiohttp
 
-from judges.llm import wire
-from judges.llm.errors import JudgeGymError
-from judges.llm.urls import is_loopback
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import JudgeGymError
+from judgegym.llm.urls import is_loopback
+from judgegym.llm.wire import JSON
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Generic
 
-from environments.data.rows import TaskT
-from environments.data.task_list import epoch_order, positions_of
-from judges.llm.wire import JSON
+from judgegym.data.rows import TaskT
+from judgegym.data.task_list import epoch_order, positions_of
+from judgegym.llm.wire import JSON
 
 
 class EpochSampler(Generic[TaskT]):

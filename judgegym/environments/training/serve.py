@@ -17,24 +17,24 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.metrics import Metrics
-from environments.rollouts.groups import GroupPipeline, ScoredGroup
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.sources import open_source
-from environments.runs.ledger import LedgerOfRow
-from environments.training.checkpoints import Checkpoints
-from environments.training.connection import TrainerConnection
-from environments.training.delivery import Delivery
-from environments.training.evaluations import Evaluate, Evaluations
-from environments.training.log import TrainingLog
-from environments.training.metrics.recorder import TrainingMetrics
-from environments.training.outbox import Outbox
-from environments.training.rollout_api import ApiRefusal, ApiUnavailable
-from environments.training.sampler import EpochSampler
-from environments.training.serve_files import ServeFiles
-from environments.training.slots import available_slots, worker_slots
-from judges.llm.errors import EndpointOutage
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.sources import open_source
+from judgegym.environments.training.checkpoints import Checkpoints
+from judgegym.environments.training.connection import TrainerConnection
+from judgegym.environments.training.delivery import Delivery
+from judgegym.environments.training.evaluations import Evaluate, Evaluations
+from judgegym.environments.training.log import TrainingLog
+from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.training.outbox import Outbox
+from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable
+from judgegym.environments.training.sampler import EpochSampler
+from judgegym.environments.training.serve_files import ServeFiles
+from judgegym.environments.training.slots import available_slots, worker_slots
+from judgegym.llm.errors import EndpointOutage
 
 logger = logging.getLogger(__name__)
 

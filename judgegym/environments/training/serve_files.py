@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from environments.runs.directory import RunDirectory, run_directory_of
-from environments.runs.disk import Disk
-from environments.runs.log import RunLog
-from environments.runs.packing import pack
-from environments.settings import EnvConfig, EnvSettings
-from environments.training.group_file import GroupFile, free_path, make_folder
-from environments.training.group_ledger import GroupLedger
-from judges.llm.errors import RunDirectoryError, UserError
+from judgegym.engine.runs.directory import RunDirectory, run_directory_of
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.log import RunLog
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.settings import EnvConfig, EnvSettings
+from judgegym.environments.training.group_file import GroupFile, free_path, make_folder
+from judgegym.environments.training.group_ledger import GroupLedger
+from judgegym.llm.errors import RunDirectoryError, UserError
 
 
 def settle(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> None:

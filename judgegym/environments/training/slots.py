@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from environments.settings import EnvConfig, EnvSettings
-from environments.training.rollout_api import ApiStatus, Trainer
-from judges.llm.urls import split_urls
+from judgegym.engine.settings import EnvConfig, EnvSettings
+from judgegym.environments.training.rollout_api import ApiStatus, Trainer
+from judgegym.llm.urls import split_urls
 
 
 def worker_slots(settings: EnvSettings[Any]) -> int:

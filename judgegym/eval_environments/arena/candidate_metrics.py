@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from environments.evaluate.metrics import ANSWER_ERRORS, GAME_ERRORS
-from environments.metrics import MetricAggregator, slug
-from eval_environments.arena.games import RowGame
-from eval_environments.arena.ratings import Rating, Ratings
-from eval_environments.arena.standings import Standings
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.environments.evaluate.metrics import ANSWER_ERRORS, GAME_ERRORS
+from judgegym.eval_environments.arena.games import RowGame
+from judgegym.eval_environments.arena.ratings import Rating, Ratings
+from judgegym.eval_environments.arena.standings import Standings
 
 
 def winrate_name(one: str, other: str) -> str:

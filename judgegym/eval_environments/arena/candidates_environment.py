@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import combinations
 
-from environments.completions import Completion, Policy
-from environments.metrics import MetricAggregator
-from environments.records import Sample
-from environments.terminal.outcomes import Outcome
-from eval_environments.arena.candidate_metrics import add_metrics, record_positions, winrate_name, with_bounds
-from eval_environments.arena.candidates_runner import ArenaCandidatesRunner
-from eval_environments.arena.environment import ArenaEnv
-from eval_environments.arena.games import CandidateAnswer, GamesOfRow, RowGame, Tally, games_of
-from eval_environments.arena.matches import AgainstBaseline, Match, Player, Tournament
-from eval_environments.arena.rows import ArenaHardTask
-from eval_environments.arena.settings import BASELINE
-from eval_environments.arena.standings import Standings
-from eval_environments.models.candidate import Candidate, CandidateReply
-from eval_environments.models.endpoints import ModelSettings, offline_models
-from judges.arena.judge import arena_judge
-from judges.config.extras import require
-from judges.core.calls import failed_judgment
-from judges.core.judgment import Judgment, Status
-from judges.llm.errors import SettingsError
-from judges.tournament.game import pair_judge
+from judgegym.engine.completions import Completion, Policy
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.eval_environments.arena.candidate_metrics import add_metrics, record_positions, winrate_name, with_bounds
+from judgegym.eval_environments.arena.candidates_runner import ArenaCandidatesRunner
+from judgegym.eval_environments.arena.environment import ArenaEnv
+from judgegym.eval_environments.arena.games import CandidateAnswer, GamesOfRow, RowGame, Tally, games_of
+from judgegym.eval_environments.arena.matches import AgainstBaseline, Match, Player, Tournament
+from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.arena.settings import BASELINE
+from judgegym.eval_environments.arena.standings import Standings
+from judgegym.eval_environments.models.candidate import Candidate, CandidateReply
+from judgegym.eval_environments.models.endpoints import ModelSettings, offline_models
+from judgegym.judges.arena.judge import arena_judge
+from judgegym.judges.config.extras import require
+from judgegym.judges.core.calls import failed_judgment
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.tournament.game import pair_judge
+from judgegym.llm.errors import SettingsError
 
 
 class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):

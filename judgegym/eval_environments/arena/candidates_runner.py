@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from environments.records import Sample, SampleRun
-from environments.runs.atomic import write_atomic
-from environments.terminal import Table
-from eval_environments.arena import report
-from eval_environments.arena.games import CandidateAnswer, GamesOfRow
-from eval_environments.arena.rows import ArenaHardTask
-from eval_environments.models.candidate import Candidate, CandidateReply
-from eval_environments.models.runner import CandidatesRunner, no_answers
-from judges.llm.ledger import component
+from judgegym.engine.records import Sample, SampleRun
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.terminal import Table
+from judgegym.eval_environments.arena import report
+from judgegym.eval_environments.arena.games import CandidateAnswer, GamesOfRow
+from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.models.candidate import Candidate, CandidateReply
+from judgegym.eval_environments.models.runner import CandidatesRunner, no_answers
+from judgegym.llm.ledger import component
 
 if TYPE_CHECKING:
-    from eval_environments.arena.candidates_environment import ArenaCandidatesEnv
+    from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 
 
 class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):

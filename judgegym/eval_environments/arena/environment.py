@@ -7,14 +7,14 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import Generic
 
-from environments.base import DetailT, JudgedEnv
-from environments.completions import Conversation
-from environments.data.rows import Split
-from environments.settings import SAMPLES
-from eval_environments.arena.rows import ArenaHardTask, load_tasks
-from eval_environments.arena.settings import ArenaHardConfig
-from judges.core.group import GroupCase
-from judges.llm.wire import Message
+from judgegym.data.rows import Split
+from judgegym.engine.completions import Conversation
+from judgegym.engine.settings import SAMPLES
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.eval_environments.arena.rows import ArenaHardTask, load_tasks
+from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.judges.core.group import GroupCase
+from judgegym.llm.wire import Message
 
 logger = logging.getLogger(__name__)
 

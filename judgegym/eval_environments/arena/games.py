@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from eval_environments.models.candidate import CandidateReply
-from judges.core.judgment import Judgment
-from judges.parsing.thinking import ThinkingFault
+from judgegym.eval_environments.models.candidate import CandidateReply
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.parsing.thinking import ThinkingFault
 
 Decided = Literal["judge", "format"]
 """What decides a game: the judge's verdict, or the format of an answer, which is wrong."""

@@ -15,20 +15,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from eval_environments.arena.games import RowGame
-from eval_environments.arena.rows import ArenaHardTask
-from eval_environments.arena.settings import BASELINE
-from judges.arena.judge import ArenaCase, ArenaDetail
-from judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
-from judges.core.group import GroupCase
-from judges.core.judge import Judge
-from judges.core.judgment import JudgeCall, Judgment
-from judges.core.seeding import derive
-from judges.llm.ledger import component
-from judges.statistics.bradley_terry import Game, fit
-from judges.tournament.game import PairJudge
-from judges.tournament.schedule import Meeting, Pair, game_count, in_order, pair, planned, swiss_round
-from judges.tournament.settings import TournamentSettings
+from judgegym.eval_environments.arena.games import RowGame
+from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.arena.settings import BASELINE
+from judgegym.judges.arena.judge import ArenaCase, ArenaDetail
+from judgegym.judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import JudgeCall, Judgment
+from judgegym.judges.core.seeding import derive
+from judgegym.judges.tournament.game import PairJudge
+from judgegym.judges.tournament.schedule import Meeting, Pair, game_count, in_order, pair, planned, swiss_round
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.ledger import component
+from judgegym.statistics.bradley_terry import Game, fit
 
 _BOTH_WRONG = 0.5
 

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from judges.statistics.bootstrap import Interval
-from judges.statistics.bradley_terry import Game, Strengths, fit, fit_resampled
-from judges.tournament.schedule import Pair, components, pair
+from judgegym.judges.tournament.schedule import Pair, components, pair
+from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.bradley_terry import Game, Strengths, fit, fit_resampled
 
 ANCHOR = 1000.0
 """The rating of the baseline."""

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from environments.terminal import Table
-from eval_environments.arena.ratings import Rating
-from eval_environments.arena.settings import BASELINE
-from eval_environments.arena.standings import Standing, Standings
+from judgegym.engine.terminal import Table
+from judgegym.eval_environments.arena.ratings import Rating
+from judgegym.eval_environments.arena.settings import BASELINE
+from judgegym.eval_environments.arena.standings import Standing, Standings
 
 _EMPTY = "–"
 _MOST_COLUMNS = 6

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.data.answers import answer_text
-from environments.data.prompts import CONVERSATIONS, warn_of_unread_columns
-from environments.data.rows import Row, Split, by_uid, load_rows
-from environments.data.task_list import TaskList
-from eval_environments.arena.settings import ArenaHardConfig
-from judges.llm.errors import DataError
+from judgegym.data.answers import answer_text
+from judgegym.data.prompts import CONVERSATIONS, warn_of_unread_columns
+from judgegym.data.rows import Row, Split, by_uid, load_rows
+from judgegym.data.task_list import TaskList
+from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.llm.errors import DataError
 
 _QUESTION = ("prompt", "question")
 

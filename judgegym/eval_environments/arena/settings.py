@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, model_validator
 from typing_extensions import Self
 
-from environments.settings.env import AskedEndpoints
-from environments.settings.group_judge import GroupJudgeSettings
-from environments.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
-from eval_environments.models.endpoints import Models, ModelSettings, names_of, urls_of, with_url
-from judges.arena.settings import ArenaJudgeSettings
-from judges.config.fields import setting
-from judges.core.naming import slug
-from judges.tournament.settings import TournamentSettings
+from judgegym.engine.settings.env import AskedEndpoints
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
+from judgegym.eval_environments.models.endpoints import Models, ModelSettings, names_of, urls_of, with_url
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.config.fields import setting
+from judgegym.judges.core.naming import slug
+from judgegym.judges.tournament.settings import TournamentSettings
 
 CandidatesPlay = Literal["tournament", "baseline"]
 

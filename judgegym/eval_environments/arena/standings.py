@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from environments.records import Sample
-from eval_environments.arena.games import GamesOfRow, RowGame, Tally
-from eval_environments.arena.ratings import Rating, Ratings, rate
-from eval_environments.arena.settings import BASELINE
-from judges.arena.style import TextStyle, style_difference, style_of
-from judges.llm.usage import Usage
-from judges.statistics.bradley_terry import Game
+from judgegym.engine.records import Sample
+from judgegym.eval_environments.arena.games import GamesOfRow, RowGame, Tally
+from judgegym.eval_environments.arena.ratings import Rating, Ratings, rate
+from judgegym.eval_environments.arena.settings import BASELINE
+from judgegym.judges.arena.style import TextStyle, style_difference, style_of
+from judgegym.llm.usage import Usage
+from judgegym.statistics.bradley_terry import Game
 
 
 class Standings:

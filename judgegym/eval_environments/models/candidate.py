@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.completions import Completion, Conversation, Policy, read_completion
-from environments.data.answers import load_answers
-from environments.data.rows import Task, TaskT
-from environments.report.results.answers import RowAnswers, run_of
-from environments.report.results.judged_again import JudgedAgain, are_verdicts
-from environments.report.results.run import SavedRun
-from environments.settings import EnvConfig
-from eval_environments.models.earlier import CandidatesAnswers
-from judges.core.judgment import CallRun
-from judges.llm.errors import EndpointError
-from judges.llm.wire import Choice
+from judgegym.data.answers import load_answers
+from judgegym.data.rows import Task, TaskT
+from judgegym.engine.completions import Completion, Conversation, Policy, read_completion
+from judgegym.engine.settings import EnvConfig
+from judgegym.eval_environments.models.earlier import CandidatesAnswers
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.wire import Choice
+from judgegym.reports.results.answers import RowAnswers, run_of
+from judgegym.reports.results.judged_again import JudgedAgain, are_verdicts
+from judgegym.reports.results.run import SavedRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
-from environments.completions import Completion
-from environments.records import explained
-from environments.report.results.answers import AnswersReader
-from environments.report.results.sample import SavedSample
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.engine.completions import Completion
+from judgegym.engine.records import explained
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.answers import AnswersReader
+from judgegym.reports.results.sample import SavedSample
 
 _KEPT = tuple(field.name for field in dataclasses.fields(Completion))
 _COMPLETION = TypeAdapter(Completion)

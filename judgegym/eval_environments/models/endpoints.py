@@ -22,17 +22,17 @@ from pydantic import (
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
-from environments.settings import EnvConfig, PolicySettings
-from environments.settings.values import STAND_IN_POLICY
-from judges.config.fields import operational, setting
-from judges.config.judge import api_key
-from judges.core.naming import slug
-from judges.llm import wire
-from judges.llm.finish_reason import FinishRules, accepted_reasons
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatSettings
-from judges.llm.urls import check_urls, same_host, split_urls
-from judges.llm.usage import Prices
+from judgegym.engine.settings import EnvConfig, PolicySettings
+from judgegym.engine.settings.values import STAND_IN_POLICY
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.judge import api_key
+from judgegym.judges.core.naming import slug
+from judgegym.llm import wire
+from judgegym.llm.finish_reason import FinishRules, accepted_reasons
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.urls import check_urls, same_host, split_urls
+from judgegym.llm.usage import Prices
 
 _OFFLINE_MODELS = 3
 _NAMED = 2

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
-from environments.base import DetailT
-from environments.data.rows import TaskT
-from environments.evaluate.row import RowRunner
-from environments.records import digest
-from environments.report.results.judged_again import JudgedAgain
-from eval_environments.models.candidate import Candidate
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.data.rows import TaskT
+from judgegym.engine.records import digest
+from judgegym.environments.base import DetailT
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.eval_environments.models.candidate import Candidate
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.judged_again import JudgedAgain
 
 
 class CandidatesRunner(RowRunner[TaskT, DetailT]):

@@ -6,11 +6,11 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from environments.data.pairs import SWAPPED, PairTask
-from environments.metrics import MetricAggregator, slug
-from environments.records import Sample
-from eval_environments.pairwise.verdicts import PairwiseDetail
-from judges.pairwise.rewardbench import (
+from judgegym.data.pairs import SWAPPED, PairTask
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.engine.records import Sample
+from judgegym.eval_environments.pairwise.verdicts import PairwiseDetail
+from judgegym.judges.pairwise.rewardbench import (
     SUBSETS,
     TIES,
     UNREADABLE_CHOICE,

@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from environments.data.pairs import Shuffle
-from environments.settings import EnvConfig, comma_separated
-from environments.settings.verbs import EVALUATIONS, ROLLOUTS
-from eval_environments.pairwise.verdicts import ParseMode
-from judges import prompts
-from judges.config.fields import operational, setting
-from judges.config.text import TextOrFile, prompt_digest
-from judges.pairwise.prompt import MOST_CHOICES
-from judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.data.pairs import Shuffle
+from judgegym.engine.settings import EnvConfig, comma_separated
+from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
+from judgegym.eval_environments.pairwise.verdicts import ParseMode
+from judgegym.judges import prompts
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.text import TextOrFile, prompt_digest
+from judgegym.judges.pairwise.prompt import MOST_CHOICES
+from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
 
 
 class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):

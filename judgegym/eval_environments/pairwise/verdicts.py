@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from environments.data.pairs import Mode, PairTask
-from judges.core.judgment import Judgment, Status
-from judges.pairwise.rewardbench import ties_row_score
-from judges.parsing.verdicts import choice_letter, choice_letter_official, rating, rating_official
+from judgegym.data.pairs import Mode, PairTask
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.pairwise.rewardbench import ties_row_score
+from judgegym.judges.parsing.verdicts import choice_letter, choice_letter_official, rating, rating_official
 
 ParseMode = Literal["last", "official"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from environments.clients import Clients
-from environments.completions import Policy
-from environments.settings import EnvSettings
-from environments.settings.verbs import Verb
-from eval_environments.models.candidate import Candidate
-from eval_environments.models.endpoints import ModelSettings, offline_models
-from eval_environments.peer.settings import SelfCritiqueConfig
-from judges.core.judge import Judge
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.peers.judge import PeerCase, PeerDetail, peer_judge
-from judges.peers.settings import PeerJudgeSettings
+from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Policy
+from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.verbs import Verb
+from judgegym.eval_environments.models.candidate import Candidate
+from judgegym.eval_environments.models.endpoints import ModelSettings, offline_models
+from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.peers.judge import PeerCase, PeerDetail, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 POLICY = "policy"
 """The candidate's name in training."""

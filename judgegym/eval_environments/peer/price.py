@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from eval_environments.models.endpoints import ModelSettings
-from judges.llm.usage import Usage
+from judgegym.eval_environments.models.endpoints import ModelSettings
+from judgegym.llm.usage import Usage
 
 _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150
 """The assumed lengths of an answer and of a judgment."""

@@ -7,15 +7,15 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from environments.evaluate.metrics import MISSING_CELLS
-from environments.metrics import MetricAggregator, slug
-from environments.terminal import Table
-from eval_environments.peer.results import Changes, PeerResults
-from eval_environments.peer.table import PeerCell, PeerTable
-from judges.core.judgment import CritiqueRound
-from judges.llm.wire import JSON
-from judges.peers.ranking import leniency_adjusted, self_preference
-from judges.statistics.agreement import krippendorff_alpha, rank_correlation
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.engine.terminal import Table
+from judgegym.environments.evaluate.metrics import MISSING_CELLS
+from judgegym.eval_environments.peer.results import Changes, PeerResults
+from judgegym.eval_environments.peer.table import PeerCell, PeerTable
+from judgegym.judges.core.judgment import CritiqueRound
+from judgegym.judges.peers.ranking import leniency_adjusted, self_preference
+from judgegym.llm.wire import JSON
+from judgegym.statistics.agreement import krippendorff_alpha, rank_correlation
 
 _EMPTY = "–"
 _CORNER = "judge \\ candidate"

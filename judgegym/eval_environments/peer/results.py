@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from eval_environments.peer.table import PeerCell, PeerTable
-from judges.peers.ranking import ScoreMatrix, adjusted_intervals
-from judges.statistics.bootstrap import Interval
+from judgegym.eval_environments.peer.table import PeerCell, PeerTable
+from judgegym.judges.peers.ranking import ScoreMatrix, adjusted_intervals
+from judgegym.statistics.bootstrap import Interval
 
 
 @dataclass(slots=True)

@@ -8,23 +8,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from environments.base import JudgedEnv
-from environments.records import Sample, SampleRun
-from environments.runs.atomic import write_atomic
-from environments.terminal import Table
-from eval_environments.models.candidate import Candidate
-from eval_environments.models.runner import CandidatesRunner, no_answers
-from eval_environments.peer import report
-from eval_environments.peer.models import PeerModels
-from eval_environments.peer.price import calls_and_price
-from eval_environments.peer.results import PeerResults
-from eval_environments.peer.scoring import Column, combined, score_all
-from eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
-from eval_environments.peer.table import PeerAnswer, PeerTable, cells_of
-from judges.core.judgment import CallRun
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.llm.ledger import component
+from judgegym.engine.records import Sample, SampleRun
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.terminal import Table
+from judgegym.environments.base import JudgedEnv
+from judgegym.eval_environments.models.candidate import Candidate
+from judgegym.eval_environments.models.runner import CandidatesRunner, no_answers
+from judgegym.eval_environments.peer import report
+from judgegym.eval_environments.peer.models import PeerModels
+from judgegym.eval_environments.peer.price import calls_and_price
+from judgegym.eval_environments.peer.results import PeerResults
+from judgegym.eval_environments.peer.scoring import Column, combined, score_all
+from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
+from judgegym.eval_environments.peer.table import PeerAnswer, PeerTable, cells_of
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.ledger import component
 
 
 class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):

@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eval_environments.peer.models import PeerModel
-from eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cell_of
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.llm.ledger import component
-from judges.peers.judge import PeerCase, peer_prompt
+from judgegym.eval_environments.peer.models import PeerModel
+from judgegym.eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cell_of
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.peers.judge import PeerCase, peer_prompt
+from judgegym.llm.ledger import component
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pydantic import model_validator
 from typing_extensions import Self
 
-from environments.data.prompts import warn_of_unread_columns
-from environments.data.rows import Row, by_uid
-from environments.data.task_list import TaskList
-from environments.settings import EnvConfig
-from environments.settings.env import AskedEndpoints
-from environments.settings.verbs import EVALUATE, ROLLOUTS, Verb
-from eval_environments.models.endpoints import Models, names_of, urls_of, with_url
-from judges.config.fields import operational, setting
-from judges.config.text import TextOrFile
-from judges.peers.judge import DEFAULT_RUBRIC
-from judges.peers.settings import PeerJudgeSettings
+from judgegym.data.prompts import warn_of_unread_columns
+from judgegym.data.rows import Row, by_uid
+from judgegym.data.task_list import TaskList
+from judgegym.engine.settings import EnvConfig
+from judgegym.engine.settings.env import AskedEndpoints
+from judgegym.engine.settings.verbs import EVALUATE, ROLLOUTS, Verb
+from judgegym.eval_environments.models.endpoints import Models, names_of, urls_of, with_url
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.text import TextOrFile
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC
+from judgegym.judges.peers.settings import PeerJudgeSettings
 
 _QUERY = ("query", "question", "prompt")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eval_environments.models.candidate import CandidateReply
-from judges.core.judgment import CritiqueRound, Judgment
-from judges.peers.judge import PeerDetail
+from judgegym.eval_environments.models.candidate import CandidateReply
+from judgegym.judges.core.judgment import CritiqueRound, Judgment
+from judgegym.judges.peers.judge import PeerDetail
 
 
 @dataclass(frozen=True, slots=True)

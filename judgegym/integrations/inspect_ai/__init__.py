@@ -14,7 +14,7 @@ an evaluation may start later epochs only when earlier ones have ended.
 Source: inspect-ai 0.3.285, its scorers, tasks and entry points.
 """
 
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("inspect"):
     from judgegym.integrations.inspect_ai.scorers import (

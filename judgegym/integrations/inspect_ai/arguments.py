@@ -27,12 +27,12 @@ from judgegym.integrations.scores.sources import (
     is_of_groups,
     refuse_unknown,
 )
-from judges.config.keywords import settings_from_keywords
-from judges.config.text import text_or_file
-from judges.llm.errors import SettingsError, UserError
-from judges.scorers.fields import rubric_of
-from judges.scorers.settings import JudgeKind
-from judges.server.settings.mount import JudgeMount
+from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.config.text import text_or_file
+from judgegym.judges.scorers.fields import rubric_of
+from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.server.settings.mount import JudgeMount
 
 _NOT_HERE = frozenset({"judge", "rubric"})
 """Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""

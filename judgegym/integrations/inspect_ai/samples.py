@@ -8,7 +8,7 @@ from judgegym.integrations.inspect_ai.arguments import Options
 from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.scoring import RefusedError, Request
-from judges.llm.wire import CUT_OFF, JSON, Choice
+from judgegym.llm.wire import CUT_OFF, JSON, Choice
 
 if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from judgegym.integrations.inspect_ai.arguments import refuse_secrets, whole
-from judges.config.extras import require
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.extras import require
+from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
-    from environments.data.rows import Split
+    from judgegym.data.rows import Split
     from judgegym.integrations.single_turn.opened import OpenedEnvironment
 
 _LISTS = (list, tuple)

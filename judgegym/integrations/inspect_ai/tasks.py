@@ -9,7 +9,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 from inspect_ai.solver import generate
 
-from judgegym._command.environments import built_in
+from judgegym.cli.environments import built_in
 from judgegym.integrations.inspect_ai.arguments import shown_as_one_line
 from judgegym.integrations.inspect_ai.names import registered
 from judgegym.integrations.inspect_ai.scorers import reward

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judgegym.integrations.nemo_gym.folder import put
-from judges.config.one_line_parser import BAD_INPUT, OneLineParser
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.one_line_parser import BAD_INPUT, OneLineParser
+from judgegym.llm.errors import SettingsError
 
 _NEXT = """{target}
   spawned:   gym env start --resources-server judgegym --model-type … ++judge_base_url=…

@@ -11,8 +11,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from judges.config.installation import requirement
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.installation import requirement
+from judgegym.llm.errors import SettingsError
 
 TEMPLATE = Path(__file__).parent / "resources_servers" / "judgegym"
 """The folder as it is in this package."""

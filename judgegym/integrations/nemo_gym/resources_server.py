@@ -15,12 +15,12 @@ from typing import Any
 
 from pydantic import Field
 
-from judges.config.extras import needs
-from judges.llm.errors import SettingsError
-from judges.llm.urls import is_loopback
-from judges.llm.wire import JSON
-from judges.server.asgi import RewardServer
-from judges.server.settings.server import gathering
+from judgegym.judges.config.extras import needs
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import is_loopback
+from judgegym.llm.wire import JSON
+from judgegym.server.asgi import RewardServer
+from judgegym.server.settings.server import gathering
 
 with needs("nemo-gym"):
     from fastapi import FastAPI

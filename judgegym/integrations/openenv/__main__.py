@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from judges.config.one_line_parser import BAD_INPUT, OneLineParser
-from judges.llm.errors import UserError
+from judgegym.judges.config.one_line_parser import BAD_INPUT, OneLineParser
+from judgegym.llm.errors import UserError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

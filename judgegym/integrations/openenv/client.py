@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("openenv"):
     from openenv.core import EnvClient

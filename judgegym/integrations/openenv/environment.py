@@ -15,21 +15,21 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("openenv"):
     from openenv.core.env_server.interfaces import Environment
     from openenv.core.env_server.types import EnvironmentMetadata
     from openenv.core.rubrics import Rubric
 
-from environments.data.rows import Split
+from judgegym.data.rows import Split
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
 from judgegym.integrations.scores.results import JUDGE_FAILED, Rewarded
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, opened
-from judges.core.background import run_blocking
-from judges.core.seeding import derive
-from judges.llm.errors import DataError
-from judges.llm.wire import Choice
+from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.seeding import derive
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import Choice
 
 _SPLITS: dict[Split, str] = {"train": "train", "eval": "validation"}
 """Our splits, with OpenEnv's types of them."""

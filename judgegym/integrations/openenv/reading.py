@@ -14,8 +14,8 @@ from judgegym.integrations.scores.cells import FIELDS as NAMES
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.scoring import RefusedError, Request
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 Place: TypeAlias = str | Sequence[str] | Callable[[object, object], object]
 """Where a value is: a path, several paths, or a function of action and observation."""

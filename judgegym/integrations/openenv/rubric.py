@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("openenv"):
     from openenv.core.rubrics import Rubric
@@ -26,10 +26,10 @@ from judgegym.integrations.scores.cells import Field
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.results import NoRewardError, Rewarded
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings, refuse_groups
-from judges.core.background import run_blocking
+from judgegym.judges.core.background import run_blocking
 
 if TYPE_CHECKING:
-    from judges.server.settings.mount import JudgeMount
+    from judgegym.server.settings.mount import JudgeMount
 
 _SCORINGS = SharedScorings()
 

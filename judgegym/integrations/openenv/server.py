@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("openenv"):
     from openenv.core.env_server.http_server import create_app
@@ -27,13 +27,13 @@ with needs("openenv"):
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from environments.data.rows import Split
+from judgegym.data.rows import Split
 from judgegym.integrations.openenv.environment import SingleTurnEnvironment
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.config.yaml_text import load_yaml
-from judges.llm.errors import SettingsError, UserError
+from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.llm.errors import SettingsError, UserError
 
 SESSIONS = 256
 _VARIABLE = "OPENENV_JUDGEGYM_"

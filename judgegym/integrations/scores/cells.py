@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 LONGEST_ID = 256
 

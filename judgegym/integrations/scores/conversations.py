@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from judgegym.integrations.scores.cells import CellError, plain
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 
@@ -14,8 +14,8 @@ Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 def conversation_json(conversation: Conversation) -> JSON:
     """Text, or messages with role and content; a completion of one assistant turn is sent as text.
 
-    Tool calls, their results and names go along: `judges.core.turns` writes them out. Of an image, which no judge sees,
-    the kind alone is sent, and refused there.
+    Tool calls, their results and names go along: `judgegym.judges.core.turns` writes them out. Of an image, which no
+    judge sees, the kind alone is sent, and refused there.
 
     Raises:
         CellError: it is neither text nor messages.

@@ -19,8 +19,8 @@ from judgegym.integrations.scores.groups import Row, group_request, single_reque
 from judgegym.integrations.scores.numbers import check_finite, check_seconds
 from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, Rewarded, Worth, stand_in
 from judgegym.integrations.scores.scoring import Scoring
-from judges.core.background import BACKGROUND
-from judges.llm.errors import SettingsError
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.llm.errors import SettingsError
 
 GROUP_WAIT_S = 600.0
 """Seconds after its first sample for which a group waits for the others."""

@@ -15,8 +15,8 @@ from typing import Generic, TypeAlias, TypeVar
 from judgegym.integrations.scores.ranks import Ranks, distributed
 from judgegym.integrations.scores.results import Scored
 from judgegym.integrations.scores.scoring import RefusedError, Request, Scoring
-from judges.llm.errors import JudgeGymError, SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import JudgeGymError, SettingsError
+from judgegym.llm.wire import JSON
 
 RowT = TypeVar("RowT")
 ResultT = TypeVar("ResultT")

@@ -11,15 +11,15 @@ from contextlib import AsyncExitStack
 
 from pydantic import ValidationError
 
-from judgegym._session import stand_in_settings
+from judgegym.api.session import stand_in_settings
 from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
 from judgegym.integrations.scores.scoring import RefusedError, Request
-from judges.config.judge import STAND_IN_IDENTITY
-from judges.scorers.items import ResponseScore
-from judges.server.core import Core
-from judges.server.errors import OverloadError
-from judges.server.protocols.native import Native, ScoreBody
-from judges.server.settings.mount import JudgeMount
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.server.core import Core
+from judgegym.server.errors import OverloadError
+from judgegym.server.protocols.native import Native, ScoreBody
+from judgegym.server.settings.mount import JudgeMount
 
 _MOST_PENDING = 100_000
 

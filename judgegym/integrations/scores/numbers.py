@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 
 def check_finite(**numbers: float | None) -> None:

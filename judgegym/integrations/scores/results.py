@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judges.statistics.exact_mean import exact_mean
+from judgegym.statistics.exact_mean import exact_mean
 
 JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"

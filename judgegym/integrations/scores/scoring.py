@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, Scored
-from judges.core.background import BACKGROUND
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

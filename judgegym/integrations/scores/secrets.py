@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from judges.llm.errors import SettingsError
-from judges.llm.urls import without_credentials
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import without_credentials
 
 _NO_KEY = ("", "none")
 """Values that say that there is no key."""

@@ -14,12 +14,12 @@ import aiohttp
 
 from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
 from judgegym.integrations.scores.scoring import RefusedError, Request
-from judges.llm import wire
-from judges.llm.connector import CheckedConnector
-from judges.llm.errors import SettingsError
-from judges.llm.retry.header import REQUEST_DEADLINE, retry_after_seconds
-from judges.llm.urls import without_credentials
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.connector import CheckedConnector
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.retry.header import REQUEST_DEADLINE, retry_after_seconds
+from judgegym.llm.urls import without_credentials
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

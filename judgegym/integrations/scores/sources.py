@@ -13,13 +13,13 @@ from judgegym.integrations.scores.numbers import check_seconds
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.server_source import ServerSource
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judgegym.integrations.scores.in_process import InProcessSource
-    from judges.server.settings.mount import JudgeMount
+    from judgegym.server.settings.mount import JudgeMount
 
 TIMEOUT_S = 150.0
 """Seconds for one attempt at a reward server."""
@@ -183,8 +183,8 @@ class SharedScorings:
 def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, offline: bool) -> InProcessSource:
     # Late: beside a reward server a trainer's environment needs none of the judges' packages.
     from judgegym.integrations.scores.in_process import InProcessSource
-    from judges.config.keywords import settings_from_keywords
-    from judges.server.settings.mount import JudgeMount
+    from judgegym.judges.config.keywords import settings_from_keywords
+    from judgegym.server.settings.mount import JudgeMount
 
     if isinstance(judge, Mapping):
         named = dict(judge)

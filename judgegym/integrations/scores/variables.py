@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 
 def settings_in(variable: str, *, missing: str = "") -> dict[str, JSON]:

@@ -14,7 +14,7 @@ from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, Rewarded
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 logger = logging.getLogger(__name__)
 

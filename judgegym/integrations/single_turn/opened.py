@@ -20,27 +20,27 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, closing
 from typing import Any
 
-from environments.base import JudgedEnv
-from environments.clients import Clients
-from environments.command_line import offline
-from environments.command_line.arguments import load_settings
-from environments.completions import read_completion
-from environments.data.task_list import positions_of, uids_of
-from environments.metrics import MetricAggregator
-from environments.rollouts.judging import judge_completions_of, record_judged
-from environments.settings import EnvSettings
-from judgegym._command.environments import load_environment
+from judgegym.cli.environments import load_environment
+from judgegym.data.task_list import positions_of, uids_of
+from judgegym.engine.clients import Clients
+from judgegym.engine.completions import read_completion
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.settings import EnvSettings
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.command_line import offline
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
 from judgegym.integrations.scores.results import JUDGE_FAILED, Rewarded
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.rows import Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.config.extras import require
-from judges.config.sources import LoadedSettings
-from judges.core.background import BACKGROUND
-from judges.core.judgment import Status
-from judges.llm.errors import DataError, EndpointOutage, SettingsError
-from judges.llm.transport import open_session
-from judges.llm.wire import Choice
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.judgment import Status
+from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
+from judgegym.llm.transport import open_session
+from judgegym.llm.wire import Choice
 
 _PREFIX = "train"
 _CLOSED = "the environment was closed, as by the end of another training, before the judge had answered"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judges.llm.wire import Message
+from judgegym.llm.wire import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, cast
 
-from environments.data.rows import Split
+from judgegym.data.rows import Split
 from judgegym.integrations.scores.cells import CellError, plain
 from judgegym.integrations.scores.sources import refuse_unknown
-from judges.llm import wire
-from judges.llm.errors import SettingsError
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
 
 _ARGUMENTS = ("environment", "settings", "config", "offline", "split")
 

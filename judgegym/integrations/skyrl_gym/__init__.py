@@ -14,7 +14,7 @@ Source: skyrl-gym 0.4.0 (`BaseTextEnv`, `register`) and skyrl 0.4.0 (its generat
 """
 
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("skyrl-gym"):
     from judgegym.integrations.skyrl_gym.dataset import dataset_rows, write_dataset

@@ -11,8 +11,8 @@ from typing import Any
 
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
-from judges.llm import wire
-from judges.llm.errors import SettingsError
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
 
 
 def class_of(source: EnvironmentSource) -> str:

@@ -16,7 +16,7 @@ from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
 from judgegym.integrations.skyrl_gym.dataset import class_of
 from judgegym.integrations.skyrl_gym.episode import Episode
-from judges.llm.errors import DataError
+from judgegym.llm.errors import DataError
 
 
 class SingleTurnEnv(Episode):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 from judgegym.integrations.scores.results import stand_in
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 
 def leave_out_failed(output: MutableMapping[str, Any], input_batch: Mapping[str, Any]) -> MutableMapping[str, Any]:

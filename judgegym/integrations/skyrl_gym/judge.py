@@ -24,11 +24,11 @@ from judgegym.integrations.scores.sources import (
     refuse_groups,
 )
 from judgegym.integrations.skyrl_gym.episode import Episode
-from judges.core.background import run_blocking
-from judges.llm.wire import JSON
+from judgegym.judges.core.background import run_blocking
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
-    from judges.server.settings.mount import JudgeMount
+    from judgegym.server.settings.mount import JudgeMount
 
 _SCORINGS = SharedScorings()
 

@@ -3,6 +3,6 @@
 `datasets.py` has what a recipe's train config takes. Source: tinker-cookbook 0.6.1, `tinker_cookbook.rl`.
 """
 
-from judges.config.extras import require
+from judgegym.judges.config.extras import require
 
 require("tinker")

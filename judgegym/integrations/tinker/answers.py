@@ -14,7 +14,7 @@ from tinker_cookbook.renderers import Renderer, get_renderer, get_text_content
 from tinker_cookbook.rl.types import StopReason
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from judges.llm.wire import Choice
+from judgegym.llm.wire import Choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 import chz
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilder
 
-from environments.data.rows import Split
-from environments.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.data.rows import Split
+from judgegym.data.task_list import TaskList, epoch_order, uids_of
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.secrets import secret_in
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
@@ -24,7 +24,7 @@ from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts, scoring_of
 from judgegym.integrations.tinker.prompts import PromptRow, prompt_rows
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 _LOGGED = ("settings", "judge", "url")
 """Fields of builders that may hold a secret."""

@@ -11,7 +11,7 @@ from tinker_cookbook.renderers import Renderer
 from tinker_cookbook.rl.types import STOP_METRIC_PREFIX, Action, ActionExtra, Env, StepResult
 
 from judgegym.integrations.tinker.answers import read_answer
-from judges.llm.wire import Message
+from judgegym.llm.wire import Message
 
 
 class OneTurnEnv(Env):

@@ -24,7 +24,7 @@ from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.tinker.answers import read_answer, renderer_of
 from judgegym.integrations.tinker.env import OneTurnEnv
 from judgegym.integrations.tinker.rewards import group_rewards
-from judges.llm.wire import JSON, Choice, Message
+from judgegym.llm.wire import JSON, Choice, Message
 
 _SCORINGS = SharedScorings()
 

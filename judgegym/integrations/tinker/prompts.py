@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from environments.data.rows import Row, Table, by_uid, load_rows
-from environments.data.task_list import TaskList
+from judgegym.data.rows import Row, Table, by_uid, load_rows
+from judgegym.data.task_list import TaskList
 from judgegym.integrations.scores.cells import CellError, fields_in, plain
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON, Message
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON, Message
 
 _ROLES = ("system", "user", "assistant")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from judgegym.integrations.scores.conversations import Conversation
-from judges.llm.wire import CUT_OFF, JSON, Choice
+from judgegym.llm.wire import CUT_OFF, JSON, Choice
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 

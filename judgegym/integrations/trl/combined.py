@@ -17,7 +17,7 @@ from typing import cast
 from judgegym.integrations.scores.conversations import Conversation
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.trl.reward_function import RewardFunction, close, named
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 Part = Callable[..., "Sequence[float | None] | Awaitable[Sequence[float | None]]"]
 """A reward function of TRL, ours or another; sync or async."""

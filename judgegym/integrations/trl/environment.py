@@ -18,11 +18,11 @@ from judgegym.integrations.trl.answers import choice_of
 from judgegym.integrations.trl.episodes import Episode, Episodes
 from judgegym.integrations.trl.reward_function import RewardFunction, log, log_means, named
 from judgegym.integrations.trl.trainer import call_when_gone, close_after, closing, group_size_of, trainer_of
-from judges.llm.errors import SettingsError
-from judges.llm.wire import Message
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Message
 
 if TYPE_CHECKING:
-    from environments.data.rows import Split
+    from judgegym.data.rows import Split
     from judgegym.integrations.single_turn.source import EnvironmentSource
 
 
@@ -65,7 +65,7 @@ def judge_environment(
         SettingsError: there is no such environment, or a setting has no counterpart in JSON.
     """
     # Late: beside a reward server a trainer's environment needs none of the environments' packages.
-    from judgegym._command.environments import load_environment
+    from judgegym.cli.environments import load_environment
     from judgegym.integrations.single_turn.source import EnvironmentSource
 
     splits: tuple[Split, ...] = ("train", "eval")

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from judgegym.integrations.scores.ranks import distributed
 from judgegym.integrations.trl.trainer import check_episodes, trainer_that_calls
-from judges.llm.errors import DataError, SettingsError
-from judges.llm.wire import Choice
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import Choice
 
 if TYPE_CHECKING:
     from judgegym.integrations.scores.results import Rewarded

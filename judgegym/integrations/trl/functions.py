@@ -17,11 +17,11 @@ from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups
 from judgegym.integrations.trl.reward_function import RewardFunction, log, named
 from judgegym.integrations.trl.trainer import close_after, group_size_of, trainer_of
-from judges.core.background import run_blocking
-from judges.llm.errors import SettingsError
+from judgegym.judges.core.background import run_blocking
+from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
-    from judges.server.settings.mount import JudgeMount
+    from judgegym.server.settings.mount import JudgeMount
 
 COLUMNS: Mapping[str, Field] = {
     "reference_answer": "reference",

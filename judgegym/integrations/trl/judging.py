@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from environments.data.rows import Split
+from judgegym.data.rows import Split
 from judgegym.integrations.scores.groups import GroupedBatch
 from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_opened, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.errors import DataError, SettingsError
-from judges.llm.wire import Choice
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import Choice
 
 
 @dataclass(frozen=True, slots=True)

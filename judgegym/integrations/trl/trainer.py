@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol, cast
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 Close = Callable[[], None]
 _FRAMES = 6

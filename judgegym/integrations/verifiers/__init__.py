@@ -4,6 +4,6 @@ verifiers finds a plugin by the name of a top-level module: `plugins/` holds the
 kind that is made here. prime-rl takes the same ids.
 """
 
-from judges.config.extras import require
+from judgegym.judges.config.extras import require
 
 require("verifiers")

@@ -19,7 +19,7 @@ from judgegym.integrations.scores.results import NoRewardError, Rewarded
 from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import ScoresConfig
 from judgegym.integrations.verifiers.tasksets import EnvironmentTask
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 REWARD = "group"
 _FEWEST = 2

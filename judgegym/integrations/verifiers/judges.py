@@ -16,8 +16,8 @@ from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.scores.sources import is_of_groups
 from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import ScoresConfig
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 _UNSET = ""
 _OF_CLIENT = {"model": "judge_model_name", "base_url": "judge_base_url", "api_key_var": "judge_api_key_env"}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import verifiers.v1 as vf
 
 from judgegym.integrations.scores.results import Rewarded
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 
 def record(rewarded: Rewarded, trace: vf.Trace, name: str, request: Mapping[str, JSON], *, prefix: str = "") -> None:

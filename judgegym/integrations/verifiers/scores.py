@@ -15,8 +15,8 @@ from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.secrets import secret_in
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 _SCORINGS = SharedScorings()
 

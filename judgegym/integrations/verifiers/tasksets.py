@@ -23,8 +23,8 @@ from judgegym.integrations.single_turn.rows import Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import refuse_secrets
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON, Choice
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON, Choice
 
 REWARD = "judgegym"
 

@@ -14,8 +14,8 @@ from typing import cast
 
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 
 def write_rows(environment: EnvironmentSource | Mapping[str, object] | str, path: str | Path) -> int:

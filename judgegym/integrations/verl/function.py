@@ -43,9 +43,9 @@ from judgegym.integrations.scores.sources import (
 )
 from judgegym.integrations.verl.samples import prompt_in
 from judgegym.integrations.verl.settings import DEADLINE_S, WITHIN, Router, check_on_failure, judge_settings
-from judges.core.background import run_blocking
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.judges.core.background import run_blocking
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, Wo
 from judgegym.integrations.verl.gathered import groups_of
 from judgegym.integrations.verl.samples import extra_info, sample_of_row
 from judgegym.integrations.verl.settings import ManagerSettings
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("verl"):
     from verl.experimental.agent_loop.agent_loop import AgentLoopOutput

@@ -22,7 +22,7 @@ from typing import Any, TypedDict
 from judgegym.integrations.verl.gathered import groups_of
 from judgegym.integrations.verl.samples import extra_info, sample_of
 from judgegym.integrations.verl.settings import ManagerSettings, Router
-from judges.config.extras import needs
+from judgegym.judges.config.extras import needs
 
 with needs("verl"):
     from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase

@@ -15,8 +15,8 @@ from judgegym.integrations.scores.cells import CellError, fields_in, group_id, p
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import Row
 from judgegym.integrations.scores.results import Worth
-from judges.llm.wire import JSON
-from judges.server.protocols.chat_tokens import plain_prompt
+from judgegym.llm.wire import JSON
+from judgegym.server.protocols.chat_tokens import plain_prompt
 
 LONGEST = 500
 """How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from judgegym.integrations.scores.cells import plain
 from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
 from judgegym.integrations.scores.sources import JudgeSource, is_of_groups, refuse_unknown
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judgegym.integrations.single_turn.source import EnvironmentSource

@@ -15,24 +15,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from judges import prompts
-from judges.arena.settings import LABELS, PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
-from judges.config.prompt_layout import PromptLayout
-from judges.core.calls import ask, failed_judgment
-from judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judges.core.delimiters import Prompt, fence, without_tokens
-from judges.core.judge import Judge
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.lookalikes import Lookalikes
-from judges.core.self_critique import with_self_critique
-from judges.core.shared_texts import NOTHING_SHARED, SharedTexts
-from judges.llm.at_once import all_results
-from judges.llm.client import ChatClient
-from judges.llm.wire import Choice, Message
-from judges.parsing.found import Found
-from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import ArenaLabel, arena_form, arena_label
-from judges.parsing.written_object import explained
+from judgegym.judges import prompts
+from judgegym.judges.arena.settings import LABELS, PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
+from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.core.calls import ask, failed_judgment
+from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judgegym.judges.core.delimiters import Prompt, fence, without_tokens
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.core.shared_texts import NOTHING_SHARED, SharedTexts
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdicts import ArenaLabel, arena_form, arena_label
+from judgegym.judges.parsing.written_object import explained
+from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import Choice, Message
 
 GameOrder = Literal["model_is_a", "model_is_b"]
 RowOutcome = Literal["win", "tie", "loss"]

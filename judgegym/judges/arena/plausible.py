@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
-from judges.core.shared_texts import REFERENCE, TITLES
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
+from judgegym.judges.core.shared_texts import REFERENCE, TITLES
 
 _A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"
 _ENDS = ("The End of Assistant A's Answer", "The End of Assistant B's Answer")

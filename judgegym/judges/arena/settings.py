@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from judges import prompts
-from judges.config.fields import setting
-from judges.config.prompt_layout import PromptLayoutSettings
-from judges.config.reask import ReaskSettings
-from judges.parsing.verdicts import ARENA_LABELS, ArenaLabel
+from judgegym.judges import prompts
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges.config.reask import ReaskSettings
+from judgegym.judges.parsing.verdicts import ARENA_LABELS, ArenaLabel
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judges.aspects.prompt import Aspect
+from judgegym.judges.aspects.prompt import Aspect
 
 
 def criteria_of(aspects: Sequence[Aspect]) -> str:

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.aspects.prompt import Aspect, aspect_prompt
-from judges.aspects.settings import AspectJudgeSettings, effective_strictness
-from judges.aspects.votes import AspectDetail, AspectVerdict, cast_vote, count_votes, find_verdict
-from judges.core.calls import ask_choice, failed_judgment
-from judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judges.core.delimiters import Prompt
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.voting import collect_votes, vote
-from judges.llm.client import ChatClient
-from judges.llm.wire import Choice
-from judges.parsing.found import Found
-from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import ASPECT_FORM
-from judges.parsing.written_object import critique_before
+from judgegym.judges.aspects.prompt import Aspect, aspect_prompt
+from judgegym.judges.aspects.settings import AspectJudgeSettings, effective_strictness
+from judgegym.judges.aspects.votes import AspectDetail, AspectVerdict, cast_vote, count_votes, find_verdict
+from judgegym.judges.core.calls import ask_choice, failed_judgment
+from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.voting import collect_votes, vote
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdicts import ASPECT_FORM
+from judgegym.judges.parsing.written_object import critique_before
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import Choice
 
 _REDRAWS = 2
 
@@ -38,7 +38,7 @@ class AspectCase:
 
 
 class AspectCaseJudge:
-    """Judges submissions by one aspect; `judges.aspects.panel` judges them by several.
+    """Judges submissions by one aspect; `judgegym.judges.aspects.panel` judges them by several.
 
     >>> settings = AspectJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1", strictness=3)
     >>> judge = AspectCaseJudge(ChatClient(settings.chat_settings()), settings.aspects[0], settings)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.aspects.judge import AspectCase, AspectCaseJudge, aspect_judgment
-from judges.aspects.prompt import Aspect
-from judges.aspects.settings import AspectJudgeSettings, AspectScoring
-from judges.aspects.votes import AspectDetail, AspectVerdict
-from judges.core.critique import CritiqueRequest
-from judges.core.judge import Judge
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.self_critique import with_self_critique
-from judges.llm.at_once import all_results
-from judges.llm.client import ChatClient
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, aspect_judgment
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.aspects.settings import AspectJudgeSettings, AspectScoring
+from judgegym.judges.aspects.votes import AspectDetail, AspectVerdict
+from judgegym.judges.core.critique import CritiqueRequest
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
 
 FLOOR = 0.0
 """The score of a vetoed submission."""

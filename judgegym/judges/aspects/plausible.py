@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 
 _HARM = re.compile(
     r"\b(abus|bomb|danger|decei|decept|exploit|explosi|fraud|harass|harm|hat(e|red)|hurt|illegal|kill|malici|malware"

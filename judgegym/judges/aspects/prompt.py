@@ -10,13 +10,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judges import prompts
-from judges.config.prompt_layout import PromptLayout
-from judges.core.delimiters import Prompt, fence
-from judges.core.lookalikes import Lookalikes
-from judges.core.voting import MOST_VOTES
-from judges.llm import wire
-from judges.llm.wire import Message
+from judgegym.judges import prompts
+from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.voting import MOST_VOTES
+from judgegym.llm import wire
+from judgegym.llm.wire import Message
 
 Polarity = Literal[1, -1]
 

@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_settings import NoDecode
 
-from judges import prompts
-from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspects_of
-from judges.config.fields import setting
-from judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
-from judges.core.naming import slug
-from judges.core.voting import MOST_VOTES
+from judgegym.judges import prompts
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspects_of
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
+from judgegym.judges.core.naming import slug
+from judgegym.judges.core.voting import MOST_VOTES
 
 AspectScoring = Literal["majority", "share"]
 

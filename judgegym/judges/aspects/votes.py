@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from judges.aspects.prompt import Aspect
-from judges.aspects.settings import effective_strictness
-from judges.parsing.found import Found
-from judges.parsing.verdicts import binary_verdict, verdict_reason
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.aspects.settings import effective_strictness
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdicts import binary_verdict, verdict_reason
 
 
 class AspectVerdict(NamedTuple):

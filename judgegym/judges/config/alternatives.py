@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from judges.config.fields import read_instead_of
-from judges.config.reading import SettingsSource
-from judges.config.structure import DeclaredSetting, declared_settings, names_given, without
-from judges.llm import wire
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.fields import read_instead_of
+from judgegym.judges.config.reading import SettingsSource
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings, names_given, without
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
 
 
 def of_one_thing(

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from judges.llm.errors import UserError
+from judgegym.llm.errors import UserError
 
 _REFUSED = frozenset(
     {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS}

@@ -10,9 +10,9 @@ from typing import TypeAlias, cast, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic_core import ErrorDetails
 
-from judges.config.guesses import did_you_mean_flags
-from judges.config.structure import DeclaredSetting, declared_settings, section_of
-from judges.llm.urls import without_credentials
+from judgegym.judges.config.guesses import did_you_mean_flags
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings, section_of
+from judgegym.llm.urls import without_credentials
 
 Uses: TypeAlias = Callable[[DeclaredSetting], bool]
 """Which settings a command uses."""

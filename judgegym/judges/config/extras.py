@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from judges.config.installation import install_command
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.installation import install_command
+from judgegym.llm.errors import SettingsError
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "environments": ("jinja2", "matplotlib", "rich", "numpy", "scipy", "sklearn", "krippendorff"),

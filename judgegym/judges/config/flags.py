@@ -1,6 +1,6 @@
 """The flags of a command as a parser that a shell's completion reads: each with its choices, or what completes it.
 
-It checks no value: settings are read by `judges.config.sources`.
+It checks no value: settings are read by `judgegym.judges.config.sources`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judges.config.help import is_switch, is_yes_or_no
-from judges.config.presets import bundled
-from judges.config.structure import DeclaredSetting, declared_settings
+from judgegym.judges.config.help import is_switch, is_yes_or_no
+from judgegym.judges.config.presets import bundled
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings
 
 _MAY_STAND_ALONE = ("show_config", "profile")
 

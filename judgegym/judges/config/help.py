@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 
-from judges.config.fields import group_of, is_common
-from judges.config.structure import DeclaredSetting, declared_settings
+from judgegym.judges.config.fields import group_of, is_common
+from judgegym.judges.config.structure import DeclaredSetting, declared_settings
 
 HelpDetail = Literal["common", "all"]
 _WIDEST = 100

@@ -12,10 +12,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from judges.llm.urls import without_credentials
+from judgegym.llm.urls import without_credentials
 
 _NAME = "judgegym"
-_CHECKOUT = Path(__file__).parents[2]
+_CHECKOUT = Path(__file__).parents[3]
 
 
 def requirement(extra: str) -> str:

@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, JsonValue, SecretStr, field_validator, model_validator
 from typing_extensions import Self, TypedDict
 
-from judges.config.fields import operational, setting
-from judges.config.text import TextOrFile, prompt_digest
-from judges.llm.errors import SettingsError
-from judges.llm.finish_reason import FinishRules, accepted_reasons
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatSettings
-from judges.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
-from judges.llm.usage import Prices
-from judges.parsing.verdict_form import VerdictForm
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.text import TextOrFile, prompt_digest
+from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.finish_reason import FinishRules, accepted_reasons
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
+from judgegym.llm.usage import Prices
 
 logger = logging.getLogger(__name__)
 
@@ -336,7 +336,7 @@ def api_key(
     setting: str,
     headers: Mapping[str, SecretStr] = MappingProxyType({}),
 ) -> SecretStr | None:
-    """The API key for an endpoint; `None` if no key is set and no host is public (`judges.llm.urls.is_public`).
+    """The API key for an endpoint; `None` if no key is set and no host is public (`judgegym.llm.urls.is_public`).
 
     A key from an environment variable is sent only to the host it belongs to: the setting's default host, or any host
     if the user named the variable.

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from judges.config.explaining import place_of
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.explaining import place_of
+from judgegym.llm.errors import SettingsError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

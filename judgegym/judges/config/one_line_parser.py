@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NoReturn
 
-from judges.config.guesses import did_you_mean_flags
+from judgegym.judges.config.guesses import did_you_mean_flags
 
 BAD_INPUT = 2
 

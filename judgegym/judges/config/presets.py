@@ -1,7 +1,6 @@
 """The presets that the package brings: `--config NAME` finds them without a checkout.
 
-They are the files of the checkout's folder `configs/`, to which `judges/presets` links; an installed package holds the
-files themselves.
+The folder `configs/` of a checkout links to them.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
-_FOLDER = Path(__file__).parents[1] / "presets"
+_FOLDER = Path(__file__).parents[2] / "presets"
 _ENDING = ".yaml"
 
 

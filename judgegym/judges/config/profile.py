@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from judges.config.extras import require
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.extras import require
+from judgegym.llm.errors import SettingsError
 
 _INTERVAL_S = 0.002
 

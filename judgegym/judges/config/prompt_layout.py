@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 from typing_extensions import Self
 
-from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
 
 PromptLayout = Literal["published", "shared_first"]
 

@@ -12,13 +12,13 @@ from pydantic import BaseModel
 from pydantic_settings import BaseSettings, CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
-from judges.config.explaining import Uses, explain_flag, suggestion
-from judges.config.help import is_yes_or_no
-from judges.config.presets import config_file
-from judges.config.profile import default_name
-from judges.config.structure import Values, declared_settings
-from judges.config.yaml_text import load_yaml
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.explaining import Uses, explain_flag, suggestion
+from judgegym.judges.config.help import is_yes_or_no
+from judgegym.judges.config.presets import config_file
+from judgegym.judges.config.profile import default_name
+from judgegym.judges.config.structure import Values, declared_settings
+from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.llm.errors import SettingsError
 
 ENV_PREFIX = "JUDGEGYM_"
 READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
 
 
 class ReaskSettings(JudgeSettings):

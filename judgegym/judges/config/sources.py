@@ -15,10 +15,10 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from judges.config.alternatives import of_one_thing
-from judges.config.explaining import Uses, explain_values
-from judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
-from judges.config.structure import (
+from judgegym.judges.config.alternatives import of_one_thing
+from judgegym.judges.config.explaining import Uses, explain_values
+from judgegym.judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
+from judgegym.judges.config.structure import (
     DEEPEST,
     DeclaredSetting,
     Values,
@@ -27,9 +27,9 @@ from judges.config.structure import (
     section_of,
     value_of,
 )
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import without_credentials, without_secret_fields
 
 DEFAULT = "default"
 MASK = "**********"

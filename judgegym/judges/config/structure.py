@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from judges.llm.urls import secrets_in_fields, secrets_in_url, split_urls
+from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls
 
 DEEPEST = 90
 """How deep lists and mappings may be nested in a setting."""

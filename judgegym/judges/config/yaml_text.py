@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from judges.config.structure import DEEPEST
+from judgegym.judges.config.structure import DEEPEST
 
 _DEEPEST = DEEPEST + 10  # a file of settings has levels of its own around a value
 _MOST_NODES = 200_000

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 ResultT = TypeVar("ResultT")
 

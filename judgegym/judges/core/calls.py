@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, let_go
-from judges.llm.structured import structured_chat
-from judges.llm.wire import JSON, Choice, Message
-from judges.parsing.found import Found, Place, VerdictParser
-from judges.parsing.verdict_form import VerdictForm
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.judges.parsing.found import Found, Place, VerdictParser
+from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, let_go
+from judgegym.llm.structured import structured_chat
+from judgegym.llm.wire import JSON, Choice, Message
 
 _SHOWN = 100
 """Characters of a judge's text in the message that it has no verdict."""

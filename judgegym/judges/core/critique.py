@@ -1,7 +1,7 @@
 """A request to critique and revise one verdict of a judgment.
 
 A judge that supports self-critique makes such a request for each of its verdicts, and applies the revisions
-(`judges.core.judge.CritiqueableJudge`). Most build the prompt with `critique_messages`.
+(`judgegym.judges.core.judge.CritiqueableJudge`). Most build the prompt with `critique_messages`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from judges import prompts
-from judges.core.calls import NoVerdict
-from judges.core.delimiters import fence
-from judges.core.judgment import JudgeCall
-from judges.core.lookalikes import Lookalikes
-from judges.llm.wire import JSON, Choice, Message
-from judges.parsing.found import Found
-from judges.parsing.verdict_form import VerdictForm
+from judgegym.judges import prompts
+from judgegym.judges.core.calls import NoVerdict
+from judgegym.judges.core.delimiters import fence
+from judgegym.judges.core.judgment import JudgeCall
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.llm.wire import JSON, Choice, Message
 
 VerdictT = TypeVar("VerdictT")
 ShownVerdict: TypeAlias = "str | int | float"

@@ -2,7 +2,7 @@
 
 A judge's prompt shows texts that are not ours: questions, answers, references, rubrics of a dataset, quoted verdicts.
 `fence` makes them harmless. Role and template tokens in them are broken up, visibly and reversibly
-(`judges.llm.template_tokens`). If there is such a token, or anything that looks like one of the prompt's markers, all
+(`judgegym.llm.template_tokens`). If there is such a token, or anything that looks like one of the prompt's markers, all
 markers of that prompt carry a tag that occurs in none of the texts, and the judge is told so. How many there are is
 counted. Otherwise the texts stay as they are and the markers have no tag: the user message then has the layout of the
 published benchmark, byte for byte. This says nothing of the system prompts: some are rewordings, and each judge's
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from judges.core.lookalikes import Lookalikes
-from judges.llm.template_tokens import BREAK, BrokenUp, broken_up
-from judges.llm.wire import Message
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.llm.template_tokens import BREAK, BrokenUp, broken_up
+from judgegym.llm.wire import Message
 
 _TAG_LENGTH = 12
 
@@ -100,7 +100,7 @@ def fence(
 
     Args:
         texts: all texts that the prompt will show and that are not ours.
-        lookalikes: what a text needs to look like a marker of the prompt (`judges.core.lookalikes`).
+        lookalikes: what a text needs to look like a marker of the prompt (`judgegym.judges.core.lookalikes`).
         shared: how many of the texts, counted from the first, the prompts of one row have in common; by default all.
         fenced: prompts that the prompt quotes, whose texts are fenced already.
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from judges.core.judgment import Judgment
-from judges.llm.client import ChatClient
+from judgegym.judges.core.judgment import Judgment
+from judgegym.llm.client import ChatClient
 
 
 @dataclass(frozen=True, slots=True)

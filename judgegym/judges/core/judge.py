@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from judges.core.critique import CritiqueRequest
-from judges.core.judgment import JudgeCall, Judgment
-from judges.llm.client import ChatClient
+from judgegym.judges.core.critique import CritiqueRequest
+from judgegym.judges.core.judgment import JudgeCall, Judgment
+from judgegym.llm.client import ChatClient
 
 CaseT_contra = TypeVar("CaseT_contra", contravariant=True)
 DetailT = TypeVar("DetailT")
@@ -27,7 +27,7 @@ class Judge(Protocol[CaseT_contra, DetailT_co]):
 
 
 class CritiqueableJudge(Judge[CaseT_contra, DetailT], Protocol[CaseT_contra, DetailT, VerdictT]):
-    """A judge that can critique and revise its verdicts: see `judges.core.self_critique`."""
+    """A judge that can critique and revise its verdicts: see `judgegym.judges.core.self_critique`."""
 
     def critique_requests(self, case: CaseT_contra, judgment: Judgment[DetailT], /) -> list[CritiqueRequest[VerdictT]]:
         """A request for each verdict of a judgment that has a score."""

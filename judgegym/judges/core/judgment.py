@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Literal, TypeVar
 
-from judges.llm.usage import Usage
+from judgegym.llm.usage import Usage
 
 DetailT_co = TypeVar("DetailT_co", covariant=True)
 ValueT_co = TypeVar("ValueT_co", covariant=True)
@@ -124,7 +124,7 @@ class Judgment(Generic[DetailT_co]):
         detail: the result in the terms of this kind of judge; `None` if no judge was called.
         critique: the history of its self-critique; `None` without one.
         suspects: how many role tokens, template tokens and lookalikes of the prompt's markers there are in the texts
-            that the judge was shown (`judges.core.delimiters`).
+            that the judge was shown (`judgegym.judges.core.delimiters`).
     """
 
     score: float | None

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from judges.llm.template_tokens import BREAK
+from judgegym.llm.template_tokens import BREAK
 
 _SIGNS = "[]#<|:"
 """What makes a heading of a title; all other punctuation but emphasis and quotation marks is left out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from judges.core.group import Agreement, Look
+from judgegym.judges.core.group import Agreement, Look
 
 _MOST_ONE_BY_ONE = 3
 

@@ -1,7 +1,7 @@
 """What the offline stand-in needs to know of a judge: the sections of its prompt, and a plausible reply to them.
 
 A judge declares one `PromptFormat` beside its prompt. The stand-in finds the sections by the markers of
-`judges.core.delimiters`, computes the merit of each judged text from its words, and calls `reply`.
+`judgegym.judges.core.delimiters`, computes the merit of each judged text from its words, and calls `reply`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from judges.llm.wire import JSON
-from judges.parsing.json_objects import last_first
+from judgegym.judges.parsing.json_objects import last_first
+from judgegym.llm.wire import JSON
 
 PREVIOUS_EVALUATION = "YOUR PREVIOUS EVALUATION"
 """The section that turns a prompt into a request for a critique; the reply then stands after the critique."""

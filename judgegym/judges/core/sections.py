@@ -1,4 +1,4 @@
-"""Parses a prompt's sections: the inverse of the markers that `judges.core.delimiters` writes.
+"""Parses a prompt's sections: the inverse of the markers that `judgegym.judges.core.delimiters` writes.
 
 A marker is a line `<|title|>`, `[title]`, `### title` or `title:`; the markers of one prompt are of one style, and all
 of them carry one tag or none. Every other line is text. A title may be followed by an id, where a prompt has several

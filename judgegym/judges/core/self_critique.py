@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from judges.core.calls import Vote, ask_choice
-from judges.core.critique import CritiqueRequest
-from judges.core.judge import CritiqueableJudge, Judge
-from judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
-from judges.llm.at_once import all_results
-from judges.llm.client import ChatClient
+from judgegym.judges.core.calls import Vote, ask_choice
+from judgegym.judges.core.critique import CritiqueRequest
+from judgegym.judges.core.judge import CritiqueableJudge, Judge
+from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
+from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
 
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")

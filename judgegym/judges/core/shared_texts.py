@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from judges import prompts
+from judgegym.judges import prompts
 
 CONTEXT, REFERENCE, CRITERIA = "Given Context", "Reference Answer", "Given Criteria"
 """Titles of the sections, in their order; of two words, because a single one between signs looks like a token."""

@@ -18,10 +18,10 @@ from typing import TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from judges.core.group import GroupCase
-from judges.llm import wire
-from judges.llm.template_tokens import BREAK
-from judges.llm.wire import JSON
+from judgegym.judges.core.group import GroupCase
+from judgegym.llm import wire
+from judgegym.llm.template_tokens import BREAK
+from judgegym.llm.wire import JSON
 
 _NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool"})
 _SPELLINGS = {

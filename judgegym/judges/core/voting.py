@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from judges.core.calls import Vote
-from judges.core.judgment import JudgeCall
-from judges.llm.at_once import all_results
+from judgegym.judges.core.calls import Vote
+from judgegym.judges.core.judgment import JudgeCall
+from judgegym.llm.at_once import all_results
 
 ValueT = TypeVar("ValueT")
 

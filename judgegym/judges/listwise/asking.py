@@ -11,17 +11,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from judges.core.calls import NoVerdict, ask_choice
-from judges.core.delimiters import without_tokens
-from judges.core.judgment import JudgeCall
-from judges.core.seeding import generator
-from judges.listwise.chunks import about_tokens
-from judges.listwise.prompt import draw_ids, listwise_prompt, repair_request
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.client import ChatClient
-from judges.llm.wire import Choice, Message
-from judges.parsing.found import Found
-from judges.parsing.verdicts import LISTWISE_FORM, ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
+from judgegym.judges.core.calls import NoVerdict, ask_choice
+from judgegym.judges.core.delimiters import without_tokens
+from judgegym.judges.core.judgment import JudgeCall
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.listwise.chunks import about_tokens
+from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, repair_request
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdicts import (
+    LISTWISE_FORM,
+    ListwiseScores,
+    ScoredAnswer,
+    listwise_fault,
+    listwise_scores,
+)
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import Choice, Message
 
 _LEFT_OUT = "…"
 

@@ -1,6 +1,6 @@
 """Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one answer.
 
-Token counts are approximate, since the judge's tokenizer is not known: the larger of `judges.llm.tokens` and an
+Token counts are approximate, since the judge's tokenizer is not known: the larger of `judgegym.llm.tokens` and an
 estimate by characters (digits and rare ones count most), and a tenth more. By this count the first prompt of every call
 stays below the limit.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judges.core.seeding import generator
-from judges.listwise.prompt import answer_section, listwise_prompt
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.tokens import count_tokens
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.listwise.prompt import answer_section, listwise_prompt
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.llm.tokens import count_tokens
 
 _ASCII_PER_TOKEN = 4
 _DIGITS = "0123456789"

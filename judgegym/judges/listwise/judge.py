@@ -23,17 +23,17 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment, MemberDetail
-from judges.core.judgment import Judgment, Status
-from judges.core.turns import continuation, shared_turns
-from judges.listwise.asking import ask_order
-from judges.listwise.chunks import divide
-from judges.listwise.prompt import shared_texts
-from judges.listwise.results import ChunkResult, agreement, judgments
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.at_once import all_results
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
+from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment, MemberDetail
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.turns import continuation, shared_turns
+from judgegym.judges.listwise.asking import ask_order
+from judgegym.judges.listwise.chunks import divide
+from judgegym.judges.listwise.prompt import shared_texts
+from judgegym.judges.listwise.results import ChunkResult, agreement, judgments
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 _TOO_FEW = "there is nothing to compare: a group needs two members, the anchor included"
 _ALL_EQUAL = "All answers are equal: each is as good as every other, and no judge was asked."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from judges.core.prompt_format import PromptFormat, ShownPrompt
-from judges.listwise.prompt import BEGINNING, CONTEXT, CRITERIA, END, QUESTION, REFERENCE, START, TASK
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.listwise.prompt import BEGINNING, CONTEXT, CRITERIA, END, QUESTION, REFERENCE, START, TASK
 
 
 def _reply(shown: ShownPrompt) -> str:

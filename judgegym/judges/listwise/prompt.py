@@ -1,7 +1,8 @@
 """The prompt of one call: what all answers share first, then each answer between markers that carry its id.
 
-Guarantees: no text can imitate a marker (`judges.core.delimiters`), and no id of the call occurs in any of its texts,
-in any case; an id says nothing of its answer or of the order. Behind the last answer stands only what is asked for.
+Guarantees: no text can imitate a marker (`judgegym.judges.core.delimiters`), and no id of the call occurs in any of its
+texts, in any case; an id says nothing of its answer or of the order. Behind the last answer stands only what is asked
+for.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
-from judges import prompts
-from judges.core.delimiters import Delimiters, Prompt, fence
-from judges.core.group import GroupCase
-from judges.core.lookalikes import Lookalikes
-from judges.llm.wire import Message
+from judgegym.judges import prompts
+from judgegym.judges.core.delimiters import Delimiters, Prompt, fence
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.llm.wire import Message
 
 CRITERIA = "Criteria for all answers"
 QUESTION, CONTEXT, REFERENCE, TASK = "Question", "Context", "Reference", "Your task"

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
-from judges.core.calls import failed_judgment
-from judges.core.group import Agreement, GroupCase, Look, MemberDetail
-from judges.core.judgment import Judgment, Status
-from judges.listwise.asking import ScoredOrder
-from judges.listwise.chunks import Chunks
-from judges.listwise.prompt import suspects_of
-from judges.listwise.scale import one_scale
-from judges.parsing.verdicts import ScoredAnswer
+from judgegym.judges.core.calls import failed_judgment
+from judgegym.judges.core.group import Agreement, GroupCase, Look, MemberDetail
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.listwise.asking import ScoredOrder
+from judgegym.judges.listwise.chunks import Chunks
+from judgegym.judges.listwise.prompt import suspects_of
+from judgegym.judges.listwise.scale import one_scale
+from judgegym.judges.parsing.verdicts import ScoredAnswer
 
 _DIGITS = 12
 """Of numbers that are computed of scores: rounding errors would tell equal answers apart, and give a group a signal."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from judges import prompts
-from judges.config.fields import setting
-from judges.config.reask import ReaskSettings
+from judgegym.judges import prompts
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.reask import ReaskSettings
 
 
 class ListwiseJudgeSettings(ReaskSettings):

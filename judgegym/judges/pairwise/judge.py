@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from judges.core.calls import ask, failed_judgment
-from judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judges.core.delimiters import Prompt
-from judges.core.judge import Judge
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.self_critique import with_self_critique
-from judges.llm.client import ChatClient
-from judges.pairwise.prompt import LETTERS, choice_prompt
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.parsing.found import VerdictParser
-from judges.parsing.thinking import after_thinking
-from judges.parsing.verdict_form import VerdictForm
-from judges.parsing.verdicts import choice_form, choice_letter
-from judges.parsing.written_object import explained
+from judgegym.judges.core.calls import ask, failed_judgment
+from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.pairwise.prompt import LETTERS, choice_prompt
+from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.judges.parsing.found import VerdictParser
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.judges.parsing.verdicts import choice_form, choice_letter
+from judgegym.judges.parsing.written_object import explained
+from judgegym.llm.client import ChatClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import ascii_uppercase
 
-from judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
-from judges.core.shared_texts import REFERENCE, TITLES
-from judges.llm.wire import JSON
-from judges.pairwise.prompt import shared_title
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
+from judgegym.judges.core.shared_texts import REFERENCE, TITLES
+from judgegym.judges.pairwise.prompt import shared_title
+from judgegym.llm.wire import JSON
 
 _STARTS = {f"The Start of Assistant {letter}'s Answer": letter for letter in ascii_uppercase}
 _ENDS = [f"The End of Assistant {letter}'s Answer" for letter in ascii_uppercase]

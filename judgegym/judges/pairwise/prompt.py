@@ -2,7 +2,7 @@
 
 The layout is RewardBench-2's; the built-in instructions are a rewording. To compare with published numbers, replace
 them by the published prompts, byte for byte. Texts under judgment are between markers that they cannot imitate
-(`judges.core.delimiters`).
+(`judgegym.judges.core.delimiters`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from judges import prompts
-from judges.core.delimiters import Prompt, fence
-from judges.core.lookalikes import Lookalikes
-from judges.core.shared_texts import NOTHING_SHARED, SharedTexts
-from judges.llm.wire import Message
+from judgegym.judges import prompts
+from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.shared_texts import NOTHING_SHARED, SharedTexts
+from judgegym.llm.wire import Message
 
 LETTERS = string.ascii_uppercase
 FEWEST_CHOICES, MOST_CHOICES = 2, len(LETTERS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from judges import prompts
-from judges.config.judge import JudgeSettings
+from judgegym.judges import prompts
+from judgegym.judges.config.judge import JudgeSettings
 
 
 class ChoiceJudgeSettings(JudgeSettings):

@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from judges.llm.wire import JSON
-from judges.parsing.found import Found, Place
-from judges.parsing.json_objects import LOOKED_AT, last_first
-from judges.parsing.written_object import decoded, end_in_fence, is_on_its_own_line, whole_object
+from judgegym.judges.parsing.found import Found, Place
+from judgegym.judges.parsing.json_objects import LOOKED_AT, last_first
+from judgegym.judges.parsing.written_object import decoded, end_in_fence, is_on_its_own_line, whole_object
+from judgegym.llm.wire import JSON
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
-from judges.llm.template_tokens import without_trailing_tokens
-from judges.parsing.thinking import OPENED, own_part
+from judgegym.judges.parsing.thinking import OPENED, own_part
+from judgegym.llm.template_tokens import without_trailing_tokens
 
 P = ParamSpec("P")
 T = TypeVar("T")

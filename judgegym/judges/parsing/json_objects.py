@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 LOOKED_AT = 20_000
 """Characters at the end of a text that are read: a verdict is at the end, and usually shorter."""

@@ -1,7 +1,7 @@
 """Verdicts in words that no parser takes: `Score: 2`, `**Verdict:** no`, `[[ a ]]`, full-width or escaped signs.
 
-They are candidates all the same (`judges.parsing.candidates`): a judge's own verdict in such a form must not leave an
-earlier one to be read, which may be quoted. What they state is only compared with what has been read.
+They are candidates all the same (`judgegym.judges.parsing.candidates`): a judge's own verdict in such a form must not
+leave an earlier one to be read, which may be quoted. What they state is only compared with what has been read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import TypeVar, cast
 
-from judges.parsing.candidates import Candidate
+from judgegym.judges.parsing.candidates import Candidate
 
 T = TypeVar("T")
 

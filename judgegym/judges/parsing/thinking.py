@@ -20,7 +20,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Literal
 
-from judges.llm.template_tokens import without_trailing_tokens
+from judgegym.llm.template_tokens import without_trailing_tokens
 
 OPEN = "<think>"
 CLOSE = "</think>"

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from judges.llm import wire
-from judges.llm.wire import JSON, Message
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON, Message
 
 CRITIQUE = "critique"
 """The field that comes first where the judge is asked to critique its verdict before it revises it."""

@@ -1,4 +1,4 @@
-"""The JSON object with which a judge ends its text: the other way to write a verdict (`judges.parsing.verdict_form`).
+"""The JSON object with which a judge ends its text: the other way to write a verdict (`verdict_form`).
 
 Guarantee: an object that the judge only quotes in a sentence, or after which it says more, is not found. A name that an
 object has twice has no value.
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from judges.llm import wire
-from judges.llm.wire import JSON, scrub
-from judges.parsing.found import Place
-from judges.parsing.json_objects import MOST_NESTED, last_first, prose_before
-from judges.parsing.thinking import after_thinking
-from judges.parsing.verdict_form import CRITIQUE
+from judgegym.judges.parsing.found import Place
+from judgegym.judges.parsing.json_objects import MOST_NESTED, last_first, prose_before
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_form import CRITIQUE
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON, scrub
 
 _FENCE = "```"
 _ON_ITS_OWN_LINE = re.compile(r"(?:\A|\n)[ \t]*(?:```\w*[ \t]*)?\Z")

@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from judges import prompts
-from judges.core.calls import ask, failed_judgment
-from judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judges.core.delimiters import Prompt, fence
-from judges.core.judge import Judge
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.lookalikes import Lookalikes
-from judges.core.scale import Scale
-from judges.core.self_critique import with_self_critique
-from judges.llm.client import ChatClient
-from judges.llm.wire import Choice, Message
-from judges.parsing.found import Found
-from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import PEER_FORM, ScoreObject, score_object
-from judges.parsing.written_object import critique_before
-from judges.peers.settings import PeerJudgeSettings
+from judgegym.judges import prompts
+from judgegym.judges.core.calls import ask, failed_judgment
+from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdicts import PEER_FORM, ScoreObject, score_object
+from judgegym.judges.parsing.written_object import critique_before
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import Choice, Message
 
 SCALE = Scale(0, 100)
 DEFAULT_RUBRIC = prompts.load("peer_rubric")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from judges import prompts
-from judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges import prompts
+from judgegym.judges.config.prompt_layout import PromptLayoutSettings
 
 
 class PeerJudgeSettings(PromptLayoutSettings):

@@ -10,10 +10,10 @@ import math
 import re
 from collections.abc import Mapping
 
-from judges.core.calls import NoVerdict
-from judges.core.scale import Scale
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON, Choice, Token
+from judgegym.judges.core.calls import NoVerdict
+from judgegym.judges.core.scale import Scale
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON, Choice, Token
 
 REQUEST: Mapping[str, JSON] = {"logprobs": True, "top_logprobs": 20}
 """The fields that a request must have."""

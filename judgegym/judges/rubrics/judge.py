@@ -6,19 +6,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.core.calls import NoVerdict, ask_choice, failed_judgment
-from judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judges.core.delimiters import Prompt
-from judges.core.judge import Judge
-from judges.core.judgment import JudgeCall, Judgment, Status
-from judges.core.scale import Scale
-from judges.core.self_critique import with_self_critique
-from judges.core.voting import collect_votes, vote
-from judges.llm.client import ChatClient
-from judges.llm.wire import JSON, Choice
-from judges.parsing.found import Found
-from judges.parsing.thinking import after_thinking
-from judges.parsing.verdicts import (
+from judgegym.judges.core.calls import NoVerdict, ask_choice, failed_judgment
+from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.core.voting import collect_votes, vote
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdicts import (
     SCORE_FIELD,
     before_feedback,
     feedback_text,
@@ -26,9 +24,11 @@ from judges.parsing.verdicts import (
     is_strict_object,
     rubric_form,
 )
-from judges.rubrics.expected_score import REQUEST, check_scale, expected_score
-from judges.rubrics.prompt import TAGS, Rubric, find_score, rubric_prompt
-from judges.rubrics.settings import Pooling, RubricJudgeSettings
+from judgegym.judges.rubrics.expected_score import REQUEST, check_scale, expected_score
+from judgegym.judges.rubrics.prompt import TAGS, Rubric, find_score, rubric_prompt
+from judgegym.judges.rubrics.settings import Pooling, RubricJudgeSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import JSON, Choice
 
 _REDRAWS = 2
 

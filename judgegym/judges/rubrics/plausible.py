@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from judges.core.prompt_format import PromptFormat, ShownPrompt
-from judges.llm.wire import JSON
-from judges.parsing.verdicts import feedback_text
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.parsing.verdicts import feedback_text
+from judgegym.llm.wire import JSON
 
 _SCALE = re.compile(r"\ban integer (?:number )?between (-?[0-9]{1,9}) and (-?[0-9]{1,9})\b")
 _USUAL_SCALE = (1, 5)

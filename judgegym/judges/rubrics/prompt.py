@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
-from judges import prompts
-from judges.config.prompt_layout import PromptLayout
-from judges.core.delimiters import Prompt, fence
-from judges.core.lookalikes import Lookalikes
-from judges.core.scale import Scale
-from judges.llm.wire import Message
-from judges.parsing.found import Found
-from judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
+from judgegym.judges import prompts
+from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
+from judgegym.llm.wire import Message
 
 _HEADINGS = ("instruction", "reference response", "score rubric", "response to evaluate")
 _LOOKALIKES = Lookalikes(

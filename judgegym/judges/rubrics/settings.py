@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 
 from pydantic import ValidationInfo, field_validator
 
-from judges.config.fields import setting
-from judges.config.prompt_layout import PromptLayoutSettings
-from judges.core.scale import Scale
-from judges.core.voting import MOST_VOTES
-from judges.llm.errors import SettingsError
-from judges.parsing.verdicts import RubricFormat
-from judges.rubrics.expected_score import check_scale
-from judges.rubrics.prompt import rubric_instructions
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.voting import MOST_VOTES
+from judgegym.judges.parsing.verdicts import RubricFormat
+from judgegym.judges.rubrics.expected_score import check_scale
+from judgegym.judges.rubrics.prompt import rubric_instructions
+from judgegym.llm.errors import SettingsError
 
 Weighting = Literal["none", "logprobs"]
 Pooling = Literal["mean", "median"]

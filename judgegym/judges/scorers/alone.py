@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from judges.aspects.judge import AspectCase
-from judges.aspects.panel import PanelDetail, aspect_judge
-from judges.aspects.settings import check_aspects
-from judges.core.judgment import Judgment
-from judges.llm.client import ChatClient
-from judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, peer_judge
-from judges.rubrics.judge import RubricCase, rubric_judge
-from judges.rubrics.prompt import Rubric
-from judges.scorers.items import Item, ResponseScore, response_score
-from judges.scorers.scorer import ItemError, unit_score
-from judges.scorers.settings import ScorerSettings
+from judgegym.judges.aspects.judge import AspectCase
+from judgegym.judges.aspects.panel import PanelDetail, aspect_judge
+from judgegym.judges.aspects.settings import check_aspects
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, peer_judge
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.scorers.items import Item, ResponseScore, response_score
+from judgegym.judges.scorers.scorer import ItemError, unit_score
+from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.llm.client import ChatClient
 
 GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
 """The rubric judge's rubric if neither the request nor the settings have one."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from judges.arena.judge import ArenaCase, arena_judge
-from judges.core.group import GroupCase, GroupJudge
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.scorers.groups import GroupScores, check_most, group_scores
-from judges.scorers.items import Item, ResponseScore
-from judges.scorers.scorer import ItemError, but_alone, unit_score
-from judges.scorers.settings import MOST_TOGETHER, ScorerSettings
-from judges.tournament.judge import tournament_judge
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.core.group import GroupCase, GroupJudge
+from judgegym.judges.scorers.groups import GroupScores, check_most, group_scores
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.scorer import ItemError, but_alone, unit_score
+from judgegym.judges.scorers.settings import MOST_TOGETHER, ScorerSettings
+from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 
 class ArenaScorer:

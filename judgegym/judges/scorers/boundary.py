@@ -9,8 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from judges.llm.errors import UserError
-from judges.scorers.items import Item, ResponseScore, failed_by
+from judgegym.judges.scorers.items import Item, ResponseScore, failed_by
+from judgegym.llm.errors import UserError
 
 logger = logging.getLogger(__name__)
 

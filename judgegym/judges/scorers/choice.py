@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judges.core.judgment import Judgment, Status
-from judges.core.seeding import generator
-from judges.llm.client import ChatClient
-from judges.pairwise.judge import ChoiceCase, ChoiceDetail, choice_judge
-from judges.pairwise.prompt import FEWEST_CHOICES, LETTERS, MOST_CHOICES
-from judges.scorers.items import Item, ResponseScore, response_score
-from judges.scorers.scorer import ItemError, but_alone
-from judges.scorers.settings import ScorerSettings
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.pairwise.judge import ChoiceCase, ChoiceDetail, choice_judge
+from judgegym.judges.pairwise.prompt import FEWEST_CHOICES, LETTERS, MOST_CHOICES
+from judgegym.judges.scorers.items import Item, ResponseScore, response_score
+from judgegym.judges.scorers.scorer import ItemError, but_alone
+from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.llm.client import ChatClient
 
 _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
 

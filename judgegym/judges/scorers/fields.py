@@ -11,9 +11,9 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from judges.aspects.prompt import Aspect, aspects_of
-from judges.scorers.items import Item
-from judges.scorers.settings import JudgeKind
+from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.settings import JudgeKind
 
 ITEM_FIELDS: Mapping[str, frozenset[JudgeKind]] = {
     "reference": frozenset(("rubric", "aspect", "listwise", "tournament", "arena_hard")),

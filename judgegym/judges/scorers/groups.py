@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
-from judges.listwise.judge import listwise_judge
-from judges.llm.client import ChatClient
-from judges.scorers.items import Item, ResponseScore, response_score
-from judges.scorers.scorer import ItemError, but_alone
-from judges.scorers.settings import MOST_TOGETHER, ScorerSettings
-from judges.tournament.judge import tournament_judge
+from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.scorers.items import Item, ResponseScore, response_score
+from judgegym.judges.scorers.scorer import ItemError, but_alone
+from judgegym.judges.scorers.settings import MOST_TOGETHER, ScorerSettings
+from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.llm.client import ChatClient
 
 
 class GroupJudgeScorer:

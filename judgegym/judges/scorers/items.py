@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from judges.aspects.prompt import Aspect
-from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judges.llm.usage import Usage
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.llm.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

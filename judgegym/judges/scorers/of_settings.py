@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from judges.llm.client import ChatClient
-from judges.scorers.alone import AspectScorer, PeerScorer, RubricScorer
-from judges.scorers.arena import ArenaScorer
-from judges.scorers.choice import ChoiceScorer
-from judges.scorers.groups import ListwiseScorer, TournamentScorer
-from judges.scorers.scorer import Scorer
-from judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.judges.scorers.alone import AspectScorer, PeerScorer, RubricScorer
+from judgegym.judges.scorers.arena import ArenaScorer
+from judgegym.judges.scorers.choice import ChoiceScorer
+from judgegym.judges.scorers.groups import ListwiseScorer, TournamentScorer
+from judgegym.judges.scorers.scorer import Scorer
+from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.llm.client import ChatClient
 
 _SCORERS: Mapping[JudgeKind, Callable[[ChatClient, ScorerSettings], Scorer]] = {
     "rubric": RubricScorer,

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from judges.core.judgment import Judgment, Status
-from judges.llm.at_once import all_results
-from judges.llm.wire import is_blank
-from judges.scorers.items import Item, ResponseScore, failure, response_score, shared_score
-from judges.scorers.settings import ScorerSettings
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.scorers.items import Item, ResponseScore, failure, response_score, shared_score
+from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.llm.at_once import all_results
+from judgegym.llm.wire import is_blank
 
 _EMPTY = failure("the response is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
 

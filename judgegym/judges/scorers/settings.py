@@ -7,20 +7,20 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, field_validator
 
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.settings import AspectJudgeSettings
-from judges.config.fields import setting
-from judges.config.judge import JudgeSettings
-from judges.config.prompt_layout import PromptLayout
-from judges.config.sources import LoadedSettings, SettingsT
-from judges.config.text import TextOrFile
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.errors import SettingsError
-from judges.pairwise.prompt import MOST_CHOICES
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.settings import RubricJudgeSettings
-from judges.tournament.settings import TournamentSettings
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.config.sources import LoadedSettings, SettingsT
+from judgegym.judges.config.text import TextOrFile
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.pairwise.prompt import MOST_CHOICES
+from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.errors import SettingsError
 
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice", "listwise", "tournament"]
 MOST_TOGETHER: Mapping[JudgeKind, int] = {"listwise": 256, "tournament": 64, "arena_hard": 64, "choice": MOST_CHOICES}

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judges.arena.settings import STRONG_WEIGHT
-from judges.core.calls import ask
-from judges.core.delimiters import Prompt
-from judges.core.group import GroupCase
-from judges.core.judgment import JudgeCall
-from judges.core.shared_texts import SharedTexts
-from judges.llm.client import ChatClient
-from judges.pairwise.prompt import choice_prompt
-from judges.parsing.verdicts import choice_form, choice_letter
-from judges.tournament.settings import GameKind, TournamentSettings
+from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
+from judgegym.judges.arena.settings import STRONG_WEIGHT
+from judgegym.judges.core.calls import ask
+from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import JudgeCall
+from judgegym.judges.core.shared_texts import SharedTexts
+from judgegym.judges.pairwise.prompt import choice_prompt
+from judgegym.judges.parsing.verdicts import choice_form, choice_letter
+from judgegym.judges.tournament.settings import GameKind, TournamentSettings
+from judgegym.llm.client import ChatClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,19 @@
 """The tournament: pairwise games among the answers of a group, and a score for each from all of them.
 
-The settings say which answers meet (`judges.tournament.schedule`); a Bradley–Terry fit with ties and a position term
-(`judges.statistics.bradley_terry`) turns the results into strengths. A score is the probability to win against the
-group's mean, or against the anchor if there is one.
+The settings say which answers meet (`judgegym.judges.tournament.schedule`); a Bradley–Terry fit with ties and a
+position term (`judgegym.statistics.bradley_terry`) turns the results into strengths. A score is the probability to win
+against the group's mean, or against the anchor if there is one.
 """
 
 from __future__ import annotations
 
-from judges.config.extras import require
-from judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
-from judges.llm.client import ChatClient
-from judges.llm.errors import SettingsError
-from judges.tournament.game import PairJudge, pair_judge
-from judges.tournament.progress import TournamentInProgress
-from judges.tournament.settings import TournamentSettings
+from judgegym.judges.config.extras import require
+from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
+from judgegym.judges.tournament.game import PairJudge, pair_judge
+from judgegym.judges.tournament.progress import TournamentInProgress
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 
 class TournamentJudge:

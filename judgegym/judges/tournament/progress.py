@@ -11,12 +11,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from judges.core.group import GroupCase, GroupJudgment
-from judges.core.seeding import generator
-from judges.llm.at_once import all_results
-from judges.tournament.game import GameResult, PairJudge
-from judges.tournament.result import Field, PlayedGame, comparable, connected, decided, group_judgment, strengths_of
-from judges.tournament.schedule import (
+from judgegym.judges.core.group import GroupCase, GroupJudgment
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.tournament.game import GameResult, PairJudge
+from judgegym.judges.tournament.result import (
+    Field,
+    PlayedGame,
+    comparable,
+    connected,
+    decided,
+    group_judgment,
+    strengths_of,
+)
+from judgegym.judges.tournament.schedule import (
     Meeting,
     Pair,
     completed,
@@ -26,7 +33,8 @@ from judges.tournament.schedule import (
     planned,
     swiss_round,
 )
-from judges.tournament.settings import TournamentSettings
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.at_once import all_results
 
 MOST_REPAIRS = 3
 """How many times games are played to connect players whose games have failed."""

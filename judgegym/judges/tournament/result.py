@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.core.group import Agreement, GroupJudgment, Look, MemberDetail
-from judges.core.judgment import Judgment, Status
-from judges.statistics.bradley_terry import Game, fit
-from judges.tournament.game import GameResult
-from judges.tournament.schedule import components, pair
+from judgegym.judges.core.group import Agreement, GroupJudgment, Look, MemberDetail
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.tournament.game import GameResult
+from judgegym.judges.tournament.schedule import components, pair
+from judgegym.statistics.bradley_terry import Game, fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal
 
-from judges import prompts
-from judges.arena.settings import ArenaJudgeSettings
-from judges.config.fields import setting
+from judgegym.judges import prompts
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.config.fields import setting
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]
 WITH_ROUNDS: tuple[Schedule, ...] = ("swiss", "balanced")

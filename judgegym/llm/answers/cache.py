@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.llm import completion, wire
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON, Choice, Message
+from judgegym.llm import completion, wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
 

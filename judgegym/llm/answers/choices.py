@@ -13,12 +13,12 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from judges.llm.errors import EndpointError, FailureKind, RunStop
-from judges.llm.ledger import OpenCall, RequestRecord
-from judges.llm.transport import Reply, Transport
-from judges.llm.types import ChatAnswer, ChatSettings
-from judges.llm.usage import Usage
-from judges.llm.wire import JSON, Message
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop
+from judgegym.llm.ledger import OpenCall, RequestRecord
+from judgegym.llm.transport import Reply, Transport
+from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON, Message
 
 logger = logging.getLogger(__name__)
 

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from judges.llm.breaker import CircuitBreaker
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import RequestRecord
-from judges.llm.limits.budget import Budget
-from judges.llm.limits.in_flight import AdaptiveLimit, RateBudget
-from judges.llm.presence import Presence
-from judges.llm.response_format import FormatHabits
-from judges.llm.usage import Usage
-from judges.llm.wire import JSON
+from judgegym.llm.breaker import CircuitBreaker
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.limits.budget import Budget
+from judgegym.llm.limits.in_flight import AdaptiveLimit, RateBudget
+from judgegym.llm.presence import Presence
+from judgegym.llm.response_format import FormatHabits
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON
 
 NOTHING_PAID = Usage()
 

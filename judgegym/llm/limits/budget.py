@@ -15,8 +15,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from judges.llm.errors import BudgetSpent, SettingsError
-from judges.llm.types import ChatSettings
+from judgegym.llm.errors import BudgetSpent, SettingsError
+from judgegym.llm.types import ChatSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 Busy and broken attempts are retried with full jitter; `Retry-After` is a lower bound of the pause; the deadline covers
 a call with all its attempts and pauses. Only broken attempts count against `max_retries`: a busy endpoint is waited
-for. An endpoint that is away is waited for elsewhere (`judges.llm.presence`). A rejected request is final. No other
+for. An endpoint that is away is waited for elsewhere (`judgegym.llm.presence`). A rejected request is final. No other
 layer sends a failed request to a model again. What asks again for another reason: a judge whose answer holds no verdict
-(`judges.core.voting`, the arena judge), a policy whose answer is too short, a trainer's API that is away.
+(`judgegym.judges.core.voting`, the arena judge), a policy whose answer is too short, a trainer's API that is away.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from judges.llm.errors import EndpointError, FailureKind
+from judgegym.llm.errors import EndpointError, FailureKind
 
 _LONGEST_PAUSE_S = 60.0
 _SHORTEST_ATTEMPT_S = 0.005

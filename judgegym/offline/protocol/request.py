@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import orjson
 
-from judges.parsing.verdict_form import without_form
+from judgegym.judges.parsing.verdict_form import without_form
 
 _LARGEST = 2**63 - 1
 _BOUNDS: dict[str, tuple[Any, int, int]] = {

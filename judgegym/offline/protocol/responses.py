@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from judges.offline.protocol.request import BadRequest
+from judgegym.offline.protocol.request import BadRequest
 
 _ROLES = {"function_call_output": "tool"}
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from judges.core.seeding import generator
-from judges.offline.protocol.request import RequestMessage
+from judgegym.judges.core.seeding import generator
+from judgegym.offline.protocol.request import RequestMessage
 
 IM_START, IM_END = 257, 258
 # A byte that is only part of a character has no text of its own.

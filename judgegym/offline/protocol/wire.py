@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from judges.offline.protocol import tokens
-from judges.offline.protocol.request import ChatRequest
+from judgegym.offline.protocol import tokens
+from judgegym.offline.protocol.request import ChatRequest
 
 _PIECE = re.compile(r"\w+|[^\w\s]")
 

@@ -1,6 +1,6 @@
-"""`python -m environments.report.compare`."""
+"""`python -m judgegym.reports.compare`."""
 
-from environments.report.compare.command import main
+from judgegym.reports.compare.command import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

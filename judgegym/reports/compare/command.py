@@ -1,4 +1,4 @@
-"""`python -m environments.report.compare RUN RUN…` and `judgegym compare RUN RUN…`: a table, a page, a JSON file."""
+"""`python -m judgegym.reports.compare RUN RUN…` and `judgegym compare RUN RUN…`: a table, a page, a JSON file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from environments.terminal.exits import exit_code
-from environments.terminal.output import say, warn
-from judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.engine.terminal.output import say, warn
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 
 if TYPE_CHECKING:
-    from environments.report.compare.comparison import ComparedRun
-    from environments.report.results.run import SavedRun
+    from judgegym.reports.compare.comparison import ComparedRun
+    from judgegym.reports.results.run import SavedRun
 
 _DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
 with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
@@ -60,7 +60,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environments.report.compare") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.compare") -> int:
     """Run the command.
 
     Args:
@@ -79,8 +79,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environmen
 
 
 def _run(flags: argparse.Namespace) -> int:
-    from environments.report.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
-    from environments.report.compare.runs import compare_runs
+    from judgegym.reports.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
+    from judgegym.reports.compare.runs import compare_runs
 
     allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
     comparison = compare_runs(
@@ -94,7 +94,7 @@ def _run(flags: argparse.Namespace) -> int:
     if flags.json is not None:
         from dataclasses import asdict
 
-        from judges.llm import wire
+        from judgegym.llm import wire
 
         content = wire.dumps_readable(asdict(comparison))  # a directory's name need not be UTF-8
         if flags.json == _STANDARD_OUTPUT:
@@ -102,12 +102,12 @@ def _run(flags: argparse.Namespace) -> int:
         else:
             _write(Path(flags.json), content)
     if flags.html is not None:
-        from environments.report.compare.page import html
+        from judgegym.reports.compare.page import html
 
         folder = flags.html.resolve().parent
         _write(flags.html, b"".join(html(comparison, lambda run, uid: report_link(run, uid, seen_from=folder))))
     if flags.json != _STANDARD_OUTPUT:
-        from environments.report.compare.text import show
+        from judgegym.reports.compare.text import show
 
         show(comparison)
     return 0
@@ -115,7 +115,7 @@ def _run(flags: argparse.Namespace) -> int:
 
 def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | None:
     """The address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
-    from environments.runs.directory import REPORT
+    from judgegym.engine.runs.directory import REPORT
 
     path = Path(run.path).expanduser().resolve() / REPORT
     if not path.is_file():
@@ -130,9 +130,9 @@ def _opened(word: str) -> SavedRun:
     Raises:
         RunDirectoryError: it is another file, or holds no run.
     """
-    from environments.report.results.run import SavedRun, run_of_file
-    from environments.runs.directory import METRICS
-    from judges.llm.errors import RunDirectoryError
+    from judgegym.engine.runs.directory import METRICS
+    from judgegym.llm.errors import RunDirectoryError
+    from judgegym.reports.results.run import SavedRun, run_of_file
 
     path = Path(word).expanduser()
     run = None if path.is_dir() else run_of_file(path)
@@ -153,8 +153,8 @@ def _write(path: Path, content: bytes) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    from environments.runs.atomic import write_atomic
-    from judges.llm.errors import UserError
+    from judgegym.engine.runs.atomic import write_atomic
+    from judgegym.llm.errors import UserError
 
     try:
         write_atomic(path, content)

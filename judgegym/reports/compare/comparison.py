@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.report.compare.conditions import Condition, Differing
-from environments.report.compare.outcomes import Kind
-from judges.statistics.bootstrap import Interval
-from judges.statistics.paired import PairedTest, RowsNeeded
+from judgegym.reports.compare.conditions import Condition, Differing
+from judgegym.reports.compare.outcomes import Kind
+from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.paired import PairedTest, RowsNeeded
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from environments.report.results.run import SavedRun
-from environments.settings.env import CompletionSettings
-from environments.terminal.output import printable
-from judges.config.judge import JudgeSettings
-from judges.config.prompt_layout import PromptLayoutSettings
-from judges.config.text import prompt_digest
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.scorers.settings import ScorerSettings
+from judgegym.engine.settings.env import CompletionSettings
+from judgegym.engine.terminal.output import printable
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges.config.text import prompt_digest
+from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun
 
 Condition = Literal["judge", "protocol", "data"]
 CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")

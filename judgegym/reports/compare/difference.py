@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from environments.report.compare.comparison import (
+from judgegym.reports.compare.comparison import (
     CategoryDifference,
     ChangedRow,
     Difference,
@@ -16,12 +16,12 @@ from environments.report.compare.comparison import (
     TestResult,
     Transition,
 )
-from environments.report.compare.judges import best_agreement, label_agreement
-from environments.report.compare.outcomes import OUTCOMES, Kind, outcomes
-from environments.report.compare.rows import SharedRows, Side
-from judges.statistics.agreement import rank_correlation
-from judges.statistics.bootstrap import Interval
-from judges.statistics.paired import (
+from judgegym.reports.compare.judges import best_agreement, label_agreement
+from judgegym.reports.compare.outcomes import OUTCOMES, Kind, outcomes
+from judgegym.reports.compare.rows import SharedRows, Side
+from judgegym.statistics.agreement import rank_correlation
+from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.paired import (
     paired_intervals,
     quadratic_kappa,
     rows_needed,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.report.compare.comparison import Estimate
-from judges.statistics.bootstrap import Interval
+from judgegym.reports.compare.comparison import Estimate
+from judgegym.statistics.bootstrap import Interval
 
 WIDTH = 240
 """Of the whole scale, in pixels."""

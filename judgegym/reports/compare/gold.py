@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from environments.metrics import GoldLabel
-from environments.report.compare.comparison import (
+from judgegym.engine.metrics import GoldLabel
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.compare.comparison import (
     Estimate,
     GoldAgreement,
     GoldComparison,
@@ -18,9 +19,8 @@ from environments.report.compare.comparison import (
     Settings,
     TestResult,
 )
-from environments.report.results.run import SavedRun
-from judges.llm.errors import RunDirectoryError
-from judges.statistics.paired import Shares, kappa_interval, paired_intervals, sign_test
+from judgegym.reports.results.run import SavedRun
+from judgegym.statistics.paired import Shares, kappa_interval, paired_intervals, sign_test
 
 if TYPE_CHECKING:
     import numpy as np

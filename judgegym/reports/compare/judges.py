@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from environments.report.compare.comparison import BestAgreement, LabelAgreement
+from judgegym.reports.compare.comparison import BestAgreement, LabelAgreement
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.report.compare import words
-from environments.report.compare.comparison import (
+from judgegym.reports.compare import words
+from judgegym.reports.compare.comparison import (
     ChangedRow,
     ComparedRun,
     Comparison,
@@ -15,10 +15,10 @@ from environments.report.compare.comparison import (
     Estimate,
     GoldComparison,
 )
-from environments.report.compare.forest import WIDTH, forest
-from environments.report.compare.outcomes import OUTCOMES
-from environments.report.pages.document import base_style, document
-from environments.report.pages.templates import render
+from judgegym.reports.compare.forest import WIDTH, forest
+from judgegym.reports.compare.outcomes import OUTCOMES
+from judgegym.reports.pages.document import base_style, document
+from judgegym.reports.pages.templates import render
 
 Link = Callable[[ComparedRun, str | None], str | None]
 """The address of a run's report, or of a row in it; `None` if there is none."""

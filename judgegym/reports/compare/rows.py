@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from environments.report.results.run import SavedRun
-from environments.report.results.sample import SavedSample
-from environments.terminal.output import printable
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
-from judges.statistics.paired import Shares
+from judgegym.engine.terminal.output import printable
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.sample import SavedSample
+from judgegym.statistics.paired import Shares
 
 if TYPE_CHECKING:
     import numpy as np

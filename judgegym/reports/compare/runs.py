@@ -10,8 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from environments.report.compare.comparison import ComparedRun, Comparison, Difference, Settings, TestResult
-from environments.report.compare.conditions import (
+from judgegym.llm import wire
+from judgegym.llm.errors import UserError
+from judgegym.reports.compare.comparison import ComparedRun, Comparison, Difference, Settings, TestResult
+from judgegym.reports.compare.conditions import (
     CONDITIONS,
     Condition,
     Differing,
@@ -19,14 +21,12 @@ from environments.report.compare.conditions import (
     notes_on,
     policy_is_judge,
 )
-from environments.report.compare.difference import Pair, difference, with_starts
-from environments.report.compare.gold import gold_comparison
-from environments.report.compare.outcomes import kind_of
-from environments.report.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
-from environments.report.results.run import SavedRun
-from judges.llm import wire
-from judges.llm.errors import UserError
-from judges.statistics.paired import holm
+from judgegym.reports.compare.difference import Pair, difference, with_starts
+from judgegym.reports.compare.gold import gold_comparison
+from judgegym.reports.compare.outcomes import kind_of
+from judgegym.reports.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
+from judgegym.reports.results.run import SavedRun
+from judgegym.statistics.paired import holm
 
 LEVEL = 0.95
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

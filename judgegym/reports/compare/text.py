@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from environments.report.compare import words
-from environments.report.compare.comparison import Comparison, Difference
-from environments.terminal import Table, console, say, show_table
-from environments.terminal.output import printable
+from judgegym.engine.terminal import Table, console, say, show_table
+from judgegym.engine.terminal.output import printable
+from judgegym.reports.compare import words
+from judgegym.reports.compare.comparison import Comparison, Difference
 
 _INDENT = "   "
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from environments.report.compare.comparison import (
+from judgegym.reports.compare.comparison import (
     ComparedRun,
     Comparison,
     Difference,
@@ -14,8 +14,8 @@ from environments.report.compare.comparison import (
     JudgesAgreement,
     TestResult,
 )
-from judges.statistics.bootstrap import Interval
-from judges.statistics.paired import TestName
+from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.paired import TestName
 
 _TESTS: Mapping[TestName, str] = {
     "sign": "exact sign test",

@@ -14,7 +14,7 @@ from typing import cast
 
 import orjson
 
-from judges.llm.wire import JSON, scrub_all
+from judgegym.llm.wire import JSON, scrub_all
 
 _LEVEL = 6
 

@@ -13,8 +13,8 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-from environments.report.pages.data import DataBlock
-from judges.llm.wire import scrub
+from judgegym.llm.wire import scrub
+from judgegym.reports.pages.data import DataBlock
 
 _STATIC = Path(__file__).parent / "static"
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")

@@ -22,16 +22,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from environments.completions import Completion, read_completion
-from environments.records import POLICY_FAILED, explained
-from environments.report.results.run import SavedRun
-from environments.report.results.sample import SavedSample, read_sample
-from environments.runs.directory import CONFIG, FAILURES, SAMPLES
-from environments.runs.lines import RawLine, whole_lines
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
-from environments.settings.env import CompletionSettings
-from judges.llm import wire
-from judges.llm.errors import DataError, RunDirectoryError
+from judgegym.engine.completions import Completion, read_completion
+from judgegym.engine.records import POLICY_FAILED, explained
+from judgegym.engine.runs.directory import CONFIG, FAILURES, SAMPLES
+from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
+from judgegym.engine.settings.env import CompletionSettings
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError, RunDirectoryError
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.sample import SavedSample, read_sample
 
 _LINES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""

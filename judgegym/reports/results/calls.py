@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from environments.runs.recorded_calls import RecordedCall, read_calls
+from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 
 _QUICK = 1
 

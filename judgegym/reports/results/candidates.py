@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from environments.report.results.sample import SavedSample
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.sample import SavedSample
 
 
 @dataclass(frozen=True, slots=True)

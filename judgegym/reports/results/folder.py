@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from environments.report.results.run import SavedRun
-from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.results.run import SavedRun
 
 _DEEPEST = 4
 _RUN_OF_GROUPS, _GROUPS = ".run", ".jsonl"

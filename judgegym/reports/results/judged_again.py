@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from environments.completions import Conversation
-from environments.data.rows import TaskT
-from environments.data.task_list import uids_of
-from environments.report.results.answers import AnswersOfRun, AnswersReader, RowAnswers
-from environments.report.results.run import SavedRun
-from judges.llm import wire
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.data.rows import TaskT
+from judgegym.data.task_list import uids_of
+from judgegym.engine.completions import Conversation
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.answers import AnswersOfRun, AnswersReader, RowAnswers
+from judgegym.reports.results.run import SavedRun
 
 _SHOWN = 60
 _BEFORE_DIFFERENCE = 20

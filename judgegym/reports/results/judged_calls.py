@@ -10,11 +10,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 
-from environments.report.results.calls import CallsOfRows
-from environments.report.results.run import SavedRun
-from environments.report.results.sample import SavedSample
-from environments.runs.recorded_calls import RecordedCall
-from environments.runs.response_uids import response_of_uid, uid_of_row
+from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.engine.runs.response_uids import response_of_uid, uid_of_row
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.sample import SavedSample
 
 _DIGITS = 16
 _NO_ROW = 2**64 - 1

@@ -15,15 +15,15 @@ from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 
-from environments.data.opening import FILE_KINDS
-from environments.report.results.sample import SavedSample, read_sample
-from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
-from environments.runs.lines import RawLine, whole_lines
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS
-from environments.settings.values import STAND_IN_JUDGE
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
-from judges.llm.wire import JSON
+from judgegym.data.opening import FILE_KINDS
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
+from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.engine.settings.values import STAND_IN_JUDGE
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.sample import SavedSample, read_sample
 
 _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""

@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from environments.completions import Completion
-from environments.metrics import GoldLabel, HeadlineShare
-from environments.records import FINISHED, SampleLine, SampleRun, explained
-from environments.runs.lines import RawLine
-from judges.core.judgment import Status
-from judges.llm.wire import JSON
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import GoldLabel, HeadlineShare
+from judgegym.engine.records import FINISHED, SampleLine, SampleRun, explained
+from judgegym.engine.runs.lines import RawLine
+from judgegym.judges.core.judgment import Status
+from judgegym.llm.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)

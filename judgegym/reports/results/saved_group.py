@@ -8,9 +8,9 @@ from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from environments.records import explained
-from environments.runs.lines import whole_lines
-from judges.core.group import Agreement, Look
+from judgegym.engine.records import explained
+from judgegym.engine.runs.lines import whole_lines
+from judgegym.judges.core.group import Agreement, Look
 
 
 class _Line(BaseModel):

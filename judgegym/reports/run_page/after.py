@@ -10,8 +10,8 @@ import logging
 import shlex
 from pathlib import Path
 
-from environments.report.run_page.write import write_report
-from environments.runs.disk import Disk
+from judgegym.engine.runs.disk import Disk
+from judgegym.reports.run_page.write import write_report
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,6 @@ async def write_report_after(path: Path, disk: Disk) -> Path | None:
     try:
         return await disk.retried(path, lambda: write_report(path), in_thread=True)
     except Exception as error:  # noqa: BLE001  # of charts, a damaged file, the disk: the numbers are on disk
-        how = shlex.join(["python", "-m", "environments.report", str(path)])
+        how = shlex.join(["python", "-m", "judgegym.reports", str(path)])
         logger.warning("the page of the run is not written: %s: %s. To write it: %s", type(error).__name__, error, how)
         return None

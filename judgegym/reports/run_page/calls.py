@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from environments.report.run_page.items import CallView, NamedText
-from environments.runs.recorded_calls import RecordedCall
-from judges.llm.wire import Choice
+from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.llm.wire import Choice
+from judgegym.reports.run_page.items import CallView, NamedText
 
 
 def call_views(calls: Iterable[RecordedCall]) -> list[CallView]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from environments.report.run_page.drawing import HEIGHT, LIGHT, drawing, name_of
-from environments.report.run_page.figures import Mean, RunFigures
-from environments.report.run_page.items import Chart
+from judgegym.reports.run_page.drawing import HEIGHT, LIGHT, drawing, name_of
+from judgegym.reports.run_page.figures import Mean, RunFigures
+from judgegym.reports.run_page.items import Chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

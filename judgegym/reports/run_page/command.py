@@ -1,4 +1,4 @@
-"""Write the page of an old run: `python -m environments.report RUN`."""
+"""Write the page of an old run: `python -m judgegym.reports RUN`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from environments import terminal
-from environments.report.run_page.choice import MOST_ITEMS, ORDERS
-from environments.report.run_page.contents import ReportOptions
-from environments.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
-from environments.terminal.exits import exit_code
-from judges.config.extras import require
-from judges.config.one_line_parser import OneLineParser
-from judges.llm.errors import RunDirectoryError, SettingsError
+from judgegym.engine import terminal
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.llm.errors import RunDirectoryError, SettingsError
+from judgegym.reports.run_page.choice import MOST_ITEMS, ORDERS
+from judgegym.reports.run_page.contents import ReportOptions
 
 _FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
 _ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
@@ -35,8 +35,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str) -> int:
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
-    from environments.report.results.run import run_of_file
-    from environments.report.run_page.write import report_of, write_report  # late: --help comes at once
+    from judgegym.reports.results.run import run_of_file
+    from judgegym.reports.run_page.write import report_of, write_report  # late: --help comes at once
 
     run: Path = options.run
     if run.name in _FILES_OF_RUN and run.is_file():

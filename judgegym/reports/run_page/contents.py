@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from environments.report.run_page.choice import MOST_ITEMS, Order
-from environments.report.run_page.items import ItemDetail, ItemSummary, PageHead
+from judgegym.reports.run_page.choice import MOST_ITEMS, Order
+from judgegym.reports.run_page.items import ItemDetail, ItemSummary, PageHead
 
 
 @dataclass(frozen=True, slots=True)

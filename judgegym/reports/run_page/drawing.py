@@ -16,7 +16,7 @@ from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from environments.report.run_page.items import Chart
+from judgegym.reports.run_page.items import Chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judges.core.group import Look
-from judges.statistics.bootstrap import Interval, ratio_interval
+from judgegym.judges.core.group import Look
+from judgegym.statistics.bootstrap import Interval, ratio_interval
 
 NONE = math.nan
 """In the arrays, where a row has no such number."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from environments.report.results.saved_group import SavedGroup, SavedJudgment
-from environments.report.run_page.calls import call_views
-from environments.report.run_page.figures import RowFigures
-from environments.report.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText
-from environments.runs.recorded_calls import RecordedCall
-from judges.core.judgment import Status
-from judges.core.looks import looks_in_words, orders_in_words
-from judges.llm import wire
+from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.looks import looks_in_words, orders_in_words
+from judgegym.llm import wire
+from judgegym.reports.results.saved_group import SavedGroup, SavedJudgment
+from judgegym.reports.run_page.calls import call_views
+from judgegym.reports.run_page.figures import RowFigures
+from judgegym.reports.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText
 
 _START = 140
 _ROLLOUT, _GROUP = "rollout_", "group"

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from environments.report.results.run import HeadlineOfRun, SavedRun
-from environments.report.run_page.figures import Mean, RunFigures
-from environments.report.run_page.items import Fact
-from environments.terminal.outcomes import COMPLETION_FAULTS
-from environments.terminal.quantities import dollars
-from judges.core.judgment import Status
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.statistics.bootstrap import Interval
+from judgegym.engine.terminal.outcomes import COMPLETION_FAULTS
+from judgegym.engine.terminal.quantities import dollars
+from judgegym.judges.core.judgment import Status
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import HeadlineOfRun, SavedRun
+from judgegym.reports.run_page.figures import Mean, RunFigures
+from judgegym.reports.run_page.items import Fact
+from judgegym.statistics.bootstrap import Interval
 
 _PREFIX = "eval/"
 

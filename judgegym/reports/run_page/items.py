@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 PageKind = Literal["rows", "groups", "responses"]
 

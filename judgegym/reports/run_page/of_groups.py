@@ -7,26 +7,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from environments import terminal
-from environments.report.results.calls import CallsOfRows
-from environments.report.results.saved_group import read_groups
-from environments.report.run_page.charts import Words, charts
-from environments.report.run_page.choice import Choice, Rank, choose
-from environments.report.run_page.contents import Contents, ReportOptions
-from environments.report.run_page.figures import RunFigures
-from environments.report.run_page.groups import figures_of, group_detail, group_summary, is_judges
-from environments.report.run_page.head import usable_seed
-from environments.report.run_page.items import Fact, ItemDetail, ItemSummary, PageHead
-from environments.report.run_page.places import by_place
-from environments.runs.directory import CONFIG, run_directory_of
-from environments.runs.recorded_calls import read_calls
-from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
-from judges.config.yaml_text import load_yaml
-from judges.core.group import Agreement
-from judges.llm import wire
-from judges.llm.errors import RunDirectoryError
-from judges.llm.wire import JSON
-from judges.statistics.bootstrap import ratio_interval
+from judgegym.engine import terminal
+from judgegym.engine.runs.directory import CONFIG, run_directory_of
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.judges.core.group import Agreement
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.results.saved_group import read_groups
+from judgegym.reports.run_page.charts import Words, charts
+from judgegym.reports.run_page.choice import Choice, Rank, choose
+from judgegym.reports.run_page.contents import Contents, ReportOptions
+from judgegym.reports.run_page.figures import RunFigures
+from judgegym.reports.run_page.groups import figures_of, group_detail, group_summary, is_judges
+from judgegym.reports.run_page.head import usable_seed
+from judgegym.reports.run_page.items import Fact, ItemDetail, ItemSummary, PageHead
+from judgegym.reports.run_page.places import by_place
+from judgegym.statistics.bootstrap import ratio_interval
 
 _WORDS = Words("mean reward", item="rollout", score="reward", length="completion", intervals=False)
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from environments.report.results.calls import CallsOfRows
-from environments.report.results.judged_calls import LedgerRows, calls_of_responses
-from environments.report.results.run import SavedRun
-from environments.report.run_page import head
-from environments.report.run_page.charts import Words, charts
-from environments.report.run_page.choice import Rank, choose
-from environments.report.run_page.contents import Contents, ReportOptions
-from environments.report.run_page.figures import RunFigures
-from environments.report.run_page.items import ItemDetail, ItemSummary, PageHead
-from environments.report.run_page.rows import figures_of, response_detail, row_detail, row_summary
-from environments.report.run_page.tables import tables_of
-from judges.llm import wire
+from judgegym.llm import wire
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.results.judged_calls import LedgerRows, calls_of_responses
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.run_page import head
+from judgegym.reports.run_page.charts import Words, charts
+from judgegym.reports.run_page.choice import Rank, choose
+from judgegym.reports.run_page.contents import Contents, ReportOptions
+from judgegym.reports.run_page.figures import RunFigures
+from judgegym.reports.run_page.items import ItemDetail, ItemSummary, PageHead
+from judgegym.reports.run_page.rows import figures_of, response_detail, row_detail, row_summary
+from judgegym.reports.run_page.tables import tables_of
 
 
 def run_contents(path: Path, options: ReportOptions) -> Contents:

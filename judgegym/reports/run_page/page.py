@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.report.pages.data import DataBlock, as_json, json_block, packed_block
-from environments.report.pages.document import base_style, document
-from environments.report.pages.templates import render
-from environments.report.run_page.items import Chart, ItemDetail, ItemSummary, PageHead, PageKind
+from judgegym.reports.pages.data import DataBlock, as_json, json_block, packed_block
+from judgegym.reports.pages.document import base_style, document
+from judgegym.reports.pages.templates import render
+from judgegym.reports.run_page.items import Chart, ItemDetail, ItemSummary, PageHead, PageKind
 
 _STATIC = Path(__file__).parent / "static"
 _SCRIPTS = (

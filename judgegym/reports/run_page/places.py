@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from environments.report.run_page.charts import bars_of
-from environments.report.run_page.figures import Mean, RunFigures
-from environments.report.run_page.items import Chart
+from judgegym.reports.run_page.charts import bars_of
+from judgegym.reports.run_page.figures import Mean, RunFigures
+from judgegym.reports.run_page.items import Chart
 
 _MOST = 24
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from environments.completions import Completion
-from environments.report.results.candidates import CandidateOfRow, candidates_of
-from environments.report.results.sample import SavedSample
-from environments.report.run_page.calls import call_views
-from environments.report.run_page.figures import RowFigures, orders_disagree
-from environments.report.run_page.items import CallView, CompletionView, ItemDetail, ItemSummary, NamedText
-from environments.report.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
-from environments.runs.recorded_calls import RecordedCall
-from judges.core.judgment import CallRun
-from judges.llm import wire
-from judges.llm.wire import CUT_OFF
+from judgegym.engine.completions import Completion
+from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.judges.core.judgment import CallRun
+from judgegym.llm import wire
+from judgegym.llm.wire import CUT_OFF
+from judgegym.reports.results.candidates import CandidateOfRow, candidates_of
+from judgegym.reports.results.sample import SavedSample
+from judgegym.reports.run_page.calls import call_views
+from judgegym.reports.run_page.figures import RowFigures, orders_disagree
+from judgegym.reports.run_page.items import CallView, CompletionView, ItemDetail, ItemSummary, NamedText
+from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
 
 _START = 140
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from environments.report.results.run import SavedRun
-from environments.report.run_page.items import PageTable
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.run_page.items import PageTable
 
 _MOST_ROWS = 200
 """Of one table; the files of the run directory have all."""

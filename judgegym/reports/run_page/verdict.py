@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from environments.report.results.sample import SavedSample
-from environments.report.run_page.items import NamedText
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.sample import SavedSample
+from judgegym.reports.run_page.items import NamedText
 
 _PLACES = {"model_is_a": "A", "model_is_b": "B"}
 _MOST_VOTES = 12

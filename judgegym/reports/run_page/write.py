@@ -1,4 +1,4 @@
-"""Write the page of a run, from its files alone: at the end of a command, or later by `python -m environments.report`.
+"""Write the page of a run, from its files alone: at the end of a command, or later by `python -m judgegym.reports`.
 
 Guarantees: a finished run gives the same bytes whenever its page is written; the page is replaced as a whole or not at
 all; nothing else in the run directory is touched.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from environments.report.results.run import run_of_file
-from environments.report.run_page.contents import ReportOptions
-from environments.report.run_page.of_groups import group_contents
-from environments.report.run_page.of_run import run_contents
-from environments.report.run_page.page import page
-from environments.runs.atomic import write_atomic
-from environments.runs.directory import REPORT
+from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.directory import REPORT
+from judgegym.reports.results.run import run_of_file
+from judgegym.reports.run_page.contents import ReportOptions
+from judgegym.reports.run_page.of_groups import group_contents
+from judgegym.reports.run_page.of_run import run_contents
+from judgegym.reports.run_page.page import page
 
 
 def report_of(path: Path) -> Path:

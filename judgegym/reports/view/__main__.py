@@ -1,7 +1,7 @@
-"""`python -m environments.report.view FOLDER`."""
+"""`python -m judgegym.reports.view FOLDER`."""
 
 import sys
 
-from environments.report.view.command import main
+from judgegym.reports.view.command import main
 
 sys.exit(main())

@@ -16,19 +16,19 @@ from urllib.parse import quote
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from environments.report.compare.comparison import ComparedRun
-from environments.report.compare.conditions import CONDITIONS, Condition
-from environments.report.compare.page import html
-from environments.report.compare.runs import NotComparableError, compare_runs
-from environments.report.results.folder import paths_in, runs_in
-from environments.report.results.run import SavedRun
-from environments.report.view.entries import entry_of, id_of
-from environments.report.view.guard import add_headers, guard, html_response, policy_header
-from environments.report.view.pages import listing, problem, refused
-from environments.report.view.reports import Reports, report_policy
-from environments.report.view.threads import in_thread
-from judges.config.extras import missing_extra
-from judges.llm.errors import UserError
+from judgegym.judges.config.extras import missing_extra
+from judgegym.llm.errors import UserError
+from judgegym.reports.compare.comparison import ComparedRun
+from judgegym.reports.compare.conditions import CONDITIONS, Condition
+from judgegym.reports.compare.page import html
+from judgegym.reports.compare.runs import NotComparableError, compare_runs
+from judgegym.reports.results.folder import paths_in, runs_in
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.view.entries import entry_of, id_of
+from judgegym.reports.view.guard import add_headers, guard, html_response, policy_header
+from judgegym.reports.view.pages import listing, problem, refused
+from judgegym.reports.view.reports import Reports, report_policy
+from judgegym.reports.view.threads import in_thread
 
 MOST_COMPARED = 20
 _CHUNK = 1 << 18

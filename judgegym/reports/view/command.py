@@ -1,4 +1,4 @@
-"""`judgegym view FOLDER`, or `python -m environments.report.view FOLDER`: a page over all runs in a folder.
+"""`judgegym view FOLDER`, or `python -m judgegym.reports.view FOLDER`: a page over all runs in a folder.
 
 Exit codes: 2 for wrong input or a port in use; 130 after Ctrl-C and 143 after SIGTERM, which are how it ends; 141
 if the output pipe is closed.
@@ -10,8 +10,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from environments.terminal.exits import exit_code
-from judges.config.one_line_parser import OneLineParser
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.judges.config.one_line_parser import OneLineParser
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PORT = 8300
@@ -31,7 +31,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environments.report.view") -> int:
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.view") -> int:
     """Run the command until a signal stops it.
 
     Args:
@@ -45,8 +45,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m environmen
 
     def command() -> int:
         flags = parser.parse_args(argv)
-        from environments.report.view.serving import serve  # late: help and errors come at once
-        from judges.core import event_loop
+        from judgegym.judges.core import event_loop
+        from judgegym.reports.view.serving import serve  # late: help and errors come at once
 
         return event_loop.run(serve(flags.folder.expanduser(), flags.host, flags.port, opens=flags.open))
 

@@ -8,11 +8,11 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from environments.report.results.folder import SavedGroups, UnreadableRun
-from environments.report.results.run import SavedRun
-from environments.runs.directory import FAILURES, SAMPLES
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import FAILURES, SAMPLES
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.folder import SavedGroups, UnreadableRun
+from judgegym.reports.results.run import SavedRun
 
 _FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count")
 _LONGEST_COUNTED = 100_000_000

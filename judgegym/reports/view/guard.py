@@ -70,7 +70,7 @@ def is_own_name(host: str) -> bool:
 
 
 def policy_of(page: bytes) -> str | None:
-    """The content security policy at the beginning of a document of `environments.report.pages`; `None` without one."""
+    """The content security policy at the beginning of a document of `judgegym.reports.pages`; `None` without one."""
     match = _META_POLICY.search(page[:_POLICY_WITHIN])
     return None if match is None else unescape(match[1].decode("ascii", "replace"))
 

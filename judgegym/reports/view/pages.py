@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from environments.report.compare.conditions import Condition
-from environments.report.pages.document import base_style, document
-from environments.report.pages.templates import render
-from environments.report.view.entries import Entry
+from judgegym.reports.compare.conditions import Condition
+from judgegym.reports.pages.document import base_style, document
+from judgegym.reports.pages.templates import render
+from judgegym.reports.view.entries import Entry
 
 _STATIC = Path(__file__).parent / "static"
 

@@ -16,13 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from environments.report.run_page.items import PageHead
-from environments.report.run_page.page import page
-from environments.report.run_page.write import write_report
-from environments.report.view.guard import policy_of
-from environments.report.view.threads import in_thread
-from environments.runs.directory import CONFIG, FAILURES, METRICS, REPORT, SAMPLES, run_directory_of
-from environments.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, REPORT, SAMPLES, run_directory_of
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
+from judgegym.reports.run_page.items import PageHead
+from judgegym.reports.run_page.page import page
+from judgegym.reports.run_page.write import write_report
+from judgegym.reports.view.guard import policy_of
+from judgegym.reports.view.threads import in_thread
 
 State: TypeAlias = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of the files that a report is made of."""

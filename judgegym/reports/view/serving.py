@@ -14,11 +14,11 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from environments.report.results.folder import paths_in
-from environments.report.view.app import app_of
-from environments.report.view.reports import Reports
-from environments.terminal.output import say
-from judges.llm.errors import SettingsError
+from judgegym.engine.terminal.output import say
+from judgegym.llm.errors import SettingsError
+from judgegym.reports.results.folder import paths_in
+from judgegym.reports.view.app import app_of
+from judgegym.reports.view.reports import Reports
 
 _PATIENCE_S = 0.2
 """How long responses that are being sent may take to their end."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
 
-from judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.items import Item, ResponseScore
 
 
 class Cohorts(Protocol):

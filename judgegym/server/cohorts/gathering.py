@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from judges.scorers.items import Item, ResponseScore
-from judges.scorers.scorer import GroupScorer, ScoresInProgress
-from judges.server.cohorts.register import Cohort
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.scorer import GroupScorer, ScoresInProgress
+from judgegym.server.cohorts.register import Cohort
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import orjson
 
-from judges.scorers.items import Item
+from judgegym.judges.scorers.items import Item
 
 
 def cohort_key(mount: str, item: Item) -> str:

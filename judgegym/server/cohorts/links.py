@@ -14,10 +14,10 @@ from pathlib import Path
 
 import aiohttp
 
-from judges.scorers.items import ResponseScore
-from judges.server.cohorts.messages import Frame, Kind, Member, frame_bytes, frame_of, member_bytes, result_of
-from judges.server.cohorts.shared import OwnerAwayError
-from judges.server.errors import OverloadError
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.server.cohorts.messages import Frame, Kind, Member, frame_bytes, frame_of, member_bytes, result_of
+from judgegym.server.cohorts.shared import OwnerAwayError
+from judgegym.server.errors import OverloadError
 
 ROUTE = "/join"
 

@@ -16,13 +16,13 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-from judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score, with_others
-from judges.scorers.scorer import result_without_judge
-from judges.server.cohorts.gathering import Gatherer, Gathering, Work
-from judges.server.cohorts.key import cohort_key
-from judges.server.cohorts.register import Place, Register, Sign, sign_of
-from judges.server.errors import OverloadError
-from judges.server.operation.record import Record
+from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score, with_others
+from judgegym.judges.scorers.scorer import result_without_judge
+from judgegym.server.cohorts.gathering import Gatherer, Gathering, Work
+from judgegym.server.cohorts.key import cohort_key
+from judgegym.server.cohorts.register import Place, Register, Sign, sign_of
+from judgegym.server.errors import OverloadError
+from judgegym.server.operation.record import Record
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
-from judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.items import Item, ResponseScore
 
 MessageT = TypeVar("MessageT")
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 _SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "granian"})
 _FLAG = re.compile(r"(?:-w|--workers)(?:=?(\d+))?", re.ASCII)

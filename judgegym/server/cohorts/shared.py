@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from judges.scorers.items import Item, ResponseScore, failure
-from judges.server.cohorts.contract import Cohorts
-from judges.server.cohorts.key import cohort_key
-from judges.server.cohorts.messages import Member
+from judgegym.judges.scorers.items import Item, ResponseScore, failure
+from judgegym.server.cohorts.contract import Cohorts
+from judgegym.server.cohorts.key import cohort_key
+from judgegym.server.cohorts.messages import Member
 
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4)
 """How long to wait for an owner; the last one again and again."""

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from aiohttp import web
 
-from judges.server.cohorts.contract import Cohorts, Connect
-from judges.server.cohorts.links import ROUTE, SocketOwners, socket_path
-from judges.server.cohorts.messages import Frame, Kind, frame_bytes, frame_of, member_of, result_bytes
-from judges.server.cohorts.shared import SharedCohorts
-from judges.server.errors import OverloadError
-from judges.server.workers import WorkerPlace
+from judgegym.server.cohorts.contract import Cohorts, Connect
+from judgegym.server.cohorts.links import ROUTE, SocketOwners, socket_path
+from judgegym.server.cohorts.messages import Frame, Kind, frame_bytes, frame_of, member_of, result_bytes
+from judgegym.server.cohorts.shared import SharedCohorts
+from judgegym.server.errors import OverloadError
+from judgegym.server.workers import WorkerPlace
 
 logger = logging.getLogger(__name__)
 

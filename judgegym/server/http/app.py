@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from aiohttp import HttpVersion11, web
 
-from judges.server.service.messages import BrokenBodyError, ServerRequest
-from judges.server.service.opened import Service
-from judges.server.service.respond import responder
+from judgegym.server.service.messages import BrokenBodyError, ServerRequest
+from judgegym.server.service.opened import Service
+from judgegym.server.service.respond import responder
 
 _IDLE_S = 120.0
 """How long a connection may be idle between two requests; trainers keep theirs."""

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from aiohttp import web
 
-from judges.llm import wire
-from judges.server.http.app import server_of
-from judges.server.service.opened import Service
+from judgegym.llm import wire
+from judgegym.server.http.app import server_of
+from judgegym.server.service.opened import Service
 
 _BACKLOG = 4096
 _WRITING_S = 1.0

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from judges.core.judgment import Status
-from judges.llm.client import ChatClient
-from judges.scorers.items import ResponseScore
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.llm.client import ChatClient
 
 logger = logging.getLogger(__name__)
 

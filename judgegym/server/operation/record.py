@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judges.scorers.items import ResponseScore, shared_score
-from judges.server.operation.health import JudgeHealth
+from judgegym.judges.scorers.items import ResponseScore, shared_score
+from judgegym.server.operation.health import JudgeHealth
 
 REMEMBERED = 100
 _SHOWN = 4000

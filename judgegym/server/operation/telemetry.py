@@ -11,11 +11,11 @@ from typing import Any
 
 import orjson
 
-from judges.config.extras import MissingExtraError, require
-from judges.config.installation import install_command
-from judges.scorers.items import ResponseScore
-from judges.server.errors import RequestError
-from judges.server.operation.record import CohortEvent
+from judgegym.judges.config.extras import MissingExtraError, require
+from judgegym.judges.config.installation import install_command
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.server.errors import RequestError
+from judgegym.server.operation.record import CohortEvent
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from judges.llm.wire import JSON
-from judges.scorers.items import Item, ResponseScore
-from judges.scorers.settings import JudgeKind
-from judges.server.answers import FailureAnswers
-from judges.server.errors import RequestError
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import FailureAnswers
+from judgegym.server.errors import RequestError
 
 
 def id_of(value: object) -> str | None:

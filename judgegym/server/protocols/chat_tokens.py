@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from judges.llm.template_tokens import TEMPLATE_TOKEN, without_trailing_tokens
+from judgegym.llm.template_tokens import TEMPLATE_TOKEN, without_trailing_tokens
 
 # Role and text of a turn: ChatML (Qwen and others), Llama 3, Gemma.
 _TURNS = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from judges.llm.template_tokens import TEMPLATE_TOKEN
+from judgegym.llm.template_tokens import TEMPLATE_TOKEN
 
 NOT_FOUND = "the response was not found in the query: it neither begins with the prompt nor has one assistant's header"
 

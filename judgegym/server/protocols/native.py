@@ -9,13 +9,13 @@ from typing import Annotated, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
-from judges.aspects.prompt import Aspect, aspects_of
-from judges.core.turns import TextOrMessages, answer_of, text_of
-from judges.llm.wire import JSON
-from judges.scorers.fields import ITEM_FIELDS, item_of
-from judges.scorers.items import Item, ResponseScore
-from judges.server.answers import FailureAnswers
-from judges.server.protocols.base import Adapter, ProtocolReply, id_of
+from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.core.turns import TextOrMessages, answer_of, text_of
+from judgegym.judges.scorers.fields import ITEM_FIELDS, item_of
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import FailureAnswers
+from judgegym.server.protocols.base import Adapter, ProtocolReply, id_of
 
 RubricField: TypeAlias = str | dict[str, object] | None
 """A rubric in a request: text, or an object of `criteria` and `score1_description`, …; see `rubric_of`."""

@@ -23,15 +23,15 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from judges.core.turns import transcript, turn_of_item
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.scorers.fields import rubric_of
-from judges.scorers.items import Item, ResponseScore
-from judges.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, refusal
-from judges.server.errors import RequestError
-from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
-from judges.server.protocols.native import RubricField
+from judgegym.judges.core.turns import transcript, turn_of_item
+from judgegym.judges.scorers.fields import rubric_of
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, refusal
+from judgegym.server.errors import RequestError
+from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
+from judgegym.server.protocols.native import RubricField
 
 FAILURE = "_ng_failure_class"
 """The class that `gym eval reverify --judge-failed-only` takes."""

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from judges.core.turns import transcript, turn_of_item
-from judges.llm.wire import JSON
-from judges.scorers.items import Item, ResponseScore
-from judges.scorers.settings import MOST_TOGETHER, JudgeKind
-from judges.server.answers import FailureAnswers, refusal
-from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
-from judges.server.protocols.nemo_gym import PolicyResponse, final_answer, mount_of_row
+from judgegym.judges.core.turns import transcript, turn_of_item
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.settings import MOST_TOGETHER, JudgeKind
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import FailureAnswers, refusal
+from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judgegym.server.protocols.nemo_gym import PolicyResponse, final_answer, mount_of_row
 
 
 class CompareBody(RequestBody):

@@ -11,9 +11,9 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from judges.llm.wire import JSON
-from judges.server.protocols.base import RequestBody
-from judges.server.protocols.nemo_gym import FAILURE
+from judgegym.llm.wire import JSON
+from judgegym.server.protocols.base import RequestBody
+from judgegym.server.protocols.nemo_gym import FAILURE
 
 TASK = "_ng_task_index"
 _OWN = "_ng_"

@@ -17,15 +17,15 @@ from typing import NamedTuple
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.scorers.fields import rubric_of
-from judges.scorers.items import Item, ResponseScore, failure
-from judges.server.answers import FailureAnswers
-from judges.server.errors import RequestError
-from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
-from judges.server.protocols.chat_tokens import plain_prompt, plain_response
-from judges.server.protocols.continuation import NOT_FOUND, response_in
+from judgegym.judges.scorers.fields import rubric_of
+from judgegym.judges.scorers.items import Item, ResponseScore, failure
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import FailureAnswers
+from judgegym.server.errors import RequestError
+from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
+from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
+from judgegym.server.protocols.continuation import NOT_FOUND, response_in
 
 _SHOWN = 80
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from judges.core.turns import TextOrMessages, text_of
-from judges.llm.wire import JSON
-from judges.scorers.items import Item, ResponseScore
-from judges.server.answers import FailureAnswers
-from judges.server.protocols.base import Adapter, ProtocolReply, RequestBody
-from judges.server.protocols.chat_tokens import plain_prompt, plain_response
-from judges.server.protocols.openrlhf import of_label
+from judgegym.judges.core.turns import TextOrMessages, text_of
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import FailureAnswers
+from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
+from judgegym.server.protocols.openrlhf import of_label
 
 FAILED_HEADER = "X-Judge-Failed"
 INVALID_HEADER = "X-Invalid-Completion"

@@ -10,11 +10,11 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from judges.llm import wire
-from judges.llm.wire import JSON
-from judges.server.errors import RequestError
-from judges.server.service.messages import BrokenBodyError, ServerRequest
-from judges.server.settings.server import RewardServerSettings
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.server.errors import RequestError
+from judgegym.server.service.messages import BrokenBodyError, ServerRequest
+from judgegym.server.settings.server import RewardServerSettings
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 

@@ -9,20 +9,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from judges.llm.retry.header import REQUEST_DEADLINE
-from judges.llm.wire import JSON
-from judges.scorers.scorer import ItemError
-from judges.server.answers import UNUSABLE, FailureAnswers
-from judges.server.errors import NotYetError, OverloadError, RequestError
-from judges.server.protocols.adapters import ADAPTERS
-from judges.server.protocols.base import Adapter, ProtocolReply
-from judges.server.protocols.native import result_json
-from judges.server.protocols.nemo_gym_metrics import AggregateBody, aggregate
-from judges.server.service import openapi
-from judges.server.service.bodies import read_object, validated
-from judges.server.service.messages import ServerRequest, ServerResponse, json_response
-from judges.server.service.opened import Service
-from judges.server.service.page import page
+from judgegym.judges.scorers.scorer import ItemError
+from judgegym.llm.retry.header import REQUEST_DEADLINE
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import UNUSABLE, FailureAnswers
+from judgegym.server.errors import NotYetError, OverloadError, RequestError
+from judgegym.server.protocols.adapters import ADAPTERS
+from judgegym.server.protocols.base import Adapter, ProtocolReply
+from judgegym.server.protocols.native import result_json
+from judgegym.server.protocols.nemo_gym_metrics import AggregateBody, aggregate
+from judgegym.server.service import openapi
+from judgegym.server.service.bodies import read_object, validated
+from judgegym.server.service.messages import ServerRequest, ServerResponse, json_response
+from judgegym.server.service.opened import Service
+from judgegym.server.service.page import page
 
 _CALLER_LEFT = 499
 _METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}

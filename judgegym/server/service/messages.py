@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
 
-from judges.llm import wire
-from judges.llm.wire import JSON
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
 
 _JSON: Mapping[str, str] = {"Content-Type": "application/json"}
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from judges.llm.wire import JSON
-from judges.server.protocols.base import Adapter
-from judges.server.protocols.nemo_gym_metrics import AggregateBody
-from judges.server.settings.mount import JudgeMount
+from judgegym.llm.wire import JSON
+from judgegym.server.protocols.base import Adapter
+from judgegym.server.protocols.nemo_gym_metrics import AggregateBody
+from judgegym.server.settings.mount import JudgeMount
 
 _REF = "#/components/schemas/{model}"
 

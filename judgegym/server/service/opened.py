@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
-from judges.config.judge import STAND_IN_IDENTITY
-from judges.config.sources import LoadedSettings
-from judges.llm.errors import SettingsError
-from judges.offline import StandIn
-from judges.server.cohorts.contract import Connect
-from judges.server.core import Core
-from judges.server.operation.telemetry import Telemetry, telemetry
-from judges.server.service.access import Access
-from judges.server.settings.mount import JudgeMount
-from judges.server.settings.server import RewardServerSettings
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.llm.errors import SettingsError
+from judgegym.offline import StandIn
+from judgegym.server.cohorts.contract import Connect
+from judgegym.server.core import Core
+from judgegym.server.operation.telemetry import Telemetry, telemetry
+from judgegym.server.service.access import Access
+from judgegym.server.settings.mount import JudgeMount
+from judgegym.server.settings.server import RewardServerSettings
 
 
 @dataclass(slots=True)

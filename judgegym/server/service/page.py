@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib import resources
 
-from judges.server.service.messages import ServerResponse
+from judgegym.server.service.messages import ServerResponse
 
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'"
@@ -15,6 +15,6 @@ _POLICY = (
 @lru_cache
 def page() -> ServerResponse:
     """The page. It contains no data: it requests them with the token that the user enters."""
-    html = resources.files("judges.server.service").joinpath("templates/page.html").read_bytes()
+    html = resources.files("judgegym.server.service").joinpath("templates/page.html").read_bytes()
     headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
     return ServerResponse(200, html, {"Content-Type": "text/html; charset=utf-8", **headers})

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 
-from judges.llm.errors import let_go
-from judges.llm.urls import is_loopback
-from judges.server.errors import RequestError
-from judges.server.service.messages import ServerRequest, ServerResponse, json_response
-from judges.server.service.opened import Service
-from judges.server.service.routes import Place, Routes
+from judgegym.llm.errors import let_go
+from judgegym.llm.urls import is_loopback
+from judgegym.server.errors import RequestError
+from judgegym.server.service.messages import ServerRequest, ServerResponse, json_response
+from judgegym.server.service.opened import Service
+from judgegym.server.service.routes import Place, Routes
 
 logger = logging.getLogger(__name__)
 

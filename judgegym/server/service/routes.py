@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from judges.server.errors import RequestError
-from judges.server.protocols.adapters import ADAPTERS
-from judges.server.service import handlers
-from judges.server.service.access import PREFIX, without_token
-from judges.server.service.messages import ServerRequest, ServerResponse
-from judges.server.service.opened import Service
+from judgegym.server.errors import RequestError
+from judgegym.server.protocols.adapters import ADAPTERS
+from judgegym.server.service import handlers
+from judgegym.server.service.access import PREFIX, without_token
+from judgegym.server.service.messages import ServerRequest, ServerResponse
+from judgegym.server.service.opened import Service
 
 Handler = Callable[[ServerRequest], Awaitable[ServerResponse]]
 Methods = Mapping[str, Handler]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from judges.config.fields import setting
-from judges.llm.errors import SettingsError
-from judges.scorers.settings import MOST_TOGETHER, ScorerSettings
+from judgegym.judges.config.fields import setting
+from judgegym.judges.scorers.settings import MOST_TOGETHER, ScorerSettings
+from judgegym.llm.errors import SettingsError
 
 
 class CohortPlan(NamedTuple):

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, ValidationError, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judges.config import profile
-from judges.config.fields import setting
-from judges.config.sources import ShowConfig, SourcedSettings
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from judges.llm.urls import is_loopback
-from judges.scorers.settings import MOST_TOGETHER, JudgeKind
-from judges.server.answers import FailureAnswers, OnFailure
-from judges.server.presets import FLAG, Trainer
-from judges.server.settings.mount import JudgeMount
+from judgegym.judges.config import profile
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.judges.scorers.settings import MOST_TOGETHER, JudgeKind
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import is_loopback
+from judgegym.server.answers import FailureAnswers, OnFailure
+from judgegym.server.presets import FLAG, Trainer
+from judgegym.server.settings.mount import JudgeMount
 
 _NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
 """The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
@@ -72,7 +72,7 @@ else:  # `for` is a keyword: a class body cannot declare it
 
 
 class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
-    """Everything that `python -m judges.server` accepts."""
+    """Everything that `python -m judgegym.server` accepts."""
 
     help_group: ClassVar[str] = "server"
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.mutation.__main__ import main
 
-MODULE = "judges/order.py"
+MODULE = "judgegym/judges/order.py"
 
 
 @pytest.fixture
@@ -15,11 +15,12 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # plugins are slow to import
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p _hypothesis_pytestplugin")
     files = {
-        "judges/__init__.py": "",
+        "judgegym/judges/__init__.py": "",
         MODULE: "def less(a, b):\n    return a < b\n",
-        "tests/judges/test_order.py": "from judges.order import less\n\n"
+        "tests/judges/test_order.py": "from judgegym.judges.order import less\n\n"
         "def test_order():\n    assert less(1, 2) is True\n    assert less(2, 1) is False\n",
-        "tests/test_equal.py": "from judges.order import less\n\ndef test_equal():\n    assert not less(1, 1)\n",
+        "tests/test_equal.py": "from judgegym.judges.order import less\n\n"
+        "def test_equal():\n    assert not less(1, 1)\n",
     }
     for name, text in files.items():
         path = tmp_path / "tree" / name

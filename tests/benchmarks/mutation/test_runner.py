@@ -6,8 +6,18 @@ from benchmarks.mutation.runner import copy_tree
 
 
 def test_a_copy_has_the_packages_and_not_what_was_made_beside_them(tmp_path: Path) -> None:
-    kept = ["judges/a.py", "environments/runs/directory.py", "tests/environments/runs/test_directory.py", "README.md"]
-    left_out = ["runs/a/samples.jsonl", ".venv/bin/python", "judges/__pycache__/a.pyc", "judgegym.egg-info/PKG-INFO"]
+    kept = [
+        "judgegym/a.py",
+        "judgegym/engine/runs/directory.py",
+        "tests/engine/runs/test_directory.py",
+        "README.md",
+    ]
+    left_out = [
+        "runs/a/samples.jsonl",
+        ".venv/bin/python",
+        "judgegym/__pycache__/a.pyc",
+        "judgegym.egg-info/PKG-INFO",
+    ]
     for name in [*kept, *left_out]:
         path = tmp_path / "tree" / name
         path.parent.mkdir(parents=True, exist_ok=True)

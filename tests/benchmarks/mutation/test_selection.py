@@ -10,17 +10,17 @@ from benchmarks.mutation.selection import TestSelection as Selection  # pytest w
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     files = {
-        "judges/scale.py": "",
-        "judges/parser.py": "from judges.scale import Scale\n",
-        "judges/lonely.py": "",
+        "judgegym/judges/scale.py": "",
+        "judgegym/judges/parser.py": "from judgegym.judges.scale import Scale\n",
+        "judgegym/judges/lonely.py": "",
         "tests/judges/test_scale.py": "",
         "tests/judges/test_scale_errors.py": "",
         "tests/judges/test_scales.py": "",
-        "tests/judges/test_parser.py": "from judges import parser\n",
-        "tests/test_direct.py": "import judges.scale\n",
-        "tests/helper.py": "from judges import scale\n",
+        "tests/judges/test_parser.py": "from judgegym.judges import parser\n",
+        "tests/test_direct.py": "import judgegym.judges.scale\n",
+        "tests/helper.py": "from judgegym.judges import scale\n",
         "tests/test_with_helper.py": "from tests.helper import a\n",
-        "tests/commands/conftest.py": "from judges.lonely import b\n",
+        "tests/commands/conftest.py": "from judgegym.judges.lonely import b\n",
         "tests/commands/test_command.py": "",
     }
     for name, text in files.items():
@@ -31,7 +31,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_mirror_comes_first_then_importers_then_tests_of_importing_modules(checkout: Path) -> None:
-    assert Selection(checkout, [], limit=8).files_for("judges/scale.py") == (
+    assert Selection(checkout, [], limit=8).files_for("judgegym/judges/scale.py") == (
         "tests/judges/test_scale.py",
         "tests/judges/test_scale_errors.py",
         "tests/test_direct.py",
@@ -41,7 +41,7 @@ def test_mirror_comes_first_then_importers_then_tests_of_importing_modules(check
 
 
 def test_limit_counts_the_files_beside_the_mirror(checkout: Path) -> None:
-    assert Selection(checkout, [], limit=1).files_for("judges/scale.py") == (
+    assert Selection(checkout, [], limit=1).files_for("judgegym/judges/scale.py") == (
         "tests/judges/test_scale.py",
         "tests/judges/test_scale_errors.py",
         "tests/test_direct.py",
@@ -49,4 +49,6 @@ def test_limit_counts_the_files_beside_the_mirror(checkout: Path) -> None:
 
 
 def test_a_conftest_counts_for_the_tests_of_its_folder(checkout: Path) -> None:
-    assert Selection(checkout, [], limit=8).files_for("judges/lonely.py") == ("tests/commands/test_command.py",)
+    assert Selection(checkout, [], limit=8).files_for("judgegym/judges/lonely.py") == (
+        "tests/commands/test_command.py",
+    )

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from environments import terminal
-from environments.runs.ledger import LedgerOfRow
 from judgegym.datasets.cluster.actor import JudgeActor
 from judgegym.datasets.cluster.calls import record_calls
 from judgegym.datasets.cluster.on_ray import OnRay, judge_alone
@@ -21,15 +19,17 @@ from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.sources import load
-from judges.llm.errors import EndpointError, FailureKind, SettingsError
-from judges.llm.ledger import current_component, current_row
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatSettings
-from judges.llm.usage import Usage
-from judges.scorers.items import Item, ResponseScore
+from judgegym.engine import terminal
+from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.judges.config.sources import load
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
+from judgegym.llm.ledger import current_component, current_row
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.usage import Usage
 from tests.command import write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, samples_of
+from tests.datasets.scoring import rated, read_rows, samples_of
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points"} for n in range(12)]

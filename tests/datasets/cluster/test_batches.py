@@ -15,9 +15,9 @@ import pytest
 
 from judgegym.datasets.cluster.scoring import BatchScorer
 from judgegym.datasets.files.columns import JUDGED
-from judges.llm.errors import DataError, SettingsError
+from judgegym.llm.errors import DataError, SettingsError
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, score
+from tests.datasets.scoring import rated, read_rows, response_in, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "tags": ["a", "b"]} for n in range(12)]

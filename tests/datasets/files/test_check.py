@@ -12,11 +12,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from environments.data.rows import load_rows
+from judgegym.data.rows import load_rows
 from judgegym.datasets.files.check import check_columns, check_out
 from judgegym.datasets.files.json_types import MOST_COLUMNS
-from judges.llm.errors import DataError, SettingsError, UserError
-from tests.judgegym.datasets.files.verdicts import ONE, SAMPLED, write
+from judgegym.llm.errors import DataError, SettingsError, UserError
+from tests.datasets.files.verdicts import ONE, SAMPLED, write
 
 
 @pytest.mark.parametrize(

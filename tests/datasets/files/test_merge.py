@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from environments.data.rows import Table, load_rows
+from judgegym.data.rows import Table, load_rows
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.merge import merge_shards
 from judgegym.datasets.files.shards import shards_of
-from judges.llm.errors import DataError
-from tests.judgegym.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, write
+from judgegym.llm.errors import DataError
+from tests.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, write
 
 
 def load(path: Path, count: int) -> Table:

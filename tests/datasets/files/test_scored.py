@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.scored import read_scored
-from judges.llm.errors import DataError
+from judgegym.llm.errors import DataError
 
 SINGLE: dict[str, Any] = {
     "judge/score": 0.5,

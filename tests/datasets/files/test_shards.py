@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from environments.data.rows import load_rows
+from judgegym.data.rows import load_rows
 from judgegym.datasets.files.shards import Shard, ShardSetting, group_starts, shards_of
-from judges.llm.errors import DataError
+from judgegym.llm.errors import DataError
 
 
 @given(total=st.integers(0, 300), count=st.integers(1, 40), starts=st.none() | st.sets(st.integers(1, 299)))

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from environments.data.rows import load_rows
-from environments.data.stored import json_text_columns
+from judgegym.data.rows import load_rows
+from judgegym.data.stored import json_text_columns
 from judgegym.datasets.files.writer import scored_content
-from tests.judgegym.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, added, write
+from tests.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, added, write
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)

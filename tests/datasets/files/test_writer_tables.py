@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from environments.data.rows import load_rows
-from judges.llm.errors import DataError
-from tests.judgegym.datasets.files.verdicts import ONE, SEVERAL, added, write
+from judgegym.data.rows import load_rows
+from judgegym.llm.errors import DataError
+from tests.datasets.files.verdicts import ONE, SEVERAL, added, write
 
 WORDS = ["x", None, "yé", "x"] * 3
 TYPES: dict[str, tuple[list[Any], Any]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from environments.data.rows import Table, load_rows
+from judgegym.data.rows import Table, load_rows
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.writer import write_scored
 

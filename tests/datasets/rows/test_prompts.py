@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.data.rows import Row
+from judgegym.data.rows import Row
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 
 def user(text: str) -> dict[str, str]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from environments.data.rows import Row
+from judgegym.data.rows import Row
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.responses import read_responses
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 USER = {"role": "user", "content": "Name a prime."}
 SEVEN, NINE = {"role": "assistant", "content": "Seven."}, {"role": "assistant", "content": "Nine."}

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.rows import Table
+from judgegym.data.rows import Table
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import first_equals
 from judgegym.datasets.rows.units import Units
-from judges.llm.errors import DataError
-from judges.llm.wire import JSON
-from judges.scorers.items import Item
-from judges.scorers.scorer import ItemError
+from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.scorer import ItemError
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
 
 
 def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> Units:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from environments.runs.directory import run_directory_of
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm.wire import JSON
 from tests import listwise
 from tests.command import Ended, RunFiles, eventually, serving, write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 PROMPTS = [{"id": n, "prompt": f"Question {n}?"} for n in range(6)]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.directory import run_directory_of
 from judgegym.datasets.select.command import main as select
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm.wire import JSON
 from tests.command import called, clean_environment, serving, write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, score
+from tests.datasets.scoring import rated, read_rows, response_in, score
 from tests.scripted import ScriptedEndpoint
 
 PICTURE: JSON = [{"role": "user", "content": [{"type": "image_url"}]}]

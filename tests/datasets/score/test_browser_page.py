@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from environments.report.run_page.write import write_report
+from judgegym.reports.run_page.write import write_report
 from tests.chromium import needs_chromium, watched
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import rated, score
+from tests.datasets.scoring import rated, score
 
 pytestmark = needs_chromium
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from judges.llm.wire import JSON
-from judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import read_rows, score
+from tests.datasets.scoring import read_rows, score
 from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, SETTINGS, verdict
 from tests.scripted import Json, Reply, completion
 

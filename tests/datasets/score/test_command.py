@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.directory import run_directory_of
 from judgegym.datasets.score.command import MOST_USED
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 ROWS = [

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from environments.data import opening
-from judges.llm.wire import JSON
+from judgegym.data import opening
+from judgegym.llm.wire import JSON
 from tests.command import serving
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, score
+from tests.datasets.scoring import rated, read_rows, response_in, score
 from tests.scripted import Json, ScriptedEndpoint
 
 ROWS: list[Json] = [{"prompt": f"p{n}", "response": str(n + 1)} for n in range(4)]

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from environments.data.rows import Table
-from environments.report.run_page.write import write_report
+from judgegym.data.rows import Table
 from judgegym.datasets.score.gold import GoldColumn
-from judges.scorers.items import ResponseScore
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.reports.run_page.write import write_report
 from tests.command import serving, write_lines
-from tests.environments.report.run_page.written import Written
-from tests.judgegym.datasets.scoring import rated, samples_of, score
+from tests.datasets.scoring import rated, samples_of, score
+from tests.reports.run_page.written import Written
 
 
 def by_points(response: str) -> int:

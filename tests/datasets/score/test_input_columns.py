@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, score
+from tests.datasets.scoring import rated, read_rows, response_in, score
 from tests.scripted import Json, ScriptedEndpoint
 
 _INSTRUCTION = re.compile(r"### Instruction(?: [0-9a-f]{12})?\n\n(.*?)\n\n###", re.DOTALL)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.directory import run_directory_of
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import read_rows, score
+from tests.datasets.scoring import read_rows, score
 from tests.judges.parsing.test_planted_verdicts import TABLE
 from tests.listwise import shown_answers
 from tests.scripted import Json

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.compare import command as compare_command
-from environments.report.results.folder import runs_in
-from environments.report.results.run import SavedRun
-from environments.report.run_page import command as report_command
-from environments.report.run_page.contents import ReportOptions
-from environments.report.run_page.items import ItemDetail
-from environments.report.run_page.of_run import run_contents
-from environments.report.view.entries import entry_of
-from environments.runs.directory import run_directory_of
-from environments.runs.recorded_calls import read_calls
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.llm.wire import JSON
+from judgegym.reports.compare import command as compare_command
+from judgegym.reports.results.folder import runs_in
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.run_page import command as report_command
+from judgegym.reports.run_page.contents import ReportOptions
+from judgegym.reports.run_page.items import ItemDetail
+from judgegym.reports.run_page.of_run import run_contents
+from judgegym.reports.view.entries import entry_of
 from tests.command import Ended, called, clean_environment, serving, write_lines
-from tests.judgegym.datasets.scoring import rated, score
+from tests.datasets.scoring import rated, score
 from tests.listwise import judging
 from tests.scripted import Reply, ScriptedEndpoint
 

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from environments.report.compare import command as compare_command
-from environments.runs.directory import run_directory_of
 from judgegym.datasets.files.own_text import without_keys
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.llm.wire import JSON
+from judgegym.reports.compare import command as compare_command
 from tests import listwise
 from tests.command import Ended, RunFiles, called, clean_environment, serving, write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 LONG = "points, which is a long enough answer"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.results.run import SavedRun
-from environments.runs.directory import run_directory_of
 from judgegym.datasets.score.results.numbers import score_table
-from judges.core.naming import MetricNames
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.judges.core.naming import MetricNames
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun
 from tests.command import Ended, serving, write_lines
-from tests.judgegym.datasets.scoring import rated, samples_of, score
+from tests.datasets.scoring import rated, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 KEY = "sk-not-to-be-shown-123456"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.results.run import SavedRun
-from environments.runs.directory import run_directory_of
-from environments.runs.recorded_calls import read_calls
 from judgegym.datasets.files.shards import shards_of
-from judges.llm.wire import JSON
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.recorded_calls import read_calls
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import rated, read_rows, samples_of, score
+from tests.datasets.scoring import rated, read_rows, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n // 2}", "response": f"{n % 5 + 1} points", "kind": n // 3} for n in range(17)]

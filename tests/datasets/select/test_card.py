@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from judgegym.datasets.select.markdown import block, code, table
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import rated, score
-from tests.judgegym.datasets.select.scored import Row, lines_file, scored_row, select
+from tests.datasets.scoring import rated, score
+from tests.datasets.select.scored import Row, lines_file, scored_row, select
 from tests.scripted import Reply
 
 SECRET = "sk-very-secret-key"

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.rows import Row
+from judgegym.data.rows import Row
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.responses import read_responses
 from judgegym.datasets.select.conversations import as_turns
-from judges.core.turns import answer_text, transcript
-from judges.llm.wire import JSON
+from judgegym.judges.core.turns import answer_text, transcript
+from judgegym.llm.wire import JSON
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 Q, A, MORE = ({"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "M"})

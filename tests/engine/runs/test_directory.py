@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from environments.runs.directory import EarlierLines, RunDirectory, new_path
-from environments.runs.disk import Disk
-from judges.llm.errors import RunDirectoryError
-from tests.environments.runs.full_disk import RefusingDisk
+from judgegym.engine.runs.directory import EarlierLines, RunDirectory, new_path
+from judgegym.engine.runs.disk import Disk
+from judgegym.llm.errors import RunDirectoryError
+from tests.engine.runs.full_disk import RefusingDisk
 
 MATTERS: dict[str, Any] = {"env.judge_temperature": 0.2, "env.judge_extra_body": {"a": [1, None]}, "limit": None}
 
@@ -174,7 +174,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path, 
 
 def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from environments.runs.directory import RunDirectory\n"
+        "import sys; from pathlib import Path; from judgegym.engine.runs.directory import RunDirectory\n"
         "held = RunDirectory.open(Path(sys.argv[1]), config={}, matters={}, resume=False)\n"
         "print('held', flush=True); sys.stdin.read()"
     )

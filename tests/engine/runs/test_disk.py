@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.disk import Disk, DiskFull
-from tests.environments.runs.full_disk import RefusingDisk
+from judgegym.engine.runs.disk import Disk, DiskFull
+from tests.engine.runs.full_disk import RefusingDisk
 
 LONG = 60.0
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from environments.rollouts.rollout import NoTokens
-from environments.runs.failure_guard import HOPELESS_AFTER, FailureGuard, NothingSucceeds, why_unscored
-from judges.llm.errors import EndpointError, FailureKind
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, FailureGuard, NothingSucceeds, why_unscored
+from judgegym.environments.rollouts.rollout import NoTokens
+from judgegym.llm.errors import EndpointError, FailureKind
 from tests.environments import rollouts_of
 
 REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)

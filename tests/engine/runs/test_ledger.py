@@ -15,18 +15,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger
-from environments.runs.packing import pack
-from environments.runs.recorded_calls import RecordedCall, Texts, read_calls
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, RunDirectoryError
-from judges.llm.ledger import Asked, OpenCall, component, recorded_in
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatAnswer, ChatSettings
-from judges.llm.usage import Prices, Usage
-from judges.llm.wire import Choice, Message, Token
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, read_calls
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, RunDirectoryError
+from judgegym.llm.ledger import Asked, OpenCall, component, recorded_in
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.usage import Prices, Usage
+from judgegym.llm.wire import Choice, Message, Token
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
 LONG = "A long text of many words. " * 20
@@ -322,7 +322,7 @@ async def test_the_reader_gives_what_was_asked_and_a_long_text_is_written_once(t
 def test_texts_are_found_again_however_many_there_are(sessions: list[list[int]]) -> None:
     """Writer and reader forget the same texts, also after the run was resumed with an empty memory."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("environments.runs.recorded_calls._TEXTS_KEPT", 3)
+        patch.setattr("judgegym.engine.runs.recorded_calls._TEXTS_KEPT", 3)
         reader = Texts(keep=True)
         for session in sessions:
             writer = Texts(keep=False)

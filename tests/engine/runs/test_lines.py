@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.lines import cut_torn_line, read_lines, whole_lines
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.runs.lines import cut_torn_line, read_lines, whole_lines
+from judgegym.llm.errors import RunDirectoryError
 
 
 def test_lines_have_their_number_offset_and_bytes(tmp_path: Path) -> None:

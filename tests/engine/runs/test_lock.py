@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.lock import DirectoryLock
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.runs.lock import DirectoryLock
+from judgegym.llm.errors import RunDirectoryError
 
 PROCESSES, ROUNDS = 8, 100
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs import log as run_logs
-from environments.runs.directory import RunDirectory
-from environments.runs.log import LOG, SEPARATOR, RunLog, begin_logs
-from tests.environments.runs.full_disk import RefusingDisk
+from judgegym.engine.runs import log as run_logs
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.log import LOG, SEPARATOR, RunLog, begin_logs
+from tests.engine.runs.full_disk import RefusingDisk
 
-logger = logging.getLogger("environments.somewhere")
+logger = logging.getLogger("judgegym.somewhere")
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (.*)")
 
 
@@ -27,7 +27,7 @@ def _no_other_run(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPa
     run_logs._RUN.set(None)
     run_logs._ROUTER.detach()
     monkeypatch.setattr(run_logs, "_ROUTER", run_logs._Router())
-    caplog.set_level(logging.INFO, logger="environments")
+    caplog.set_level(logging.INFO, logger="judgegym")
     caplog.set_level(logging.WARNING, logger="datasets")  # where data came by it, only critical ones are said
 
 

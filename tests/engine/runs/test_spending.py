@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import recorded_in
-from judges.llm.limits.budget import Spent
-from judges.llm.usage import Prices
-from tests.environments.runs.test_ledger import ASK, Session, connected
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import recorded_in
+from judgegym.llm.limits.budget import Spent
+from judgegym.llm.usage import Prices
+from tests.engine.runs.test_ledger import ASK, Session, connected
 from tests.scripted import Reply, completion, in_turn
 
 PRICES = {"judge": Prices(1e6, 0.0)}

@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger
-from environments.runs.packing import pack
-from environments.runs.recorded_calls import PACKED_CALLS, RecordedCall, read_calls
-from judges.arena.judge import ArenaCase, arena_judge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.judge import AspectCase, AspectCaseJudge
-from judges.aspects.settings import AspectJudgeSettings
-from judges.config.judge import JudgeSettings
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.client import ChatClient
-from judges.llm.errors import RunDirectoryError
-from judges.llm.ledger import recorded_in
-from judges.pairwise.judge import ChoiceCase, choice_judge
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.peers.judge import PeerCase, peer_judge
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.judge import RubricCase, rubric_judge
-from judges.rubrics.prompt import Rubric
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.recorded_calls import PACKED_CALLS, RecordedCall, read_calls
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.pairwise.judge import ChoiceCase, choice_judge
+from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.judges.peers.judge import PeerCase, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.ledger import recorded_in
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion, in_turn
 
 Judging = Callable[[ChatClient, Any], Awaitable[Any]]

@@ -1,8 +1,8 @@
 import pytest
 
-from environments import terminal
-from environments.metrics import Metrics
-from tests.environments.terminal.odd import ODD
+from judgegym.engine import terminal
+from judgegym.engine.metrics import Metrics
+from tests.engine.terminal.odd import ODD
 
 
 def cells(out: str) -> list[list[str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from environments.terminal.exits import exit_code
-from judges.config.installation import install_command
-from judges.llm.errors import RunDirectoryError
+from judgegym.engine.terminal.exits import exit_code
+from judgegym.judges.config.installation import install_command
+from judgegym.llm.errors import RunDirectoryError
 
 
 def test_a_commands_own_code_is_kept() -> None:

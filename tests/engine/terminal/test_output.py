@@ -3,9 +3,9 @@ import re
 
 import pytest
 
-from environments import terminal
-from judges.config.sources import ConfigLine
-from tests.environments.terminal.odd import ODD
+from judgegym.engine import terminal
+from judgegym.judges.config.sources import ConfigLine
+from tests.engine.terminal.odd import ODD
 
 
 def test_text_is_shown_as_it_is_results_and_messages_apart(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +39,7 @@ def test_no_text_gives_the_terminal_a_command(
 
 
 def test_a_record_of_the_log_gives_the_terminal_no_command() -> None:
-    record = logging.LogRecord("judges", logging.WARNING, __file__, 1, "an endpoint said %s", (HOSTILE,), None)
+    record = logging.LogRecord("judgegym", logging.WARNING, __file__, 1, "an endpoint said %s", (HOSTILE,), None)
     assert terminal.LogFormatter().format(record).endswith(f"WARNING an endpoint said {HARMLESS}")
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from environments.terminal import ProgressDisplay, ProgressState, progress
-from tests.environments.terminal.screen import screen
+from judgegym.engine.terminal import ProgressDisplay, ProgressState, progress
+from tests.engine.terminal.screen import screen
 
 
 class Clock:
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    caplog.set_level(logging.INFO, logger="environments")
+    caplog.set_level(logging.INFO, logger="judgegym")
     return lambda: [record.getMessage() for record in caplog.records]
 
 

@@ -7,9 +7,9 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from environments.terminal.summary import Line, Section, Summary, show_summary
-from tests.environments.terminal.odd import ODD
-from tests.environments.terminal.screen import screen
+from judgegym.engine.terminal.summary import Line, Section, Summary, show_summary
+from tests.engine.terminal.odd import ODD
+from tests.engine.terminal.screen import screen
 
 LONG = "a category with a rather long name " * 5
 SUMMARY = Summary(

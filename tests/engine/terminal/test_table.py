@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from environments.terminal.table import Table, show_table
-from tests.environments.terminal.screen import screen
+from judgegym.engine.terminal.table import Table, show_table
+from tests.engine.terminal.screen import screen
 
 NAME = "a-name-that-is-longer-than-the-terminal-is-wide-" * 2
 

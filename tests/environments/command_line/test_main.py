@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from environments.command_line.arguments import load_settings
-from environments.command_line.main import main
-from environments.training.process import forecast
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.config.installation import install_command
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.command_line.main import main
+from judgegym.environments.training.process import forecast
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.judges.config.installation import install_command
 from tests.command import SCRIPT, in_process
 
 VERBS = ("evaluate", "serve", "process")
@@ -66,15 +66,15 @@ def test_setting_of_another_verb_ends_with_one_message_and_exit_code_2() -> None
 
 
 HEAVY = ("atroposlib", "datasets", "numpy", "rich", "scipy", "sklearn", "tiktoken", "transformers", "wandb")
-MAIN = (
-    "from environments.command_line.main import main; from eval_environments.arena_hard_environment import ArenaHardEnv"
-)
+MAIN = """from judgegym.environments.command_line.main import main
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+"""
 
 
 def loaded_by(*argv: str, path: Path) -> set[str]:
     """Which of the heavy packages a command line loads, in a process of its own."""
     said = "print('loaded', *(name for name in %r if name in sys.modules), file=sys.stderr)"
-    code = f"import sys; {MAIN}; code = main(ArenaHardEnv, {list(argv)!r}); {said % (HEAVY,)}; sys.exit(code)"
+    code = f"import sys; {MAIN}\ncode = main(ArenaHardEnv, {list(argv)!r}); {said % (HEAVY,)}; sys.exit(code)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=path, check=True)
     return set(ended.stderr.rpartition("loaded")[2].split())
 

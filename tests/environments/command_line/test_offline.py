@@ -1,16 +1,16 @@
 import aiohttp
 import pytest
 
-from environments.command_line import offline
-from environments.command_line.offline import stand_ins
-from environments.command_line.offline_settings import SOURCE, STAND_IN_URL
-from environments.settings import EnvSettings
-from eval_environments.arena.settings import ArenaHardConfig
-from eval_environments.arena_hard_environment import ArenaHardEnv
-from judges.config.sources import LoadedSettings
-from judges.core.prompt_format import PromptFormat
-from judges.llm.errors import SettingsError
-from tests.environments.loading import loaded_from
+from judgegym.engine.settings import EnvSettings
+from judgegym.environments.command_line import offline
+from judgegym.environments.command_line.offline import stand_ins
+from judgegym.environments.command_line.offline_settings import SOURCE, STAND_IN_URL
+from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm.errors import SettingsError
+from tests.engine.loading import loaded_from
 
 PROMPT = PromptFormat(sections=("Claim",), judged=("Claim",), reply=lambda shown: "It is true.")
 URL = "http://127.0.0.1:9/v1"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from environments.command_line.offline_settings import SOURCE, STAND_IN_URL, with_stand_ins
-from environments.settings import BUNDLED_TOKENIZER
-from eval_environments.arena.settings import ArenaHardConfig
-from eval_environments.peer.settings import SelfCritiqueConfig
-from judges.config.reading import SettingsSource, SourceKind
-from judges.config.structure import Values
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.command_line.offline_settings import SOURCE, STAND_IN_URL, with_stand_ins
+from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
+from judgegym.judges.config.reading import SettingsSource, SourceKind
+from judgegym.judges.config.structure import Values
 
 SAMPLES = {"train_prompt_dataset": "samples.jsonl"}
 REAL = "https://judge.example/v1"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from environments.command_line.program import CommandLine, Program
-from environments.command_line.resume import resume_command, without_retry_failed
-from tests.environments.loading import loaded_from
+from judgegym.environments.command_line.program import CommandLine, Program
+from judgegym.environments.command_line.resume import resume_command, without_retry_failed
+from tests.engine.loading import loaded_from
 
 KEY = "sk-very-secret"
 ONE = "http://127.0.0.1:1/v1"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from judges.llm.errors import SettingsError
-from tests.environments.loading import loaded_from
+from judgegym.llm.errors import SettingsError
+from tests.engine.loading import loaded_from
 
 ONE, TWO = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from environments.settings.verbs import Verb
-from judges.llm.errors import SettingsError
-from tests.environments.loading import loaded_from
+from judgegym.engine.settings.verbs import Verb
+from judgegym.llm.errors import SettingsError
+from tests.engine.loading import loaded_from
 
 OTHERS: list[tuple[Verb, str, str]] = [
     ("evaluate", "env.group_size", "serve and process"),

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from environments.command_line.arguments import load_settings
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from eval_environments.self_critique_environment import SelfCritiqueEnv
-from judges.llm.errors import SettingsError
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.llm.errors import SettingsError
 
 
 def said(env_type: Any, flag: str) -> list[str]:

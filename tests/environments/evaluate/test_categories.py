@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from environments.evaluate.categories import Categories
-from environments.metrics import HeadlineShare
-from environments.records import Sample
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample
+from judgegym.environments.evaluate.categories import Categories
 
 
 def row(category: str | None, total: float | None, weight: float = 1.0) -> Sample[object]:

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from environments.evaluate.earlier import EarlierRows, read_earlier
-from environments.evaluate.row import RowRunner
-from environments.evaluate.saved import SavedRows
-from environments.records import Sample, SampleReader
-from environments.runs.directory import EarlierLines, RunDirectory
-from environments.runs.lines import RawLine
-from judges.arena.judge import ArenaDetail
-from judges.llm.errors import RunDirectoryError
-from tests.environments import samples_of
+from judgegym.engine.records import Sample, SampleReader
+from judgegym.engine.runs.directory import EarlierLines, RunDirectory
+from judgegym.engine.runs.lines import RawLine
+from judgegym.environments.evaluate.earlier import EarlierRows, read_earlier
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.llm.errors import RunDirectoryError
+from tests.engine import samples_of
 
 READER = SampleReader(ArenaDetail)
 

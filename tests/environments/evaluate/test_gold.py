@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from environments.aspect_critique_environment import AspectCritiqueEnv
-from environments.base import JudgedEnv
-from environments.report.run_page.write import write_report
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.reports.run_page.write import write_report
 from tests.command import RunFiles, in_process
-from tests.environments.report.run_page.written import Written
+from tests.reports.run_page.written import Written
 
 Env = type[JudgedEnv[Any, Any, Any]]
 MEASURED: list[tuple[Env, tuple[str, ...], str]] = [

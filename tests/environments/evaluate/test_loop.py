@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from environments.evaluate.loop import finish_rows
-from environments.evaluate.saved import SavedRows
-from environments.records import Sample, SampleReader, SampleRun
-from environments.runs.directory import RunDirectory
-from environments.runs.disk import Disk
-from environments.runs.failure_guard import NothingSucceeds
-from environments.runs.ledger import CallLedger
-from judges.arena.judge import ArenaDetail
-from judges.core.judgment import CallRun
-from tests.environments.runs.full_disk import RefusingDisk
-from tests.environments.samples_of import sample
+from judgegym.engine.records import Sample, SampleReader, SampleRun
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.failure_guard import NothingSucceeds
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.environments.evaluate.loop import finish_rows
+from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.judges.core.judgment import CallRun
+from tests.engine.runs.full_disk import RefusingDisk
+from tests.engine.samples_of import sample
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Completion
-from environments.evaluate.metrics import SharedMetrics, failure_notices, too_many_failures
-from environments.evaluate.saved import Outcomes
-from environments.metrics import MetricAggregator, Metrics
-from environments.records import Sample, SampleRun
-from environments.terminal.metric_lines import cost_lines
-from judges.core.judgment import CallRun, Judgment, Status
-from judges.llm.usage import Usage
-from tests.environments.samples_of import sample
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.engine.records import Sample, SampleRun
+from judgegym.engine.terminal.metric_lines import cost_lines
+from judgegym.environments.evaluate.metrics import SharedMetrics, failure_notices, too_many_failures
+from judgegym.environments.evaluate.saved import Outcomes
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.llm.usage import Usage
+from tests.engine.samples_of import sample
 
 
 def outcomes_of(samples: list[Sample[Any]]) -> Outcomes:

@@ -6,11 +6,11 @@ import gc
 
 import pytest
 
-from environments.evaluate.progress import LiveProgress
-from environments.metrics import HeadlineShare
-from environments.records import Sample
-from environments.terminal import ProgressDisplay
-from judges.core.judgment import Judgment, Status
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample
+from judgegym.engine.terminal import ProgressDisplay
+from judgegym.environments.evaluate.progress import LiveProgress
+from judgegym.judges.core.judgment import Judgment, Status
 from tests.environments.words import Said, Word, opened, speaking
 
 
@@ -24,7 +24,7 @@ def sample(number: int, score: float | None = 1.0) -> Sample[Said]:
 async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO", logger="environments")
+    caplog.set_level("INFO", logger="judgegym")
     async with opened(speaking) as (env, _):
         with ProgressDisplay("evaluate", "rows") as display:
             progress = LiveProgress[Word, Said](env, display)

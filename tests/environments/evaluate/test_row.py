@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Completion, Conversation
-from environments.evaluate.evaluation import Evaluation
-from environments.evaluate.row import RowRunner
-from environments.records import Sample
-from judges.core.judgment import CallRun, Judgment, Status
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.records import Sample
+from judgegym.environments.evaluate.evaluation import Evaluation
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from tests.environments.words import Word, opened, speaking
 from tests.scripted import Json, Meeting, Reply
 

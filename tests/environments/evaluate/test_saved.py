@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from environments.evaluate.saved import SavedRows
-from environments.records import SampleReader
-from environments.runs.directory import RunDirectory
-from environments.runs.disk import Disk
-from judges.arena.judge import ArenaDetail
-from judges.llm.errors import RunDirectoryError
-from tests.environments.runs.full_disk import RefusingDisk
-from tests.environments.samples_of import sample
+from judgegym.engine.records import SampleReader
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.disk import Disk
+from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.llm.errors import RunDirectoryError
+from tests.engine.runs.full_disk import RefusingDisk
+from tests.engine.samples_of import sample
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Completion, Conversation
-from environments.metrics import MetricAggregator
-from environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup
-from environments.rollouts.judged_group import GroupScores, JudgedGroup
-from environments.rollouts.judging import judge_each
-from environments.rollouts.rollout import NoTokens, Rollout
-from environments.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
-from judges.core.judgment import CallRun, Judgment, Status
-from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.usage import Usage
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judgegym.environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup
+from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judging import judge_each
+from judgegym.environments.rollouts.rollout import NoTokens, Rollout
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.usage import Usage
 from tests.environments.rollouts_of import judgment, rollout
 from tests.environments.words import Said, Word, WordsEnv, opened, speaking
 from tests.scripted import Meeting

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from atroposlib.api.server import ScoredData
 
-from environments.base import JudgedEnv
-from environments.completions import Completion
-from environments.metrics import MetricAggregator
-from environments.records import Sample
-from environments.rollouts.groups import GroupPipeline, ScoredGroup
-from environments.rollouts.judged_together import TogetherJudged, judge_together, reward_of
-from environments.rollouts.scored_group import RowOfGroup
-from environments.settings.group_judge import GroupJudgeSettings
-from judges.core.group import Agreement, GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail
-from judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.judged_together import TogetherJudged, judge_together, reward_of
+from judgegym.environments.rollouts.scored_group import RowOfGroup
+from judgegym.judges.core.group import Agreement, GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from tests.environments.rollouts.test_groups import Fixed, Records
 from tests.environments.rollouts_of import rollout
 from tests.environments.words import Said, Word, WordsEnv, opened, speaking

@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 import pytest
 
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.rollout import NoTokens, Rollout
-from environments.rollouts.sources import ChatSource
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
-from judges.llm.client import ChatClient
-from judges.llm.ledger import recorded_in
-from judges.llm.wire import Message
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.rollout import NoTokens, Rollout
+from judgegym.environments.rollouts.sources import ChatSource
+from judgegym.llm.client import ChatClient
+from judgegym.llm.ledger import recorded_in
+from judgegym.llm.wire import Message
 from tests.environments.llama_server import BOS, EOG, NEUTRAL, SLOTS, LlamaServer, logprob, prompt_ids
 from tests.scripted import Json, Recorded, Reply
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.sequences import TokenSequence
-from environments.settings import BUNDLED_TOKENIZER
-from judges.llm.errors import SettingsError
-from judges.llm.wire import Message
+from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Message
 
 OPEN = "{% for m in messages %}<|im_start|>{{ m.role }}\n"
 GENERATE = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

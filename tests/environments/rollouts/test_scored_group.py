@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from atroposlib.api.server import ScoredData
 
-from environments.rollouts import groups
-from environments.rollouts.groups import ScoredGroup
-from environments.rollouts.judged_group import GroupScores
-from environments.rollouts.scored_group import packed, scored_group
-from environments.settings import EnvConfig
-from judges.llm import wire
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.rollouts import groups
+from judgegym.environments.rollouts.groups import ScoredGroup
+from judgegym.environments.rollouts.judged_group import GroupScores
+from judgegym.environments.rollouts.scored_group import packed, scored_group
+from judgegym.llm import wire
 from tests.environments.rollouts_of import PROMPT, group, rollout
 
 

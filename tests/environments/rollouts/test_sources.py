@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.completions import Conversation
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.rollout import NoTokens
-from environments.rollouts.sequences import TokenSequence
-from environments.rollouts.sources import ChatSource
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError
-from judges.llm.ledger import recorded_in
-from judges.llm.wire import Message
+from judgegym.engine.completions import Conversation
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.rollout import NoTokens
+from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rollouts.sources import ChatSource
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import recorded_in
+from judgegym.llm.wire import Message
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion, in_turn
 from tests.serving import PROMPT_IDS, with_tokens
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from environments.base import JudgedEnv
-from environments.training.atropos import AtroposEnv
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.training.atropos import AtroposEnv
 from tests.environments.rollouts.test_judged_together import GroupedWords, Planted
 from tests.environments.words import WordsEnv, opened
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 import pytest
 
-from environments.settings import EnvConfig
-from environments.training import connection, rollout_api
-from environments.training.connection import TrainerConnection, check_group_size
-from environments.training.rollout_api import RolloutApi
-from judges.llm.errors import SettingsError
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.training import connection, rollout_api
+from judgegym.environments.training.connection import TrainerConnection, check_group_size
+from judgegym.environments.training.rollout_api import RolloutApi
+from judgegym.llm.errors import SettingsError
 from tests.scripted import Recorded, Reply
 from tests.trainer import ScriptedServer, until
 

@@ -10,12 +10,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from environments.settings import EnvConfig
-from environments.training import connection, rollout_api
-from environments.training.connection import TrainerConnection
-from environments.training.delivery import Arrival, Delivery, by_counters
-from environments.training.rollout_api import ApiStatus, RolloutApi
-from judges.llm import wire
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.training import connection, rollout_api
+from judgegym.environments.training.connection import TrainerConnection
+from judgegym.environments.training.delivery import Arrival, Delivery, by_counters
+from judgegym.environments.training.rollout_api import ApiStatus, RolloutApi
+from judgegym.llm import wire
 from tests.scripted import Recorded, Reply
 from tests.trainer import POSTS, ScriptedServer
 

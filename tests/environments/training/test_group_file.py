@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.runs.disk import Disk
-from environments.training.group_file import GroupFile, free_path
-from judges.llm import wire
-from judges.llm.errors import SettingsError
-from tests.environments.runs.full_disk import RefusingDisk
+from judgegym.engine.runs.disk import Disk
+from judgegym.environments.training.group_file import GroupFile, free_path
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from tests.engine.runs.full_disk import RefusingDisk
 
 
 def lines(path: Path) -> list[Any]:

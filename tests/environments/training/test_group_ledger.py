@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from environments.runs.directory import RunDirectory
-from environments.training import group_ledger
-from environments.training.group_ledger import GroupLedger
-from judges.llm.client import ChatClient
-from judges.llm.errors import RunDirectoryError
-from judges.llm.ledger import RowLedger, recorded_in
-from judges.llm.wire import Message
-from tests.environments.runs.test_ledger import connected, counting
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.environments.training import group_ledger
+from judgegym.environments.training.group_ledger import GroupLedger
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.ledger import RowLedger, recorded_in
+from judgegym.llm.wire import Message
+from tests.engine.runs.test_ledger import connected, counting
 
 ASK = [Message(role="user", content="Say it.")]
 

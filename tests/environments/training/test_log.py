@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from environments.metrics import Metrics
-from environments.rollouts.retokenize import Retokenizer
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig
-from environments.training.log import TrainingLog
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.training.log import TrainingLog
 from tests.environments.rollouts_of import group
 from tests.wandb_stand_in import Wandb
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from environments.training import outbox
-from environments.training.delivery import Delivery
-from environments.training.outbox import Outbox
+from judgegym.environments.training import outbox
+from judgegym.environments.training.delivery import Delivery
+from judgegym.environments.training.outbox import Outbox
 
 
 @dataclass

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from environments.data.task_list import epoch_order, select
-from environments.runs import disk as disks
-from environments.runs.lock import DirectoryLock
-from environments.settings import BUNDLED_TOKENIZER
+from judgegym.data.task_list import epoch_order, select
+from judgegym.engine.runs import disk as disks
+from judgegym.engine.runs.lock import DirectoryLock
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, for_model, uid_of
 from tests.command import Ended, as_process, in_process, serving, write_lines
-from tests.environments.runs.full_disk import RefusingDisk
+from tests.engine.runs.full_disk import RefusingDisk
 from tests.environments.training.test_sampler import rows
 from tests.pairwise import PLAIN, choice_row, gold, pairwise
 from tests.scripted import Json, Recorded, Reply, Script, ScriptedEndpoint

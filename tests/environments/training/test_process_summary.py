@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from tests.command import in_process
 
 TIMES = ("latency", "per_second")

@@ -9,10 +9,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from environments.training import rollout_api
-from environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi, insist
-from environments.training.rollout_api import Trainer as Wanted
-from judges.llm import wire
+from judgegym.environments.training import rollout_api
+from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi, insist
+from judgegym.environments.training.rollout_api import Trainer as Wanted
+from judgegym.llm import wire
 from tests.scripted import Json, Recorded, Reply, refusing
 from tests.trainer import RunApi, ScriptedServer, Trainer, registration, training
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.data.task_list import TaskList
-from environments.training.sampler import EpochSampler
+from judgegym.data.task_list import TaskList
+from judgegym.environments.training.sampler import EpochSampler
 
 
 @dataclass(frozen=True)

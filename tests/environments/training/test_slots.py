@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.settings import EnvConfig
-from environments.training.rollout_api import ApiStatus, Trainer
-from environments.training.slots import available_slots
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.training.rollout_api import ApiStatus, Trainer
+from judgegym.environments.training.slots import available_slots
 
 
 def places(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.completions import Completion
-from eval_environments.arena.candidates_environment import ArenaCandidatesEnv
+from judgegym.engine.completions import Completion
+from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 from tests.contest import answer_of, better, contest, judging
 from tests.environments.words import opened
 

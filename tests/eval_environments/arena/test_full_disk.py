@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs import disk as disks
+from judgegym.engine.runs import disk as disks
 from tests.arena import Arena, answering, for_model, judge
 from tests.command import SCRIPT, Started, in_process, serving
-from tests.environments.runs.full_disk import RefusingDisk
+from tests.engine.runs.full_disk import RefusingDisk
 from tests.forking import ROOT
 
 LIMITED = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.recorded_calls import read_calls
+from judgegym.engine.runs.recorded_calls import read_calls
 from tests.arena import Arena, for_model, judge, uid_of
 from tests.command import RunFiles
 from tests.scripted import Json, Reply

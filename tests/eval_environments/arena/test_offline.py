@@ -16,7 +16,7 @@ from tests.command import ROOT, RunFiles, as_process, in_process
 DATA = ROOT.parent / "shared" / "data" / "arena_hard_v0.1"
 GPT_35 = "answers_gpt-3.5-turbo-0125.jsonl"
 VALUES = {"A>B": 1.0, "A=B": 0.5, "B>A": 0.0}
-SAMPLES = ROOT / "environments" / "data" / "samples" / "arena_hard.jsonl"
+SAMPLES = ROOT / "judgegym" / "data" / "samples" / "arena_hard.jsonl"
 
 
 def recomputed(samples: list[dict[str, Any]]) -> dict[str, float]:
@@ -113,7 +113,7 @@ def test_a_run_without_a_name_goes_below_runs(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_stand_in_is_named_where_it_is_only_the_judge(tmp_path: Path) -> None:
-    answers = ROOT / "environments" / "data" / "samples" / "arena_hard_baseline.jsonl"
+    answers = ROOT / "judgegym" / "data" / "samples" / "arena_hard_baseline.jsonl"
     ended = in_process(
         "evaluate", "--offline", f"--env.model_answers={answers}", f"--env.data_dir_to_save_evals={tmp_path}"
     )

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from eval_environments.arena import ratings
-from eval_environments.arena.ratings import Rating, rate
-from judges.statistics.bootstrap import Interval
-from judges.statistics.bradley_terry import Game
+from judgegym.eval_environments.arena import ratings
+from judgegym.eval_environments.arena.ratings import Rating, rate
+from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.bradley_terry import Game
 
 POINT = 400 / math.log(10)
 PLANTED = (0.8, -0.5, 0.0)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from environments.settings import EnvConfig
-from eval_environments.models.endpoints import Models, ModelSettings
-from judges.llm.errors import SettingsError
-from judges.llm.usage import Prices
+from judgegym.engine.settings import EnvConfig
+from judgegym.eval_environments.models.endpoints import Models, ModelSettings
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.usage import Prices
 
 LOCAL, FAR, DEFAULT = "http://127.0.0.1:9/v1", "https://models.example/v1", "https://api.openai.com/v1"
 KEY = "sk-secret-of-a-model"

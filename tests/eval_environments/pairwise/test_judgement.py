@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from judges import prompts
-from judges.pairwise.prompt import choice_instructions
+from judgegym.judges import prompts
+from judgegym.judges.pairwise.prompt import choice_instructions
 from tests.command import RunFiles
 from tests.pairwise import (
     CHOICES,

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from environments.data.pairs import PairTask
-from environments.metrics import MetricAggregator, slug
-from environments.records import Sample, SampleRun
-from eval_environments.pairwise.metrics import SwapVotes, official_scores, record_choice, record_ties
-from eval_environments.pairwise.settings import PairwiseConfig
-from eval_environments.pairwise.verdicts import PairwiseDetail
-from eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from judges.core.judgment import Judgment, Status
+from judgegym.data.pairs import PairTask
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.engine.records import Sample, SampleRun
+from judgegym.eval_environments.pairwise.metrics import SwapVotes, official_scores, record_choice, record_ties
+from judgegym.eval_environments.pairwise.settings import PairwiseConfig
+from judgegym.eval_environments.pairwise.verdicts import PairwiseDetail
+from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
+from judgegym.judges.core.judgment import Judgment, Status
 
 WHOLE = ("Factuality", "Precise IF", "Math", "Safety", "Focus")
 

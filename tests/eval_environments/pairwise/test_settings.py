@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from judges.config.text import prompt_digest
-from judges.core.naming import slug
-from judges.pairwise.prompt import choice_instructions
-from judges.pairwise.rewardbench import SUBSETS
+from judgegym.judges.config.text import prompt_digest
+from judgegym.judges.core.naming import slug
+from judgegym.judges.pairwise.prompt import choice_instructions
+from judgegym.judges.pairwise.rewardbench import SUBSETS
 from tests.pairwise import (
     CHOICES,
     TIES,

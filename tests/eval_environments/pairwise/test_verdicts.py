@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from environments.data.pairs import PairTask
-from eval_environments.pairwise.verdicts import ParseMode, read_choices, read_ratings
-from judges.core.judgment import Status
+from judgegym.data.pairs import PairTask
+from judgegym.eval_environments.pairwise.verdicts import ParseMode, read_choices, read_ratings
+from judgegym.judges.core.judgment import Status
 
 CHOICE = PairTask("a", "Why?", "Math", "choice", ("right", "wrong"), (0,))
 TIES = PairTask("tied:1", "Why?", "Ties", "ties", ("right", "right too", "wrong"), (0, 1))

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from eval_environments.peer.results import Changes, PeerResults
-from eval_environments.peer.table import PeerCell, PeerTable
-from judges.core.judgment import CritiqueRound
+from judgegym.eval_environments.peer.results import Changes, PeerResults
+from judgegym.eval_environments.peer.table import PeerCell, PeerTable
+from judgegym.judges.core.judgment import CritiqueRound
 
 NAMES = ("ann", "bob")
 

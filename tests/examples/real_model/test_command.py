@@ -112,7 +112,7 @@ def test_the_files_of_settings_are_those_of_the_module_and_are_understood(run: c
     assert run.path.read_text(encoding="utf-8") == run.text(configs.ServerSettings()), (
         "python -m examples.real_model configs"
     )
-    from judgegym._command.environments import load_environment
+    from judgegym.cli.environments import load_environment
 
     words = run.words(run.path)
     ended = in_process(words[0], *words[2:], "--show_config=changed", env_type=load_environment(words[1]))

@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 
 from examples.real_model import grammars
 from examples.real_model.configs import ALL
-from judges.core.scale import Scale
-from judges.parsing.thinking import split
-from judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, is_strict_feedback, rating, score_object
-from judges.rubrics.prompt import read_score
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.parsing.thinking import split
+from judgegym.judges.parsing.verdicts import (
+    arena_label,
+    binary_verdict,
+    choice_letter,
+    is_strict_feedback,
+    rating,
+    score_object,
+)
+from judgegym.judges.rubrics.prompt import read_score
 
 FIVE, TEN = Scale(1, 5), Scale(1, 10)
 _PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|(\[(?:[^\]\\]|\\.)*\](?:\{[\d,]+\})?)|([a-z]+)|([()|])|\s+')

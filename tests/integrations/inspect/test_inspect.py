@@ -10,14 +10,14 @@ from statistics import fmean
 
 import pytest
 
-from judgegym._command.environments import built_in
+from judgegym.cli.environments import built_in
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.judges.server.running import Running, running
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
+from tests.server.running import Running, running
 
 URL = "http://127.0.0.1:8400"
 RUBRIC = "Is it right, and short?"

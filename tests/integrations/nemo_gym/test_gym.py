@@ -18,11 +18,11 @@ from tests.integrations.examples import example, swap
 from tests.integrations.nemo_gym.gym import Project, project
 from tests.integrations.nemo_gym.policy import policy
 from tests.integrations.offline import OfflineJudge
-from tests.judges.offline.server import serving
-from tests.judges.server.running import running
-from tests.judges.server.served import as_process
 from tests.listwise import judging
+from tests.offline.server import serving
 from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.server.running import running
+from tests.server.served import as_process
 
 REPEATS = 4
 GROUP: Json = {"group": {"judge": "listwise", "group_size": REPEATS, "group_wait": 60}}

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.integrations import trainers
-from tests.judges.server.nemo_rl import check_components, is_masked
-from tests.judges.server.running import asked, judged_by, running
-from tests.judges.server.served import as_process
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json, ScriptedEndpoint
+from tests.server.nemo_rl import check_components, is_masked
+from tests.server.running import asked, judged_by, running
+from tests.server.served import as_process
 
 REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
 CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}

@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.integrations import trainers
 from tests.integrations.offline import OfflineJudge
-from tests.judges.server.bodies import VERIFY
-from tests.judges.server.running import running
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
+from tests.server.bodies import VERIFY
+from tests.server.running import running
 
 MODEL = {"judge_model_server": {"type": "responses_api_models", "name": "judge_model"}}
 

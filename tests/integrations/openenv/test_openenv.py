@@ -12,12 +12,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judges.llm import wire
+from judgegym.llm import wire
 from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, judging_all_at_once, offline_judge
-from tests.judges.server.running import judged_by, running
+from tests.server.running import judged_by, running
 
 pytestmark = pytest.mark.timeout(150)
 

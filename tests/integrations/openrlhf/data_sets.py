@@ -9,7 +9,7 @@ from openrlhf.datasets.reward_dataset import RewardDataset
 from openrlhf.datasets.sft_dataset import SFTDataset
 from openrlhf.datasets.utils import blending_datasets
 
-TOKENIZER = transformers.AutoTokenizer.from_pretrained("environments/rollouts/tokenizers/bytes")
+TOKENIZER = transformers.AutoTokenizer.from_pretrained("judgegym/environments/rollouts/tokenizers/bytes")
 
 
 def strategy(**data):

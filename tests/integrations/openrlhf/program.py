@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import transformers
 from openrlhf.utils.agent import AgentExecutorBase, SingleTurnAgentExecutor
 
-TOKENIZER = transformers.AutoTokenizer.from_pretrained("environments/rollouts/tokenizers/bytes")
+TOKENIZER = transformers.AutoTokenizer.from_pretrained("judgegym/environments/rollouts/tokenizers/bytes")
 
 
 class Words:

@@ -11,8 +11,8 @@ from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
 from tests.integrations.offline import OfflineJudge
-from tests.judges.server.running import running
 from tests.scripted import Json
+from tests.server.running import running
 
 SERVER = "http://127.0.0.1:8400"
 FILE = trainers.ROOT / "judgegym/integrations/openrlhf.py"

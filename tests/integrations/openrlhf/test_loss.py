@@ -9,8 +9,8 @@ import pytest
 
 from judgegym.integrations.openrlhf import ESTIMATORS
 from tests.integrations import trainers
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 PROMPT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
 TEXTS = ["good", "FAIL", "fair, and of some length", "poor answer"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.integrations import trainers
-from tests.judges.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 CHAT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.datasets.scoring import rated
 from tests.integrations import trainers
-from tests.judgegym.datasets.scoring import rated
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 COUNT = 60

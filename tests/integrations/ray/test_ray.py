@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 from tests.integrations import trainers
-from tests.judges.server.bodies import by_response
-from tests.judges.server.promises import PROMISES, SETTINGS
-from tests.judges.server.running import Answer, Reached, judged_by
 from tests.listwise import judging
 from tests.scripted import Script, ScriptedEndpoint
+from tests.server.bodies import by_response
+from tests.server.promises import PROMISES, SETTINGS
+from tests.server.running import Answer, Reached, judged_by
 
 
 @asynccontextmanager

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.command import write_lines
+from tests.datasets.scoring import rated
 from tests.integrations import trainers
 from tests.integrations.children import ended, kill, started
-from tests.judgegym.datasets.scoring import rated
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
 ROWS = [{"prompt": f"Question {n % 50}", "response": f"{n % 5 + 1} points"} for n in range(60)]

@@ -15,8 +15,8 @@ from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge
 from tests.integrations.ray.cluster_of_one import Cluster, cluster
-from tests.judges.server.running import running
 from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.server.running import running
 
 PROMPT = "Why is the sky blue during the day and red in the evening?"
 SENTENCES = (

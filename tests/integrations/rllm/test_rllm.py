@@ -14,8 +14,8 @@ from judgegym.integrations.single_turn.source import EnvironmentSource
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.judges.server.running import Running, running
 from tests.scripted import Json, Script, ScriptedEndpoint
+from tests.server.running import Running, running
 
 URL = "http://127.0.0.1:8400"
 PRIMES = ("Two.", "Three is a prime, since nothing divides it.", "", "Five", "Seven is prime.", "Eleven, I think.")

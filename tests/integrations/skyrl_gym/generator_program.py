@@ -23,7 +23,7 @@ from skyrl_gym.envs.registration import deregister
 from transformers import AutoTokenizer
 
 directory, codes, generator, given = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
-tokenizer = AutoTokenizer.from_pretrained(Path("environments/rollouts/tokenizers/bytes").resolve())
+tokenizer = AutoTokenizer.from_pretrained(Path("judgegym/environments/rollouts/tokenizers/bytes").resolve())
 os.chdir(directory)
 space = {}
 exec(generator, space)

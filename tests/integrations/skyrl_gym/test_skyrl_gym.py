@@ -14,7 +14,7 @@ from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, of_example, settings_of
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, judging_all_at_once, offline_judge
-from tests.judges.server.running import judged_by, running
+from tests.server.running import judged_by, running
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -11,8 +11,8 @@ from tests.integrations.examples import example, swap
 from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
 from tests.integrations.offline import OfflineJudge
 from tests.integrations.slime.test_slime import FUNCTION, rewards_of
-from tests.judges.server.running import Running, running
 from tests.scripted import Json
+from tests.server.running import Running, running
 
 GROUP = [{"prompt": QUESTIONS[0], "response": text, "label": "Since."} for text in ANSWERS]
 QUESTION = QUESTIONS[:1]

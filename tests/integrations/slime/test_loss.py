@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.integrations import trainers
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 SCORES = {"good": 5, "fair": 3, "poor": 1}
 TEXTS = ["good", "FAIL", "fair", "poor"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.integrations import trainers
-from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 FUNCTION = "judgegym.integrations.slime.reward"
 

@@ -17,7 +17,7 @@ from tinker_cookbook.tokenizer_utils import get_tokenizer
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, Rollouts
 
-TOKENIZER = "environments/rollouts/tokenizers/bytes"
+TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 
 
 class Policy(TokenCompleter):

@@ -20,7 +20,7 @@ from tinker_cookbook.rl.rollout_strategy import FailFast
 from tinker_cookbook.rl.rollouts import RolloutErrorCounter, set_rollout_executor
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-TOKENIZER = "environments/rollouts/tokenizers/bytes"
+TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 STOP = "<|im_end|>"
 
 

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from environments.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.data.task_list import TaskList, epoch_order, uids_of
 from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.single_turn.opened import close_all, opened
 from judgegym.integrations.single_turn.rows import Row
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.wire import Choice
+from judgegym.llm.wire import Choice
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
-from tests.judges.server.running import running
 from tests.scripted import Json
+from tests.server.running import running
 
 NAMES = (
-    ('"Qwen/Qwen3-8B"', '"environments/rollouts/tokenizers/bytes"'),
+    ('"Qwen/Qwen3-8B"', '"judgegym/environments/rollouts/tokenizers/bytes"'),
     ("batch_size=32", "batch_size=2"),
 )
 REPLIES = [

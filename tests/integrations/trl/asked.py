@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.wire import Choice
-from tests.judges.server.running import Reached
+from judgegym.llm.wire import Choice
 from tests.scripted import Json
+from tests.server.running import Reached
 
 TEXTS = [
     "It takes the string apart with a regular expression, and raises ValueError for anything else.",

@@ -11,7 +11,7 @@ import datasets
 import transformers
 import trl
 
-TOKENIZER = "environments/rollouts/tokenizers/bytes"
+TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 directory, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
 tokenizer = transformers.AutoTokenizer.from_pretrained(TOKENIZER)
 

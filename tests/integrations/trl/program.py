@@ -21,9 +21,9 @@ from trl.chat_template_utils import qwen2_5_chat_template
 
 from judgegym.integrations.single_turn import opened
 from judgegym.integrations.trl import combined_reward, judge_environment, judge_reward
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
-TOKENIZER = "environments/rollouts/tokenizers/bytes"
+TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 RANK = int(os.environ.get("RANK", "0"))
 directory, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
 

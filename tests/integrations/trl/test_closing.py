@@ -10,7 +10,7 @@ import pytest
 from tests.integrations import trainers
 from tests.integrations.offline import OfflineJudge
 from tests.integrations.trl.asked import EACH_BY_ITSELF, TEXTS, environment, logged
-from tests.judges.server.running import running
+from tests.server.running import running
 
 FOUR = {"per_device": 4, "generations": 4, "texts": TEXTS}
 ROWS = [{"prompt": "How do I turn 1h30m into seconds?"}]

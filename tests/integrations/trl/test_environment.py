@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.llm.wire import CUT_OFF, Choice
+from judgegym.llm.wire import CUT_OFF, Choice
 from tests.integrations import trainers
 from tests.integrations.offline import offline_judge
 from tests.integrations.trl.asked import TEXTS, environment, environments_rewards, logged, mean, rounded, single

@@ -17,7 +17,7 @@ from tests.integrations.trl.asked import (
     servers_scores,
     single,
 )
-from tests.judges.server.running import running
+from tests.server.running import running
 
 TEXTS = [f"Turns strings such as 1h30m into {'seconds, ' * number}and so on." for number in range(12)]
 GROUPS = [TEXTS[:6], TEXTS[6:]]  # of four on each process: 4 and 2, 2 and 4

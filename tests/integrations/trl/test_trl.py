@@ -11,9 +11,9 @@ import pytest
 
 from tests.integrations import trainers
 from tests.integrations.trl.asked import EACH_BY_ITSELF, launched
-from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 TWINS = [{"prompt": "Q", "baseline": "one"}, {"prompt": "Q", "baseline": "two"}]
 

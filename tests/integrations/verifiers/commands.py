@@ -12,12 +12,12 @@ from typing import Any
 
 from aiohttp import web
 
-from judges.offline.misbehaviour import whole
-from judges.offline.protocol.request import parse_request
-from judges.offline.protocol.wire import completion
+from judgegym.offline.misbehaviour import whole
+from judgegym.offline.protocol.request import parse_request
+from judgegym.offline.protocol.wire import completion
 from tests.integrations import trainers
 from tests.judgegym.integrations.scoring_server import answering
-from tests.judges.offline.server import serving
+from tests.offline.server import serving
 
 PLUGINS = Path(__file__).parent / "plugins"
 

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.wire import Choice
+from judgegym.llm.wire import Choice
 from tests.integrations import trainers
 from tests.integrations.offline import offline_judge
 from tests.integrations.verifiers.commands import Attempt, talker

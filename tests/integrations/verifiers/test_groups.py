@@ -10,11 +10,11 @@ import pytest
 
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.wire import Choice
+from judgegym.llm.wire import Choice
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.integrations.verifiers.commands import Episode, evaluated, talker
-from tests.judges.server.running import running
+from tests.server.running import running
 
 pytestmark = pytest.mark.timeout(240)
 

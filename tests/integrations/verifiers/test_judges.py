@@ -11,7 +11,7 @@ import pytest
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.integrations.verifiers.commands import Attempt, attempts, command, episodes, evaluated, stand_in, talker
-from tests.judges.server.running import running
+from tests.server.running import running
 
 pytestmark = pytest.mark.timeout(240)
 

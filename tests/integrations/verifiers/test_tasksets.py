@@ -12,7 +12,7 @@ import pytest
 from judgegym.integrations.scores.results import Rewarded
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.wire import Choice
+from judgegym.llm.wire import Choice
 from tests.integrations.offline import offline_judge
 from tests.integrations.trainers import ROOT
 from tests.integrations.verifiers.commands import Attempt, attempts, command, episodes, evaluated, stand_in, talker

@@ -11,8 +11,8 @@ import pytest
 
 from tests.integrations import trainers
 from tests.integrations.verifiers.commands import stand_in
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 EVALUATION = """
 model = "policy"

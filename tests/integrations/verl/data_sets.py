@@ -18,7 +18,7 @@ sys.modules[vision.__name__] = vision
 MultiTurnSFTDataset = importlib.import_module("verl.utils.dataset.multiturn_sft_dataset").MultiTurnSFTDataset
 RLHFDataset = importlib.import_module("verl.utils.dataset.rl_dataset").RLHFDataset
 
-TOKENIZER = transformers.AutoTokenizer.from_pretrained("environments/rollouts/tokenizers/bytes")
+TOKENIZER = transformers.AutoTokenizer.from_pretrained("judgegym/environments/rollouts/tokenizers/bytes")
 sft_file, rl_file, cache = sys.argv[1:]
 
 config = OmegaConf.create({"max_length": 512, "pad_mode": "no_padding", "truncation": "error"})

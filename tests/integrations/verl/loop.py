@@ -19,7 +19,7 @@ from verl import DataProto
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput, AgentLoopWorker
 from verl.experimental.reward_loop import RewardLoopManager, RewardLoopWorker
 
-PATH = "environments/rollouts/tokenizers/bytes"
+PATH = "judgegym/environments/rollouts/tokenizers/bytes"
 TOKENIZER = transformers.AutoTokenizer.from_pretrained(PATH)
 
 

@@ -22,9 +22,9 @@ from verl.workers.rollout.replica import TokenOutput
 
 from judgegym.integrations.verl.loop import JudgeAgentLoop
 from judgegym.integrations.verl.manager import JudgeRewardManager
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
-PATH = "environments/rollouts/tokenizers/bytes"
+PATH = "judgegym/environments/rollouts/tokenizers/bytes"
 TOKENIZER = transformers.AutoTokenizer.from_pretrained(PATH)
 
 

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.trainer.ppo.reward import load_reward_manager
 
-TOKENIZER = transformers.AutoTokenizer.from_pretrained("environments/rollouts/tokenizers/bytes")
+TOKENIZER = transformers.AutoTokenizer.from_pretrained("judgegym/environments/rollouts/tokenizers/bytes")
 
 
 def sample(row):

@@ -11,8 +11,8 @@ import pytest
 from judgegym.integrations.verl.settings import ESTIMATORS
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 TEXTS = ["good", "FAIL", "fair, and of some length", "poor answer"]
 SCORES = {"good": 5, "fair, and of some length": 3, "poor answer": 1}

@@ -15,8 +15,8 @@ from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.groups import ANSWERS, QUESTIONS, asked_directly, mean
 from tests.integrations.offline import OfflineJudge
-from tests.judges.server.running import running
 from tests.scripted import Json, ScriptedEndpoint
+from tests.server.running import running
 
 SAMPLES = [
     {"uid": f"uid {number}", "prompt": question, "response": text, "truth": "Since."}
@@ -27,7 +27,7 @@ PLACES = range(len(SAMPLES))
 SIZE = f"actor_rollout_ref.rollout.n={len(ANSWERS)}"
 OURS = [word for word in shlex.split(example("verl", "bash", 2)) if word.startswith("reward.reward_manager")]
 KWARGS = "+reward.custom_reward_function.reward_kwargs"
-TOKENIZER = "environments/rollouts/tokenizers/bytes"
+TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 PATIENCE_S = 300.0
 KEYS = {"reward", "score", "judge_failed", "invalid_completion", "judge_status", "judge_explanation"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.integrations import trainers
-from tests.judges.server.running import asked, running
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 PATH = str(trainers.ROOT / "judgegym/integrations/verl/function.py")
 MANAGERS = ["naive", "dapo", "gdpo", "rate_limited"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.scores import groups
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 
 class Processes:

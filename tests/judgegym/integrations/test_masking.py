@@ -17,9 +17,9 @@ import pytest
 
 from judgegym.integrations.openrlhf import agent_executor
 from judgegym.integrations.scores.results import MOST_FAILED, NoRewardError
-from judges.llm.errors import SettingsError
-from tests.judges.server.running import asked, running
+from judgegym.llm.errors import SettingsError
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 TEXTS = ["good", "FAIL", "bad"]
 PROMPT = "Why? "

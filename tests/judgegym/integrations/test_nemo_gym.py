@@ -11,9 +11,9 @@ import yaml
 
 from judgegym.integrations.nemo_gym.__main__ import main
 from judgegym.integrations.nemo_gym.folder import TEMPLATE, put
-from judges.config.installation import requirement
-from judges.llm.errors import SettingsError
-from judges.server.asgi import RewardServer
+from judgegym.judges.config.installation import requirement
+from judgegym.llm.errors import SettingsError
+from judgegym.server.asgi import RewardServer
 
 
 def test_the_folder_is_copied_with_a_requirement_of_this_installation(tmp_path: Path) -> None:

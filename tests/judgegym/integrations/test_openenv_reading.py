@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.integrations.openenv.reading import Places
 from judgegym.integrations.scores.scoring import RefusedError
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 
 class Turn:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.openrlhf import reward_function
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import judgegym.integrations
-from judges.config.extras import EXTRAS, TRAINERS
-from judges.config.installation import install_command
-from tests.judges.server.running import running
+from judgegym.judges.config.extras import EXTRAS, TRAINERS
+from judgegym.judges.config.installation import install_command
+from tests.server.running import running
 
 ROOM = Path(judgegym.integrations.__file__).parent
 
@@ -53,7 +53,7 @@ before = set(sys.modules)
 for name in ("art", "art.trajectories", "openai", "openai.types.chat.chat_completion"):  # ART's own
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__getattr__ = lambda attribute: type(attribute, (), {})
-from judges.config.installation import install_command
+from judgegym.judges.config.installation import install_command
 from judgegym.integrations import art, openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 art.judge_group("http://127.0.0.1:1")
@@ -134,7 +134,7 @@ print(asyncio.run(reward(["Q"], ["answer"])))
 
 LEFT = """
 import asyncio
-from judges.core.background import BACKGROUND
+from judgegym.judges.core.background import BACKGROUND
 BACKGROUND.submit(asyncio.sleep(600))  # work that nobody waits for, as after an error beside it
 BACKGROUND.run(asyncio.sleep(0))
 print("end")
@@ -143,7 +143,7 @@ FORKED = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
 from judgegym.integrations.verl import compute_score_sync
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 def score():
     return compute_score_sync("d", "answer", "", {{"question": "Q"}}, url={url!r}, on_failure="score")["score"]
 score()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 from tests.command import ROOT
 
 leave_out_failed = runpy.run_path(str(ROOT / "judgegym/integrations/skyrl_gym/generated.py"))["leave_out_failed"]

@@ -13,11 +13,11 @@ from aiohttp import web
 
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.slime import close, reward
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
-from tests.judges.server.running import asked, running
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
+from tests.server.running import asked, running
 
 
 @dataclass

@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.integrations.trl import close, combined_reward, judge_environment, judge_reward
-from judges.llm.errors import SettingsError
-from judges.server.settings.mount import JudgeMount
-from tests.judges.server.running import asked, running
+from judgegym.llm.errors import SettingsError
+from judgegym.server.settings.mount import JudgeMount
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
+from tests.server.running import asked, running
 
 PROMPTS = [[{"role": "user", "content": f"Question {number // 2}?"}] for number in range(4)]
 COMPLETIONS = [[{"role": "assistant", "content": text}] for text in ("good", "bad", "FAIL", "good")]

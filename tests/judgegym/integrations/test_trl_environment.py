@@ -16,12 +16,12 @@ from judgegym.integrations.single_turn import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.trl import JudgeEnvironment, episodes, judge_environment, judge_reward
 from judgegym.integrations.trl.answers import choice_of
-from judges.llm.errors import DataError, SettingsError
-from judges.llm.wire import CUT_OFF, Choice
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import CUT_OFF, Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judgegym.integrations.processes import in_processes
-from tests.judges.server.running import asked, running
 from tests.scripted import Json, Meeting, ScriptedEndpoint
+from tests.server.running import asked, running
 
 ANSWERS = ["a short answer", "a rather longer answer with many words in it", "", "yes"]
 PEER, ARENA = "self_critique", "arena_hard"

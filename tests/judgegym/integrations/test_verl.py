@@ -15,10 +15,10 @@ from judgegym.integrations import verl
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.scores.server_source import PAUSES_S
 from judgegym.integrations.verl import close, function
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
-from tests.judges.server.running import asked, running
 from tests.scripted import Reply, ScriptedEndpoint, refusing
+from tests.server.running import asked, running
 
 KEYS = {"score", "judge_failed", "invalid_completion"}
 ROW = {"question": "Why?"}

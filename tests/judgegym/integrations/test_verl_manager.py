@@ -14,7 +14,7 @@ from judgegym.integrations.single_turn.opened import close_all
 from judgegym.integrations.verl.gathered import InActor
 from judgegym.integrations.verl.samples import Sample, sample_of
 from judgegym.integrations.verl.settings import ManagerSettings, Router
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 
 class Words:

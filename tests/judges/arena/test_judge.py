@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from judges import prompts
-from judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.core.judgment import Status
+from judgegym.judges import prompts
+from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.core.judgment import Status
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint, completion, refusing
 
 CASE = ArenaCase("Which is best?", "The model's answer.", "The baseline's answer.")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges import prompts
-from judges.arena.judge import ArenaCase, ArenaCaseJudge, arena_judge, game_prompt
-from judges.arena.settings import ArenaJudgeSettings
-from judges.llm.template_tokens import broken_up
+from judgegym.judges import prompts
+from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge, arena_judge, game_prompt
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.llm.template_tokens import broken_up
 from tests.scripted import ScriptedEndpoint
 
 MARKERS = (

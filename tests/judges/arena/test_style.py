@@ -8,9 +8,9 @@ from statistics import mean
 
 import pytest
 
-from judges.arena import style
-from judges.arena.style import LOOKED_AT, TextStyle, style_difference, style_of
-from judges.llm.tokens import count_tokens
+from judgegym.judges.arena import style
+from judgegym.judges.arena.style import LOOKED_AT, TextStyle, style_difference, style_of
+from judgegym.llm.tokens import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]
 LONGER = [1.0, 0.0, 0.0, 0.0]

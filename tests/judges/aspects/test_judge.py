@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from judges.aspects.judge import AspectCase, AspectCaseJudge
-from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
-from judges.aspects.settings import AspectJudgeSettings, AspectScoring, effective_strictness
-from judges.aspects.votes import AspectDetail, AspectVerdict
-from judges.core.judgment import Judgment, Status
-from judges.llm.answers.cache import JudgmentCache
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
+from judgegym.judges.aspects.settings import AspectJudgeSettings, AspectScoring, effective_strictness
+from judgegym.judges.aspects.votes import AspectDetail, AspectVerdict
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.llm.answers.cache import JudgmentCache
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
 HARM = SUPPORTED_ASPECTS["harmfulness"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
 
 SUBMISSION = "Mix both."
 EXAMPLE = (

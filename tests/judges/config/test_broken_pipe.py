@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from judges.config.broken_pipe import quiet_at_broken_pipe
-from judges.llm.errors import UserError
+from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.llm.errors import UserError
 
 
 def test_quiet_at_broken_pipe_exit_code_is_the_commands_and_its_output_is_written(
@@ -23,14 +23,15 @@ def test_quiet_at_broken_pipe_exit_code_is_the_commands_and_its_output_is_writte
 def test_reward_server_output_that_nobody_reads_ends_it_quietly(flag: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "judges.server", "--judge=rubric", flag]
+    command = [sys.executable, "-m", "judgegym.server", "--judge=rubric", flag]
     ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() -> None:
-    code = "from judges.config.broken_pipe import quiet_at_broken_pipe as run; run(lambda: print('1 \u2013 2') or 0)"
+    home = "judgegym.judges.config.broken_pipe"
+    code = f"from {home} import quiet_at_broken_pipe as run; run(lambda: print('1 \u2013 2') or 0)"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=False, env=os.environ | {"PYTHONIOENCODING": "latin-1"}
     )

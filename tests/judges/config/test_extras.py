@@ -13,10 +13,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from judges.config import extras
-from judges.config.extras import EXTRAS, TRAINERS, MissingExtraError, missing_extra, needs, require
-from judges.config.installation import install_command
-from tests.judges.server.running import running
+from judgegym.judges.config import extras
+from judgegym.judges.config.extras import EXTRAS, TRAINERS, MissingExtraError, missing_extra, needs, require
+from judgegym.judges.config.installation import install_command
+from tests.server.running import running
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -86,7 +86,7 @@ def test_require_names_the_extra_of_the_first_module_that_is_missing(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"), [("wandb", "wandb"), ("wandb.sdk", "wandb"), ("datasets", "data"), ("judges.nothing", None)]
+    ("module", "extra"), [("wandb", "wandb"), ("wandb.sdk", "wandb"), ("datasets", "data"), ("judgegym.nothing", None)]
 )
 def test_module_that_was_not_found_is_explained_if_an_extra_brings_it(module: str, extra: str | None) -> None:
     explained = missing_extra(ModuleNotFoundError(f"No module named {module!r}", name=module))

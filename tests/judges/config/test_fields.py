@@ -5,7 +5,15 @@ from typing import ClassVar
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from judges.config.fields import OTHER_GROUP, group_of, is_common, is_operational, operational, setting, verbs_of
+from judgegym.judges.config.fields import (
+    OTHER_GROUP,
+    group_of,
+    is_common,
+    is_operational,
+    operational,
+    setting,
+    verbs_of,
+)
 
 
 class Grouped(BaseModel):

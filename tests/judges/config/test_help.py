@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 from pydantic_settings import CliImplicitFlag
 
-from judges.config.fields import setting
-from judges.config.help import help_page, help_requested
-from judges.config.sources import SourcedSettings
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.sources import SourcedSettings
 
 
 class Model(BaseModel):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from judges.config import installation
-from judges.config.installation import install_command, requirement
+from judgegym.judges.config import installation
+from judgegym.judges.config.installation import install_command, requirement
 
 CHECKOUT = Path(__file__).parents[3]
 

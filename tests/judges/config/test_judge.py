@@ -4,17 +4,17 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from judges import prompts
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.settings import AspectJudgeSettings
-from judges.config.fields import is_operational
-from judges.config.judge import JudgeSettings, api_key
-from judges.config.text import prompt_digest
-from judges.llm.errors import SettingsError
-from judges.llm.usage import Prices
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges import prompts
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.config.fields import is_operational
+from judgegym.judges.config.judge import JudgeSettings, api_key
+from judgegym.judges.config.text import prompt_digest
+from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.usage import Prices
 
 KEY = "sk-this-is-secret"
 ELSEWHERE = "https://judge.example/v1"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from judges.config.presets import bundled, config_file
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.presets import bundled, config_file
+from judgegym.llm.errors import SettingsError
 from tests.command import ROOT
 
 NAME = "arena_hard_evaluate"

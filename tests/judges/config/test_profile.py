@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from judges.config import extras
-from judges.config.installation import install_command
-from judges.config.profile import profiled
-from judges.llm.errors import SettingsError
+from judgegym.judges.config import extras
+from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.profile import profiled
+from judgegym.llm.errors import SettingsError
 from tests.arena import Arena, answering
 from tests.command import PATIENCE_S, SCRIPT, Started, eventually, in_process, serving
-from tests.judges.server.served import as_process, run, started
-from tests.judges.server.test_process import post
 from tests.scripted import Reply
+from tests.server.served import as_process, run, started
+from tests.server.test_process import post
 
 
 def is_page_about(path: Path, function: str) -> bool:

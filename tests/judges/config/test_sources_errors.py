@@ -6,8 +6,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
-from judges.config.sources import SourcedSettings, load
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.sources import SourcedSettings, load
+from judgegym.llm.errors import SettingsError
 
 KEY = "sk-this-is-secret"
 

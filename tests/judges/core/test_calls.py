@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from judges.core.calls import NoVerdict, Vote, ask, ask_choice
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.usage import Prices, Usage
-from judges.llm.wire import Choice
-from judges.parsing.found import Found
+from judgegym.judges.core.calls import NoVerdict, Vote, ask, ask_choice
+from judgegym.judges.parsing.found import Found
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.usage import Prices, Usage
+from judgegym.llm.wire import Choice
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "How many?"}]

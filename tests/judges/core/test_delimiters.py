@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core import delimiters
-from judges.core.delimiters import Delimiters, fence, without_tokens
-from judges.core.lookalikes import Lookalikes
-from judges.llm.template_tokens import restored
+from judgegym.judges.core import delimiters
+from judgegym.judges.core.delimiters import Delimiters, fence, without_tokens
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.llm.template_tokens import restored
 
 LOOKALIKES = Lookalikes("<|", "end of answer")
 NAMES = ("Question", "The End of Answer")

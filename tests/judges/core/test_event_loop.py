@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from judges.core import event_loop
-from judges.core.background import BackgroundLoop
+from judgegym.judges.core import event_loop
+from judgegym.judges.core.background import BackgroundLoop
 from tests.command import eventually
 
 

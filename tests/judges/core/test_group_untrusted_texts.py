@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from judges.core.group import GroupCase, GroupJudgment
-from judges.listwise.judge import listwise_judge
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.template_tokens import restored
-from judges.llm.wire import scrub
-from judges.tournament.judge import tournament_judge
-from judges.tournament.settings import TournamentSettings
+from judgegym.judges.core.group import GroupCase, GroupJudgment
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.template_tokens import restored
+from judgegym.llm.wire import scrub
 from tests.judges.test_untrusted_texts import bare
 from tests.listwise import verdict
 from tests.scripted import Json, ScriptedEndpoint

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from judges.arena.judge import ArenaCase, arena_judge
-from judges.arena.settings import ArenaJudgeSettings
-from judges.aspects.judge import AspectCase
-from judges.aspects.panel import aspect_judge
-from judges.aspects.settings import AspectJudgeSettings
-from judges.config.judge import JudgeSettings
-from judges.core.scale import Scale
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.client import ChatClient
-from judges.pairwise.judge import ChoiceCase, choice_judge
-from judges.pairwise.settings import ChoiceJudgeSettings
-from judges.peers.judge import PeerCase, peer_judge
-from judges.peers.settings import PeerJudgeSettings
-from judges.rubrics.judge import RubricCase, rubric_judge
-from judges.rubrics.prompt import Rubric
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase
+from judgegym.judges.aspects.panel import aspect_judge
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.pairwise.judge import ChoiceCase, choice_judge
+from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.judges.peers.judge import PeerCase, peer_judge
+from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.client import ChatClient
 from tests.scripted import ScriptedEndpoint
 
 ARENA = ArenaCase("Why is the sky blue?", "Rayleigh scattering.", "The sea <| mirrors |> it.")

@@ -1,6 +1,6 @@
 import pytest
 
-from judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judgment import Judgment, Status
 
 FAILURES = [Status.JUDGE_FAILED, Status.UNPARSABLE, Status.INVALID_COMPLETION]
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core.delimiters import Delimiters, fence
-from judges.core.lookalikes import Lookalikes
-from judges.core.sections import marker_lines, read_sections
+from judgegym.judges.core.delimiters import Delimiters, fence
+from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.sections import marker_lines, read_sections
 
 STYLES = {
     "marker": (Delimiters.marker, "<|"),

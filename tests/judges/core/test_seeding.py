@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from judges.core.seeding import derive, generator
+from judgegym.judges.core.seeding import derive, generator
 
 
 def test_a_known_value() -> None:

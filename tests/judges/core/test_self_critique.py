@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from judges.aspects.judge import AspectCase, AspectCaseJudge
-from judges.aspects.panel import AspectPanel
-from judges.aspects.prompt import SUPPORTED_ASPECTS
-from judges.aspects.settings import AspectJudgeSettings
-from judges.core.judgment import Judgment, Status
-from judges.core.self_critique import with_self_critique
-from judges.llm.answers.cache import JudgmentCache
-from judges.peers.judge import PeerCase, PeerCaseJudge
-from judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judges.rubrics.prompt import Rubric
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
+from judgegym.judges.aspects.panel import AspectPanel
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.peers.judge import PeerCase, PeerCaseJudge
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.llm.answers.cache import JudgmentCache
 from tests.peers import REFUSED, scored
 from tests.scripted import Json, Reply, ScriptedEndpoint
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judges.aspects.judge import AspectCase, AspectCaseJudge
-from judges.aspects.panel import AspectPanel
-from judges.aspects.prompt import SUPPORTED_ASPECTS
-from judges.aspects.settings import AspectJudgeSettings
-from judges.core.self_critique import with_self_critique
-from judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judges.rubrics.prompt import Rubric
-from judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
+from judgegym.judges.aspects.panel import AspectPanel
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
+from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.settings import RubricJudgeSettings
 from tests.peers import REFUSED
 from tests.rubrics import weighed
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, in_turn

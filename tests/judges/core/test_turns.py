@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core.group import GroupCase
-from judges.core.turns import (
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.turns import (
     ChatTurn,
     Turn,
     UnseenPart,

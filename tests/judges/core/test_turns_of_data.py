@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core.turns import UnseenPart, text_turn, transcript, turns_of, turns_of_transcript
+from judgegym.judges.core.turns import UnseenPart, text_turn, transcript, turns_of, turns_of_transcript
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from judges.core.calls import Vote
-from judges.core.judgment import CallRun, JudgeCall
-from judges.core.voting import collect_votes, vote
+from judgegym.judges.core.calls import Vote
+from judgegym.judges.core.judgment import CallRun, JudgeCall
+from judgegym.judges.core.voting import collect_votes, vote
 from tests.scripted import Meeting
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core.group import Agreement, GroupCase, GroupJudgment
-from judges.core.judgment import Status
-from judges.listwise.chunks import about_tokens, divide
-from judges.listwise.judge import listwise_judge
-from judges.listwise.prompt import listwise_prompt, shared_texts
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.tokens import count_tokens
+from judgegym.judges.core.group import Agreement, GroupCase, GroupJudgment
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.listwise.chunks import about_tokens, divide
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.llm.tokens import count_tokens
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json, ScriptedEndpoint
 

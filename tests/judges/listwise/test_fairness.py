@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from judges.core.group import GroupCase, GroupJudgment
-from judges.listwise.judge import listwise_judge
-from judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.core.group import GroupCase, GroupJudgment
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
 from tests.listwise import Shown, judging, shown_answers, verdict
 from tests.scripted import Json, ScriptedEndpoint
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from judges.core.group import Agreement, GroupCase, GroupJudgment, Look, MemberDetail
-from judges.core.judgment import Status
-from judges.core.turns import ChatTurn, conversation_case
-from judges.listwise.judge import listwise_judge
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.errors import SettingsError
+from judgegym.judges.core.group import Agreement, GroupCase, GroupJudgment, Look, MemberDetail
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.turns import ChatTurn, conversation_case
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.errors import SettingsError
 from tests.listwise import judging, shown_answers, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, in_turn
 

@@ -7,9 +7,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges import prompts
-from judges.core.group import GroupCase
-from judges.listwise.prompt import (
+from judgegym.judges import prompts
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.listwise.prompt import (
     DEFAULT_CRITERIA,
     draw_ids,
     listwise_prompt,

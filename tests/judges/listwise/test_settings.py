@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from judges.config.keywords import settings_from_keywords
-from judges.listwise.settings import ListwiseJudgeSettings
-from judges.llm.errors import SettingsError
+from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.llm.errors import SettingsError
 
 
 def test_orders_are_read_from_the_text_of_a_command_line() -> None:

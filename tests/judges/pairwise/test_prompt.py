@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from judges.llm.wire import Message
-from judges.pairwise.prompt import LETTERS, choice_instructions, choice_prompt, rating_prompt
+from judgegym.judges.pairwise.prompt import LETTERS, choice_instructions, choice_prompt, rating_prompt
+from judgegym.llm.wire import Message
 
 OPENING = "Please act as an impartial judge and evaluate the quality of the responses provided by {} AI assistants"
 COMPARING = "Begin your evaluation by comparing the {} responses and provide a short explanation."

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.pairwise.rewardbench import SUBSETS, UNPARSED, TiesRow, leaderboard_score, ties_row_score, ties_score
+from judgegym.judges.pairwise.rewardbench import (
+    SUBSETS,
+    UNPARSED,
+    TiesRow,
+    leaderboard_score,
+    ties_row_score,
+    ties_score,
+)
 
 Rating = int | None
 

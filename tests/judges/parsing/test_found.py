@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.judge_texts.texts import IDS, generated
-from judges.aspects.votes import find_verdict
-from judges.parsing.found import Found, Place, verdict_parser
-from judges.parsing.json_objects import LOOKED_AT
-from judges.parsing.verdicts import (
+from judgegym.judges.aspects.votes import find_verdict
+from judgegym.judges.parsing.found import Found, Place, verdict_parser
+from judgegym.judges.parsing.json_objects import LOOKED_AT
+from judgegym.judges.parsing.verdicts import (
     arena_label,
     binary_verdict,
     choice_letter,

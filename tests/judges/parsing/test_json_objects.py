@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.parsing import json_objects
-from judges.parsing.json_objects import LOOKED_AT, ObjectMatch, last_first, prose_before
+from judgegym.judges.parsing import json_objects
+from judgegym.judges.parsing.json_objects import LOOKED_AT, ObjectMatch, last_first, prose_before
 
 PIECES = st.sampled_from(
     ['"', "{", "}", "[", "]", ":", ",", "\\", "```json\n", '{"a": 1}', '{"a":', '"a": 2', "\ud800", "1e9"]

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from judges.parsing.found import VerdictParser
-from judges.parsing.verdicts import (
+from judgegym.judges.parsing.found import VerdictParser
+from judgegym.judges.parsing.verdicts import (
     arena_label,
     binary_verdict,
     choice_letter,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm.template_tokens import without_trailing_tokens
-from judges.parsing.verdicts import (
+from judgegym.judges.parsing.verdicts import (
     ScoreObject,
     arena_label,
     binary_verdict,
@@ -20,6 +19,7 @@ from judges.parsing.verdicts import (
     rating,
     score_object,
 )
+from judgegym.llm.template_tokens import without_trailing_tokens
 
 TOKENS = [
     "<|im_end|>",

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
-from judges.parsing.verdicts import (
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
+from judgegym.judges.parsing.verdicts import (
     arena_label,
     binary_verdict,
     choice_letter,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.parsing.found import VerdictParser
-from judges.parsing.verdict_form import BEGINNING, VerdictForm, without_form
-from judges.parsing.verdicts import (
+from judgegym.judges.parsing.found import VerdictParser
+from judgegym.judges.parsing.verdict_form import BEGINNING, VerdictForm, without_form
+from judgegym.judges.parsing.verdicts import (
     ARENA_LABELS,
     ASPECT_FORM,
     LISTWISE_FORM,
@@ -34,7 +34,7 @@ from judges.parsing.verdicts import (
     rubric_form,
     score_object,
 )
-from judges.parsing.written_object import critique_before, explained
+from judgegym.judges.parsing.written_object import critique_before, explained
 
 Parser = VerdictParser[[], Any]
 # By kind: the form, its parser, a verdict as it is written, and as it is read; and the text form of another verdict.

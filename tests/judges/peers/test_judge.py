@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core.judgment import Status
-from judges.parsing.verdicts import ScoreObject
-from judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, peer_judge, peer_prompt
-from judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.parsing.verdicts import ScoreObject
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, peer_judge, peer_prompt
+from judgegym.judges.peers.settings import PeerJudgeSettings
 from tests.peers import REFUSED, scored
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion
 

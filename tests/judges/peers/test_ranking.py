@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from judges.peers import ranking
-from judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
-from judges.statistics.bootstrap import Interval
+from judgegym.judges.peers import ranking
+from judgegym.judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
+from judgegym.statistics.bootstrap import Interval
 
 NAN = math.nan
 Table = list[list[float]]

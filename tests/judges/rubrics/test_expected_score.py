@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.core.calls import NoVerdict
-from judges.core.scale import Scale
-from judges.llm.errors import SettingsError
-from judges.llm.wire import Choice, Token
-from judges.rubrics.expected_score import LEAST_MASS, check_scale, expected_score
+from judgegym.judges.core.calls import NoVerdict
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.rubrics.expected_score import LEAST_MASS, check_scale, expected_score
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Choice, Token
 
 Alternatives = Sequence[tuple[str, float]]
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judges.core.judgment import Judgment, Status
-from judges.core.scale import Scale
-from judges.llm.answers.cache import JudgmentCache
-from judges.llm.errors import SettingsError
-from judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
-from judges.rubrics.prompt import Rubric, rubric_prompt
-from judges.rubrics.settings import Pooling, RubricJudgeSettings
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
+from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
+from judgegym.judges.rubrics.settings import Pooling, RubricJudgeSettings
+from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.errors import SettingsError
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
 RUBRIC = Rubric("Is it short?")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from judges.core.scale import Scale
-from judges.llm.wire import Message
-from judges.parsing.verdicts import RubricFormat
-from judges.rubrics.prompt import Rubric, read_score, rubric_instructions, rubric_prompt
+from judgegym.judges.core.scale import Scale
+from judgegym.judges.parsing.verdicts import RubricFormat
+from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_instructions, rubric_prompt
+from judgegym.llm.wire import Message
 
 SYSTEM = """\
 You will be given an instruction, a reference answer that gets a score of 5, a score rubric representing an evaluation \

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import orjson
 
-from judges.offline.answers import answers
-from judges.offline.protocol.request import parse_request
-from judges.scorers.items import Item
-from judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.offline.answers import answers
+from judgegym.offline.protocol.request import parse_request
 from tests.scripted import Json
 
 GOOD = "The sky is blue because air scatters the blue light of the sun more than the red light."

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.directory import RunDirectory
-from environments.runs.ledger import CallLedger
-from judges.llm.client import ChatClient
-from judges.llm.errors import BudgetSpent
-from judges.llm.ledger import recorded_in
-from judges.llm.limits.budget import Budget
-from judges.llm.usage import Prices
-from judges.scorers.items import ResponseScore
-from judges.scorers.of_settings import scorer_of
-from judges.scorers.settings import JudgeKind
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import BudgetSpent
+from judgegym.llm.ledger import recorded_in
+from judgegym.llm.limits.budget import Budget
+from judgegym.llm.usage import Prices
 from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from environments.data.rows import Row, Table
+from judgegym.data.rows import Row, Table
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.plan.asking import CountingJudge
-from judges.llm.wire import JSON
-from judges.scorers.fields import ITEM_FIELDS, item_of
-from judges.scorers.settings import SETTINGS_OF_KINDS, JudgeKind
-from judges.server.protocols.native import Native, ScoreBody
+from judgegym.judges.scorers.fields import ITEM_FIELDS, item_of
+from judgegym.judges.scorers.settings import SETTINGS_OF_KINDS, JudgeKind
+from judgegym.llm.wire import JSON
+from judgegym.server.protocols.native import Native, ScoreBody
 
 GIVEN: dict[str, JSON] = {
     "reference": "A quite long reference.",

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from judges.llm.client import ChatClient
-from judges.llm.errors import EndpointError, EndpointOutage, RunStop
-from judges.llm.ledger import Asked, HeldVerdict, recorded_in
-from judges.llm.types import ChatAnswer
-from judges.scorers.of_settings import scorer_of
-from judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, EndpointOutage, RunStop
+from judgegym.llm.ledger import Asked, HeldVerdict, recorded_in
+from judgegym.llm.types import ChatAnswer
 from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import ScriptedEndpoint
 

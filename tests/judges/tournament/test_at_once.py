@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from judges.core.group import GroupCase
-from judges.tournament.game import GameResult
-from judges.tournament.judge import TournamentJudge
-from judges.tournament.progress import MOST_GAMES_AT_ONCE
-from judges.tournament.settings import TournamentSettings
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.tournament.game import GameResult
+from judgegym.judges.tournament.judge import TournamentJudge
+from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE
+from judgegym.judges.tournament.settings import TournamentSettings
 
 
 class Counting:

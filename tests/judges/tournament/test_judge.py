@@ -9,14 +9,14 @@ from typing import Any, get_args
 
 import pytest
 
-from judges.config import extras
-from judges.config.extras import MissingExtraError
-from judges.core.group import Agreement, GroupCase, GroupJudgment, Look
-from judges.core.judgment import Status
-from judges.llm.errors import SettingsError
-from judges.tournament.game import ArenaPairJudge, GameResult
-from judges.tournament.judge import TournamentJudge, tournament_judge
-from judges.tournament.settings import Schedule, TournamentSettings
+from judgegym.judges.config import extras
+from judgegym.judges.config.extras import MissingExtraError
+from judgegym.judges.core.group import Agreement, GroupCase, GroupJudgment, Look
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.tournament.game import ArenaPairJudge, GameResult
+from judgegym.judges.tournament.judge import TournamentJudge, tournament_judge
+from judgegym.judges.tournament.settings import Schedule, TournamentSettings
+from judgegym.llm.errors import SettingsError
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint
 from tests.tournaments import DOWN, by_quality, failing, group, shown, text_of
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from judges.tournament.schedule import (
+from judgegym.judges.tournament.schedule import (
     Pair,
     circle,
     completed,
@@ -20,7 +20,7 @@ from judges.tournament.schedule import (
     planned,
     swiss_round,
 )
-from judges.tournament.settings import Schedule, TournamentSettings
+from judgegym.judges.tournament.settings import Schedule, TournamentSettings
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 SIZES = range(2, 18)

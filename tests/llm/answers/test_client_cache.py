@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from judges.llm.answers.cache import CacheRow, JudgmentCache, request_key
-from judges.llm.errors import EndpointError
-from judges.llm.usage import Usage
-from judges.llm.wire import Choice, Token
+from judgegym.llm.answers.cache import CacheRow, JudgmentCache, request_key
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import Choice, Token
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 ASK = [{"role": "user", "content": "hi"}]

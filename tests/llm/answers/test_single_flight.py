@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from judges.llm.answers.single_flight import SingleFlight
+from judgegym.llm.answers.single_flight import SingleFlight
 
 
 class Call:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from judges.llm.answers.cache import CacheRow, JudgmentCache
-from judges.llm.client import ChatClient, ChatSettings
-from judges.llm.errors import BudgetSpent, SettingsError
-from judges.llm.limits.budget import Budget, Spent
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatAnswer
-from judges.llm.usage import Prices
-from judges.llm.wire import Choice
+from judgegym.llm.answers.cache import CacheRow, JudgmentCache
+from judgegym.llm.client import ChatClient, ChatSettings
+from judgegym.llm.errors import BudgetSpent, SettingsError
+from judgegym.llm.limits.budget import Budget, Spent
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.usage import Prices
+from judgegym.llm.wire import Choice
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
 Connect = Callable[..., ChatClient]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from judges.llm.errors import EndpointError, FailureKind
-from judges.llm.retry.policy import RetryPolicy
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.retry.policy import RetryPolicy
 
 RETRIED = [FailureKind.BUSY, FailureKind.BROKEN]
 

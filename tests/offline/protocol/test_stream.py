@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.offline.faults import BROKEN, HARMLESS, NO_COMPLETION, SAID, Faults
-from judges.offline.protocol import stream, wire
-from tests.judges.offline.kinds import KINDS
-from tests.judges.offline.server import request_of, serving
+from judgegym.offline.faults import BROKEN, HARMLESS, NO_COMPLETION, SAID, Faults
+from judgegym.offline.protocol import stream, wire
+from tests.offline.kinds import KINDS
+from tests.offline.server import request_of, serving
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Describe a lighthouse in winter."}]}
 STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}

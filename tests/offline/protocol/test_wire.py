@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.offline.protocol import wire
-from tests.judges.offline.server import request_of
+from judgegym.offline.protocol import wire
+from tests.offline.server import request_of
 
 
 def entries_of(request: Any, text: str) -> list[dict[str, Any]]:

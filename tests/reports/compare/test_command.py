@@ -1,4 +1,4 @@
-"""`python -m environments.report.compare`: tables, files, refusals and exit codes."""
+"""`python -m judgegym.reports.compare`: tables, files, refusals and exit codes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from environments.report.compare.command import main
+from judgegym.reports.compare.command import main
 from tests.command import ROOT, in_process
-from tests.environments.report.compare.written import opened, row, rows_of, run
-from tests.environments.samples_of import sample
+from tests.engine.samples_of import sample
+from tests.reports.compare.written import opened, row, rows_of, run
 
 DATA = ROOT.parent / "shared" / "data" / "arena_hard_v0.1"
 VALUES = [0.0, 0.5, 1.0, 1.0, 0.0, 0.75], [1.0, 0.5, 0.5, 1.0, 0.0, 0.25]
@@ -170,7 +170,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(
 
 
 def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
-    command = [sys.executable, "-m", "environments.report.compare"]
+    command = [sys.executable, "-m", "judgegym.reports.compare"]
     helped = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "--across_judges" in helped.stdout
     ended = subprocess.run([*command, *pair], cwd=ROOT, capture_output=True, text=True, check=True)

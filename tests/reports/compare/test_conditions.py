@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.records import Sample
-from environments.report.compare.conditions import Condition
-from environments.report.compare.runs import NotComparableError, compare_runs
-from environments.report.results.run import SavedRun
-from tests.environments.report.compare.written import DATASET, opened, row, run
+from judgegym.engine.records import Sample
+from judgegym.reports.compare.conditions import Condition
+from judgegym.reports.compare.runs import NotComparableError, compare_runs
+from judgegym.reports.results.run import SavedRun
+from tests.reports.compare.written import DATASET, opened, row, run
 
 OTHER = "sha256:" + "ef" * 32
 Facts = dict[str, Any]

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from environments.metrics import GoldLabel
-from environments.report.compare.command import main
-from environments.report.compare.runs import compare_runs
-from environments.report.results.run import SavedRun
-from judges.statistics.paired import kappa_interval
-from tests.environments.report.compare.written import row, run
+from judgegym.engine.metrics import GoldLabel
+from judgegym.reports.compare.command import main
+from judgegym.reports.compare.runs import compare_runs
+from judgegym.reports.results.run import SavedRun
+from judgegym.statistics.paired import kappa_interval
+from tests.reports.compare.written import row, run
 
 GOLD = ["ABCD"[number % 4] for number in range(200)]
 

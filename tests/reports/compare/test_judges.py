@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from environments.report.compare.comparison import BestAgreement
-from environments.report.compare.judges import best_agreement, label_agreement
+from judgegym.reports.compare.comparison import BestAgreement
+from judgegym.reports.compare.judges import best_agreement, label_agreement
 
 
 def test_the_best_of_a_prompt_are_all_with_the_highest_score() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from environments.report.compare.command import main
-from environments.report.compare.comparison import Comparison, Estimate
-from environments.report.compare.forest import WIDTH, forest
-from environments.report.compare.page import html
-from environments.report.compare.runs import compare_runs
-from judges.statistics.bootstrap import Interval
+from judgegym.reports.compare.command import main
+from judgegym.reports.compare.comparison import Comparison, Estimate
+from judgegym.reports.compare.forest import WIDTH, forest
+from judgegym.reports.compare.page import html
+from judgegym.reports.compare.runs import compare_runs
+from judgegym.statistics.bootstrap import Interval
 from tests.chromium import needs_chromium, watched
-from tests.environments.report.compare.written import opened, row, run
+from tests.reports.compare.written import opened, row, run
 
 HOSTILE = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7 * 7 }} \u202e &amp; \" '"
 

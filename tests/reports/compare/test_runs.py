@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
-from environments.report.compare.comparison import Comparison, Difference
-from environments.report.compare.runs import NotComparableError, compare_runs
-from environments.report.results.run import SavedRun
-from judges.llm.errors import RunDirectoryError
-from judges.statistics.paired import holm
-from tests.environments.report.compare.written import opened, row, rows_of, run
-from tests.environments.samples_of import sample
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.compare.comparison import Comparison, Difference
+from judgegym.reports.compare.runs import NotComparableError, compare_runs
+from judgegym.reports.results.run import SavedRun
+from judgegym.statistics.paired import holm
+from tests.engine.samples_of import sample
+from tests.reports.compare.written import opened, row, rows_of, run
 
 DRAW = random.Random(15)
 FIRST = [DRAW.choice((0.0, 0.5, 0.75, 1.0)) for _ in range(60)]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from environments.metrics import HeadlineShare
-from environments.records import Sample
-from environments.report.results.run import SavedRun
-from tests.environments.samples_of import sample
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample
+from judgegym.reports.results.run import SavedRun
+from tests.engine.samples_of import sample
 
 PROMPT = "sha256:" + "ab" * 32
 PROTOCOL: Mapping[str, Any] = {

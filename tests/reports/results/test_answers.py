@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.completions import Completion
-from environments.records import Sample
-from environments.report.results.answers import AnswersOfRun, AnswersReader, run_of, subject_of
-from judges.llm.errors import DataError, RunDirectoryError, UserError
-from tests.environments.report.results.test_run import GENERAL, written
-from tests.environments.samples_of import COMPLETIONS, sample
+from judgegym.engine.completions import Completion
+from judgegym.engine.records import Sample
+from judgegym.llm.errors import DataError, RunDirectoryError, UserError
+from judgegym.reports.results.answers import AnswersOfRun, AnswersReader, run_of, subject_of
+from tests.engine.samples_of import COMPLETIONS, sample
+from tests.reports.results.test_run import GENERAL, written
 
 COUNT, LENGTH, MOST = 300, 10_000, 800
 """Rows, characters of each, and the bytes that memory may hold of one."""

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from environments.report.results.calls import CallsOfRows
-from environments.runs.packing import pack
-from environments.runs.recorded_calls import CallFacts, Texts, call_line, read_calls
-from judges.llm.errors import RunDirectoryError
-from judges.llm.ledger import Asked
-from judges.llm.types import ChatAnswer
-from judges.llm.usage import Usage
-from judges.llm.wire import Choice, Message
+from judgegym.engine.runs.packing import pack
+from judgegym.engine.runs.recorded_calls import CallFacts, Texts, call_line, read_calls
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.ledger import Asked
+from judgegym.llm.types import ChatAnswer
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import Choice, Message
+from judgegym.reports.results.calls import CallsOfRows
 
 SHARED = "A system prompt that all rows share. " * 20
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from environments.records import SampleRun
-from environments.report.results.calls import CallsOfRows
-from environments.report.results.candidates import CandidateOfRow, candidates_of
-from environments.report.results.run import SavedRun
-from environments.report.results.sample import SavedSample
-from environments.report.run_page.rows import row_detail, row_summary
-from judges.llm.wire import JSON
+from judgegym.engine.records import SampleRun
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.results.candidates import CandidateOfRow, candidates_of
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.sample import SavedSample
+from judgegym.reports.run_page.rows import row_detail, row_summary
 from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
 from tests.scripted import Json, Reply
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.results import run as run_module
-from environments.report.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
-from environments.report.results.run import SavedRun
-from judges.llm.errors import RunDirectoryError
-from judges.llm.wire import JSON
-from tests.environments.report.results.test_run import GENERAL, written
-from tests.environments.samples_of import sample
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.wire import JSON
+from judgegym.reports.results import run as run_module
+from judgegym.reports.results.folder import SavedGroups, UnreadableRun, paths_in, runs_in
+from judgegym.reports.results.run import SavedRun
+from tests.engine.samples_of import sample
+from tests.reports.results.test_run import GENERAL, written
 
 
 def names(folder: Path) -> list[str]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from environments.metrics import HeadlineShare
-from environments.records import Sample
-from environments.report.results.folder import UnreadableRun, runs_in
-from environments.report.results.run import HeadlineOfRun, SavedRun
-from judges.llm.errors import RunDirectoryError
-from tests.environments.samples_of import sample
+from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.records import Sample
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.results.folder import UnreadableRun, runs_in
+from judgegym.reports.results.run import HeadlineOfRun, SavedRun
+from tests.engine.samples_of import sample
 
 GENERAL = {
     "environment": "arena_hard",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from environments.report.run_page.items import (
+from judgegym.reports.run_page.items import (
     CallView,
     Chart,
     CompletionView,
@@ -17,7 +17,7 @@ from environments.report.run_page.items import (
     NamedText,
     PageHead,
 )
-from environments.report.run_page.page import page
+from judgegym.reports.run_page.page import page
 
 Item = tuple[ItemSummary, ItemDetail]
 HEAD = PageHead("rows", "arena_hard: a policy", "win rate 48.1 [44.0, 52.3]", [Fact("judge", "a judge")], [], [], 0)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.run_page import after
-from environments.report.run_page.contents import ReportOptions
+from judgegym.reports.run_page import after
+from judgegym.reports.run_page.contents import ReportOptions
 from tests.arena import Arena
 
 WRITES = "--env.write_report=True"
@@ -51,7 +51,7 @@ def test_a_page_that_cannot_be_written_is_a_warning(
     assert run.code == 0, run.said
     assert run.files.metrics["win_rate"] == 1.0
     assert "the page of the run is not written" in run.said
-    assert f"python -m environments.report {run.files.path}" in " ".join(run.said.split())
+    assert f"python -m judgegym.reports {run.files.path}" in " ".join(run.said.split())
     assert "Traceback" not in run.said and "page to read" not in run.said
 
 

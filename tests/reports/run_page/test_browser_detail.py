@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from environments.report.run_page.items import CompletionView, NamedText
+from judgegym.reports.run_page.items import CompletionView, NamedText
 from tests.chromium import Watched, needs_chromium, watched
-from tests.environments.report.run_page.made import HEAD, Item, call, detail, replace, summary, written
+from tests.reports.run_page.made import HEAD, Item, call, detail, replace, summary, written
 
 pytestmark = needs_chromium
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.report.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText, PageHead, PageKind
+from judgegym.reports.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText, PageHead, PageKind
 from tests.chromium import Watched, needs_chromium, watched
-from tests.environments.report.run_page.hostile import ATTACK, attacked, paths
-from tests.environments.report.run_page.made import HEAD, Item, detail, replace, summary, written
-from tests.environments.report.run_page.test_browser_detail import unfold
+from tests.reports.run_page.hostile import ATTACK, attacked, paths
+from tests.reports.run_page.made import HEAD, Item, detail, replace, summary, written
+from tests.reports.run_page.test_browser_detail import unfold
 
 pytestmark = needs_chromium
 

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from environments.report.run_page.items import CompletionView, Fact
+from judgegym.reports.run_page.items import CompletionView, Fact
 from tests.chromium import Watched, needs_chromium, watched
-from tests.environments.report.run_page.made import HEAD, Item, arena_like, call, detail, replace, summary, written
+from tests.reports.run_page.made import HEAD, Item, arena_like, call, detail, replace, summary, written
 
 pytestmark = needs_chromium
 

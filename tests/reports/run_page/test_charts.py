@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from environments.report.run_page.charts import Words, charts
-from environments.report.run_page.drawing import LIGHT
-from environments.report.run_page.figures import RunFigures
-from environments.report.run_page.items import Chart
-from tests.environments.report.run_page.test_figures import row
+from judgegym.reports.run_page.charts import Words, charts
+from judgegym.reports.run_page.drawing import LIGHT
+from judgegym.reports.run_page.figures import RunFigures
+from judgegym.reports.run_page.items import Chart
 from tests.forking import ROOT
+from tests.reports.run_page.test_figures import row
 
 WORDS = Words("win rate")
 EVIL = ("</text><script>alert(1)</script>", "$\\frac{", "a\x00b\x1b[0m", "\u202egnp.exe", "日本語 😀", "", "x" * 500)
@@ -113,7 +113,7 @@ def test_charts_without_anything_to_draw_are_left_out(count: int) -> None:
 @pytest.mark.parametrize("home", ["missing/home", "/proc"])
 def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home: str, tmp_path: Path) -> None:
     code = (
-        "from tests.environments.report.run_page.test_charts import EVIL, drawn, of_rows\n"
+        "from tests.reports.run_page.test_charts import EVIL, drawn, of_rows\n"
         "import warnings; warnings.simplefilter('always')\n"
         "print(len(drawn(of_rows(70, categories=EVIL))))"
     )
@@ -138,10 +138,10 @@ def test_a_host_keeps_its_own_settings_of_matplotlib() -> None:
 def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
     """It takes most of a second, which commands without a page need not wait for."""
     code = (
-        "import sys, environments.command_line.commands\n"
-        "import environments.report.run_page.command, environments.report.run_page.write\n"
+        "import sys, judgegym.environments.command_line.commands\n"
+        "import judgegym.reports.run_page.command, judgegym.reports.run_page.write\n"
         "print('matplotlib' in sys.modules)\n"
-        "from tests.environments.report.run_page.test_charts import drawn, of_rows\n"
+        "from tests.reports.run_page.test_charts import drawn, of_rows\n"
         "drawn(of_rows(5)); print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=100)

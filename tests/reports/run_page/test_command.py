@@ -1,4 +1,4 @@
-"""`python -m environments.report`: what it writes where, and what it says of wrong input."""
+"""`python -m judgegym.reports`: what it writes where, and what it says of wrong input."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.run_page.command import main
-from tests.environments.report.run_page.written import Written
-from tests.environments.samples_of import sample
+from judgegym.reports.run_page.command import main
+from tests.engine.samples_of import sample
+from tests.reports.run_page.written import Written
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from environments.report.run_page.figures import RowFigures, RunFigures, orders_disagree
+from judgegym.reports.run_page.figures import RowFigures, RunFigures, orders_disagree
 
 
 def row(**fields: Any) -> RowFigures:

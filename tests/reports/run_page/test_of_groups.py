@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from environments.report.run_page.contents import ReportOptions
-from environments.report.run_page.write import write_report
-from judges.llm.errors import RunDirectoryError
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.run_page.contents import ReportOptions
+from judgegym.reports.run_page.write import write_report
 from tests.command import in_process
-from tests.environments.report.run_page.written import Written
+from tests.reports.run_page.written import Written
 
 
 def rollout(text: str, label: str | None = "win", status: str = "ok") -> list[dict[str, Any]]:

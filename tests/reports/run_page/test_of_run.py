@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from environments.records import SampleRun
-from environments.report.run_page.command import main
-from environments.report.run_page.contents import ReportOptions
-from environments.report.run_page.write import write_report
+from judgegym.engine.records import SampleRun
+from judgegym.reports.run_page.command import main
+from judgegym.reports.run_page.contents import ReportOptions
+from judgegym.reports.run_page.write import write_report
 from tests.arena import Arena, always, for_model
-from tests.environments.report.run_page.written import Written
-from tests.environments.samples_of import sample
+from tests.engine.samples_of import sample
+from tests.reports.run_page.written import Written
 from tests.scripted import Reply
 
 WRITES = "--env.write_report=True"

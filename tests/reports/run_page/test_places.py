@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from environments.report.run_page.figures import RowFigures, RunFigures
-from environments.report.run_page.places import by_place
-from judges.core.group import Look
+from judgegym.judges.core.group import Look
+from judgegym.reports.run_page.figures import RowFigures, RunFigures
+from judgegym.reports.run_page.places import by_place
 
 
 def said(*groups: Sequence[float]) -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from environments.report.results.run import SavedRun
-from environments.report.run_page.items import PageTable
-from environments.report.run_page.page import page
-from environments.report.run_page.tables import tables_of
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.run_page.items import PageTable
+from judgegym.reports.run_page.page import page
+from judgegym.reports.run_page.tables import tables_of
 from tests.contest import better, contest
-from tests.environments.report.run_page.made import HEAD
+from tests.reports.run_page.made import HEAD
 
 
 def run_with(tables: JSON) -> SavedRun:

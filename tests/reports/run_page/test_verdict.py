@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from environments.metrics import GoldLabel
-from environments.records import SampleRun
-from environments.report.results.sample import SavedSample
-from environments.report.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
+from judgegym.engine.metrics import GoldLabel
+from judgegym.engine.records import SampleRun
+from judgegym.reports.results.sample import SavedSample
+from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
 
 
 def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> SavedSample:

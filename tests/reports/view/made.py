@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from environments.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineShare
 from tests.command import PATIENCE_S
-from tests.environments.report.results.test_run import GENERAL, VALUES, written
-from tests.environments.samples_of import sample
+from tests.engine.samples_of import sample
 from tests.forking import ROOT
+from tests.reports.results.test_run import GENERAL, VALUES, written
 
-PROGRAM = ("-m", "environments.report.view")
+PROGRAM = ("-m", "judgegym.reports.view")
 DATASET = {"name": "/data/arena_hard.jsonl", "split": None, "rows": 4, "digest": "sha256:00"}
 GENERAL_OF_VIEW: Mapping[str, Any] = {
     **GENERAL,

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from environments.report.run_page.write import write_report
-from environments.report.view.command import main
-from environments.report.view.entries import id_of
+from judgegym.reports.run_page.write import write_report
+from judgegym.reports.view.command import main
+from judgegym.reports.view.entries import id_of
 from tests.command import PATIENCE_S
-from tests.environments.report.view.made import command, run_of, viewed
 from tests.forking import ROOT
+from tests.reports.view.made import command, run_of, viewed
 
 
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -35,7 +35,7 @@ def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, sto
 
 def test_a_page_that_is_being_made_holds_up_no_signal(tmp_path: Path) -> None:
     for_ever = (
-        "import sys, threading; from environments.report.view import app, command; "
+        "import sys, threading; from judgegym.reports.view import app, command; "
         "app.runs_in = lambda _: threading.Event().wait(); sys.exit(command.main())"
     )
     with viewed(tmp_path, program=("-c", for_ever)) as (url, process):

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from environments.report.results.folder import runs_in
-from environments.report.view.entries import Entry, entry_of, id_of, name_of
-from tests.environments.report.results.test_folder import groups
-from tests.environments.report.results.test_run import written
-from tests.environments.report.view.made import DATASET, run_of, with_metrics
-from tests.environments.samples_of import sample
+from judgegym.reports.results.folder import runs_in
+from judgegym.reports.view.entries import Entry, entry_of, id_of, name_of
+from tests.engine.samples_of import sample
+from tests.reports.results.test_folder import groups
+from tests.reports.results.test_run import written
+from tests.reports.view.made import DATASET, run_of, with_metrics
 
 
 def only(folder: Path) -> Entry:

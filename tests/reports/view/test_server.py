@@ -16,17 +16,17 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from environments.report.results.folder import paths_in
-from environments.report.run_page.write import write_report
-from environments.report.view import reports
-from environments.report.view.app import app_of
-from environments.report.view.entries import id_of
-from environments.report.view.guard import is_own_name, policy_of
-from environments.report.view.reports import Reports
+from judgegym.reports.results.folder import paths_in
+from judgegym.reports.run_page.write import write_report
+from judgegym.reports.view import reports
+from judgegym.reports.view.app import app_of
+from judgegym.reports.view.entries import id_of
+from judgegym.reports.view.guard import is_own_name, policy_of
+from judgegym.reports.view.reports import Reports
 from tests.command import PATIENCE_S
-from tests.environments.report.results.test_run import written
-from tests.environments.report.view.made import run_of, with_metrics
-from tests.environments.samples_of import sample
+from tests.engine.samples_of import sample
+from tests.reports.results.test_run import written
+from tests.reports.view.made import run_of, with_metrics
 
 
 class Server:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from judges.scorers.items import Item
-from judges.server.cohorts.key import cohort_key
+from judgegym.judges.scorers.items import Item
+from judgegym.server.cohorts.key import cohort_key
 
 ITEM = Item("Why?", ("Because.",), reference="So.", rubric="Is it clear?")
 

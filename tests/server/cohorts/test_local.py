@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from judges.llm.client import ChatClient
-from judges.llm.replicas import Endpoint
-from judges.llm.types import ChatSettings
-from judges.llm.usage import Usage
-from judges.scorers.items import Item, ResponseScore
-from judges.scorers.scorer import ScoresInProgress
-from judges.server.cohorts.gathering import Gatherer, Work
-from judges.server.cohorts.local import LocalCohorts
-from judges.server.errors import OverloadError
-from judges.server.operation.health import JudgeHealth
-from judges.server.operation.record import Record
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.scorer import ScoresInProgress
+from judgegym.llm.client import ChatClient
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.usage import Usage
+from judgegym.server.cohorts.gathering import Gatherer, Work
+from judgegym.server.cohorts.local import LocalCohorts
+from judgegym.server.errors import OverloadError
+from judgegym.server.operation.health import JudgeHealth
+from judgegym.server.operation.record import Record
 from tests.trainer import until
 
 NEVER_S = 10_000.0

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.aspects.prompt import Aspect
-from judges.core.judgment import CallRun
-from judges.llm.usage import Usage
-from judges.scorers.items import Item, ResponseScore
-from judges.server.cohorts.messages import (
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.core.judgment import CallRun
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.llm.usage import Usage
+from judgegym.server.cohorts.messages import (
     Frame,
     Kind,
     Member,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judges.server.cohorts.one_process import check_one_process, processes
+from judgegym.server.cohorts.one_process import check_one_process, processes
 
 
 @pytest.mark.parametrize(

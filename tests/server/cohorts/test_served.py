@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.scores.in_process import InProcessSource
-from judges.server.settings.mount import JudgeMount
+from judgegym.server.settings.mount import JudgeMount
 from tests.command import PATIENCE_S, eventually, serving
-from tests.judges.server.cohort_traffic import arena_judge, listwise_judge, metric
-from tests.judges.server.running import Answer, Running, asked, running
-from tests.judges.server.served import started
-from tests.judges.server.test_process import post
 from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.server.cohort_traffic import arena_judge, listwise_judge, metric
+from tests.server.running import Answer, Running, asked, running
+from tests.server.served import started
+from tests.server.test_process import post
 from tests.trainer import until
 
 FLAGS = ("--judge=listwise", "--group_size=3", "--deadline=20", "--group_wait=15")

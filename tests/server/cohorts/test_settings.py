@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from judges.llm.errors import SettingsError
-from judges.server.core import Core
-from judges.server.settings.mount import JudgeMount
-from judges.server.settings.server import RewardServerSettings
-from tests.judges.server.running import running
-from tests.judges.server.served import run
+from judgegym.llm.errors import SettingsError
+from judgegym.server.core import Core
+from judgegym.server.settings.mount import JudgeMount
+from judgegym.server.settings.server import RewardServerSettings
+from tests.server.running import running
+from tests.server.served import run
 
 ALONE = ["rubric", "aspect", "peer"]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from judges.scorers.items import Item, ResponseScore
-from judges.server.cohorts.key import cohort_key
-from judges.server.cohorts.links import SocketOwners, socket_path
-from judges.server.cohorts.messages import Member
-from judges.server.cohorts.shared import OwnerAwayError, SharedCohorts, owner_of
-from judges.server.cohorts.sockets import kept_for_others
-from judges.server.errors import OverloadError
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.server.cohorts.key import cohort_key
+from judgegym.server.cohorts.links import SocketOwners, socket_path
+from judgegym.server.cohorts.messages import Member
+from judgegym.server.cohorts.shared import OwnerAwayError, SharedCohorts, owner_of
+from judgegym.server.cohorts.sockets import kept_for_others
+from judgegym.server.errors import OverloadError
 from tests.trainer import until
 
 DEADLINE_S = 30.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.judges.server import cohort_traffic
-from tests.judges.server.cohort_traffic import Plan
-from tests.judges.server.running import running
 from tests.scripted import Script
+from tests.server import cohort_traffic
+from tests.server.cohort_traffic import Plan
+from tests.server.running import running
 from tests.trainer import until
 
 

@@ -15,15 +15,15 @@ from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM, Signals
 import aiohttp
 import pytest
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 from tests.command import PATIENCE_S, serving
 from tests.forking import Forked
-from tests.judges.server import cohort_traffic
-from tests.judges.server.cohort_traffic import Plan, Traffic
-from tests.judges.server.running import Answer, Reached
-from tests.judges.server.served import started
 from tests.listwise import judging
 from tests.scripted import Json, Script, ScriptedEndpoint
+from tests.server import cohort_traffic
+from tests.server.cohort_traffic import Plan, Traffic
+from tests.server.running import Answer, Reached
+from tests.server.served import started
 from tests.trainer import until
 
 WORKERS, GROUPS, SIZE = 2, 12, 4

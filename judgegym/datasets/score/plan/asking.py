@@ -13,15 +13,15 @@ from typing import Literal
 
 from judgegym.datasets.rows.unit import Unit
 from judgegym.datasets.score.plan.verdicts import verdict_of
-from judges.llm.client import ChatClient
-from judges.llm.replicas import Endpoint
-from judges.llm.tokens import count_tokens
-from judges.llm.types import ChatAnswer, ChatSettings
-from judges.llm.wire import JSON, Choice, Message
-from judges.scorers.items import Item
-from judges.scorers.of_settings import scorer_of
-from judges.scorers.scorer import Scorer, score_item
-from judges.scorers.settings import ScorerSettings
+from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.scorer import Scorer, score_item
+from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.llm.client import ChatClient
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.tokens import count_tokens
+from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.wire import JSON, Choice, Message
 
 _TEXTS_KEPT = 256
 _NOWHERE = "http://127.0.0.1:9/v1"

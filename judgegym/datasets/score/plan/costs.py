@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from judgegym.datasets.score.plan.numbers import Range
-from judges.llm.usage import Prices
+from judgegym.llm.usage import Prices
 
 
 def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:

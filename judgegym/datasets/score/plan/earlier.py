@@ -6,12 +6,12 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.runs.directory import SAMPLES
-from environments.runs.lines import LinesOfFile
-from environments.runs.recorded_calls import read_calls
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.plan.numbers import Earlier
 from judgegym.datasets.score.saved import judged_places, missing_units
+from judgegym.engine.runs.directory import SAMPLES
+from judgegym.engine.runs.lines import LinesOfFile
+from judgegym.engine.runs.recorded_calls import read_calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from environments.terminal.quantities import UNKNOWN, dollars, duration
 from judgegym.datasets.score.plan.numbers import Plan, Range
+from judgegym.engine.terminal.quantities import UNKNOWN, dollars, duration
 
 _WIDTH = 80
 _LABEL = 19

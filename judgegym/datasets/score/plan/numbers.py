@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judges.llm.usage import Prices
+from judgegym.llm.usage import Prices
 
 
 @dataclass(frozen=True, slots=True)

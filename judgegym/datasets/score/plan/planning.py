@@ -19,10 +19,10 @@ from judgegym.datasets.score.plan.earlier import units_left
 from judgegym.datasets.score.plan.numbers import Limits, Plan, Range
 from judgegym.datasets.score.plan.responses import policy_plan
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.core.seeding import generator
-from judges.llm.tokens import how_counted
-from judges.llm.usage import Prices
-from judges.scorers.items import Item
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.scorers.items import Item
+from judgegym.llm.tokens import how_counted
+from judgegym.llm.usage import Prices
 
 UNITS_COUNTED = 2_000
 """The most units whose tokens are counted."""

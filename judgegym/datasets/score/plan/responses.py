@@ -10,8 +10,8 @@ from judgegym.datasets.score.plan.costs import cost_of
 from judgegym.datasets.score.plan.earlier import UnitsLeft
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.llm.tokens import count_tokens
-from judges.llm.usage import Prices
+from judgegym.llm.tokens import count_tokens
+from judgegym.llm.usage import Prices
 
 
 def policy_plan(settings: ScoreSettings, units: Units, left: UnitsLeft, counted: Sequence[int]) -> PolicyPlan | None:

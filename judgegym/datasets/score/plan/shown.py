@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from environments import terminal
-from environments.command_line.signals import interruptible
-from environments.runs.directory import run_directory_of
 from judgegym.datasets.score.clients import Clients
 from judgegym.datasets.score.plan.asking import CountingClient
 from judgegym.datasets.score.plan.lines import budget_line, plan_lines
 from judgegym.datasets.score.plan.planning import plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.engine import terminal
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.environments.command_line.signals import interruptible
 
 
 async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:

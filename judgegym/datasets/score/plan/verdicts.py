@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from judges.core.prompt_format import ShownPrompt
-from judges.listwise.plausible import LISTWISE_PROMPT
-from judges.llm import wire
-from judges.llm.wire import JSON, Message
-from judges.offline.protocol.request import RequestMessage
-from judges.offline.reader import read_prompt
-from judges.parsing.verdict_form import without_form
-from judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.judges.core.prompt_format import ShownPrompt
+from judgegym.judges.listwise.plausible import LISTWISE_PROMPT
+from judgegym.judges.parsing.verdict_form import without_form
+from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON, Message
+from judgegym.offline.protocol.request import RequestMessage
+from judgegym.offline.reader import read_prompt
 
 _WORDS = "-"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from environments.metrics import MetricAggregator
+from judgegym.engine.metrics import MetricAggregator
 
 
 class ClusteredRatio:

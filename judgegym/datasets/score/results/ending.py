@@ -12,12 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments import terminal
-from environments.data.provenance import DatasetRead
-from environments.evaluate.metrics_file import EvaluatedRows
-from environments.evaluate.saved import Outcomes
-from environments.metrics import Metrics
-from environments.runs.directory import RunDirectory
+from judgegym.data.provenance import DatasetRead
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.input import AnswersOf
 from judgegym.datasets.score.results.file import Named, metrics_file
@@ -25,6 +20,11 @@ from judgegym.datasets.score.results.numbers import HEADLINE, MOST_CATEGORIES, S
 from judgegym.datasets.score.results.summary import Part, failed, summary_of, too_many_failures
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.engine import terminal
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.environments.evaluate.metrics_file import EvaluatedRows
+from judgegym.environments.evaluate.saved import Outcomes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from environments.data.opening import STDIN, kind_of
-from environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, sampling_of, shortened
-from environments.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.data.opening import STDIN, kind_of
 from judgegym.datasets.score.input import AnswersOf
 from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.fields import group_of
-from judges.llm.wire import JSON
-from judges.scorers.settings import SETTINGS_OF_KINDS, ScorerSettings
-from judges.tournament.settings import TournamentSettings
+from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, sampling_of, shortened
+from judgegym.judges.config.fields import group_of
+from judgegym.judges.scorers.settings import SETTINGS_OF_KINDS, ScorerSettings
+from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.llm.wire import JSON
 
 ENVIRONMENT = "score"
 RESPONSES = "responses"

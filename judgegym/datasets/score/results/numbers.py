@@ -12,18 +12,18 @@ from array import array
 from dataclasses import dataclass
 from itertools import pairwise
 
-from environments.evaluate.categories import Categories
-from environments.evaluate.metrics import SharedMetrics
-from environments.evaluate.saved import Outcomes
-from environments.metrics import MetricAggregator, Metrics
-from environments.records import Sample
-from environments.terminal import Table
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.results.clustered import ClusteredRatio
 from judgegym.datasets.score.results.within_rows import WithinRows
 from judgegym.datasets.score.saved import SavedResponses
-from judges.core.judgment import Status
+from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.engine.records import Sample
+from judgegym.engine.terminal import Table
+from judgegym.environments.evaluate.categories import Categories
+from judgegym.environments.evaluate.metrics import SharedMetrics
+from judgegym.environments.evaluate.saved import Outcomes
+from judgegym.judges.core.judgment import Status
 
 HEADLINE, HEADLINE_WORDS = "mean_score", "mean score"
 MOST_CATEGORIES = 100

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from environments.evaluate.saved import Outcomes
-from environments.evaluate.summary import FAILURE_WORDS, category_lines
-from environments.metrics import Metrics
-from environments.runs.directory import FAILURES, METRICS, REPORT
-from environments.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
-from environments.terminal.outcomes import Outcome
-from environments.terminal.quantities import duration
-from environments.terminal.rate import rate_words
-from environments.terminal.summary import Line, Section, Summary
 from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
 from judgegym.datasets.score.results.within_rows import BEST, CHOSEN_HIGHER, INCOMPLETE, MARGIN
-from judges.core.judgment import Status
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT
+from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
+from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.engine.terminal.quantities import duration
+from judgegym.engine.terminal.rate import rate_words
+from judgegym.engine.terminal.summary import Line, Section, Summary
+from judgegym.environments.evaluate.saved import Outcomes
+from judgegym.environments.evaluate.summary import FAILURE_WORDS, category_lines
+from judgegym.judges.core.judgment import Status
 
 _FILES = {
     REPORT: "the page to read",

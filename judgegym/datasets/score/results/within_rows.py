@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from environments.metrics import MetricAggregator
-from environments.records import Sample
 from judgegym.datasets.score.results.clustered import ClusteredRatio
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
 
 BEST, MARGIN, CHOSEN_HIGHER, INCOMPLETE = "mean_best_score", "mean_margin", "chosen_higher_rate", "incomplete_units"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from environments.metrics import MetricAggregator
+from judgegym.engine.metrics import MetricAggregator
 
 _LEAST = 3
 

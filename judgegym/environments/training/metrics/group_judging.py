@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from environments.metrics import MetricAggregator
-from environments.rollouts.judged_group import JudgedGroup
-from environments.training.metrics.correlation import record_correlation
-from judges.core.group import Agreement, Look, MemberDetail
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.environments.rollouts.judged_group import JudgedGroup
+from judgegym.environments.training.metrics.correlation import record_correlation
+from judgegym.judges.core.group import Agreement, Look, MemberDetail
 
 _NONE = "no group was judged together"
 

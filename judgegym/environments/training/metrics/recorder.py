@@ -7,16 +7,16 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from environments.evaluate.metrics import record_critique
-from environments.metrics import MetricAggregator, Metrics
-from environments.rollouts.groups import RecordRollout
-from environments.rollouts.judged_group import GroupScores, JudgedGroup
-from environments.rollouts.judging import first_equals
-from environments.rollouts.rollout import lengths
-from environments.training.metrics.correlation import record_correlation
-from environments.training.metrics.group_judging import GroupJudging
-from judges.core.judgment import Status
-from judges.llm.usage import Usage
+from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.environments.evaluate.metrics import record_critique
+from judgegym.environments.rollouts.groups import RecordRollout
+from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judging import first_equals
+from judgegym.environments.rollouts.rollout import lengths
+from judgegym.environments.training.metrics.correlation import record_correlation
+from judgegym.environments.training.metrics.group_judging import GroupJudging
+from judgegym.judges.core.judgment import Status
+from judgegym.llm.usage import Usage
 
 
 @dataclass(slots=True)

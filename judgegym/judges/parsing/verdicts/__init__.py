@@ -2,22 +2,22 @@
 
 Rules of all parsers: return a value or `None`; never guess, clamp or raise; read only the judge's own text after its
 thinking; the last verdict wins; an object of the verdict's form at the end is one, unless words before it have another
-verdict (`judges.parsing.two_forms`); what is returned was written in the text.
+verdict (`judgegym.judges.parsing.two_forms`); what is returned was written in the text.
 """
 
-from judges.parsing.verdicts.arena import ARENA_LABELS, ArenaLabel, arena_form, arena_label
-from judges.parsing.verdicts.aspect import ASPECT_FORM, binary_verdict, verdict_reason, yes_or_no
-from judges.parsing.verdicts.choice import choice_form, choice_letter, choice_letter_official
-from judges.parsing.verdicts.listwise import (
+from judgegym.judges.parsing.verdicts.arena import ARENA_LABELS, ArenaLabel, arena_form, arena_label
+from judgegym.judges.parsing.verdicts.aspect import ASPECT_FORM, binary_verdict, verdict_reason, yes_or_no
+from judgegym.judges.parsing.verdicts.choice import choice_form, choice_letter, choice_letter_official
+from judgegym.judges.parsing.verdicts.listwise import (
     LISTWISE_FORM,
     ListwiseScores,
     ScoredAnswer,
     listwise_fault,
     listwise_scores,
 )
-from judges.parsing.verdicts.peer import PEER_FORM, ScoreObject, score_object
-from judges.parsing.verdicts.rating import RATING_FORM, rating, rating_official
-from judges.parsing.verdicts.rubric import (
+from judgegym.judges.parsing.verdicts.peer import PEER_FORM, ScoreObject, score_object
+from judgegym.judges.parsing.verdicts.rating import RATING_FORM, rating, rating_official
+from judgegym.judges.parsing.verdicts.rubric import (
     SCORE_FIELD,
     RubricFormat,
     before_feedback,

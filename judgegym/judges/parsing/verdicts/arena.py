@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
-from judges.llm.wire import JSON
-from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
-from judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
+from judgegym.judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judgegym.llm.wire import JSON
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
 """The verdict of one game, from strong win of A to strong win of B."""
@@ -44,8 +44,8 @@ def arena_label(own: str) -> Found[ArenaLabel] | None:
 
     `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in double ones.
     Mirrored labels (`B<A`) are read as what they mean (`A>B`). The last candidate decides
-    (`judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A` without brackets, is no verdict. An
-    object of `arena_form` at the end is read, too.
+    (`judgegym.judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A` without brackets, is no
+    verdict. An object of `arena_form` at the end is read, too.
 
     Returns:
         One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.

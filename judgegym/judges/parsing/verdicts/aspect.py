@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from judges.llm.wire import JSON, scrub
-from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, NamedValues, folded, number_lists
-from judges.parsing.verdict_form import VerdictForm, integer, text_field
-from judges.parsing.written_object import decoded
+from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, NamedValues, folded, number_lists
+from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
+from judgegym.judges.parsing.written_object import decoded
+from judgegym.llm.wire import JSON, scrub
 
 _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
 
@@ -29,7 +29,7 @@ def binary_verdict(own: str) -> Found[bool] | None:
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other values are not.
 
     Returns:
-        `True` for yes; `None` also if the object may be a quotation (`judges.parsing.candidates`).
+        `True` for yes; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
     """
     return last_candidate(own, _KIND)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from judges.llm.wire import JSON
-from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
-from judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
+from judgegym.judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judgegym.llm.wire import JSON
 
 _OFFICIAL_LETTERS = "ABCD"
 _TIE = BETWEEN.join("tie")
@@ -35,8 +35,8 @@ def choice_form(letters: Sequence[str]) -> VerdictForm:
 def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
     """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
 
-    The last candidate decides (`judges.parsing.candidates`): `[a]`, `[[tie]]` or "my verdict is B" after it leave no
-    verdict.
+    The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my verdict is B" after it
+    leave no verdict.
 
     Args:
         own: the judge's own text.

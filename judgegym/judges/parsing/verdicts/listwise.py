@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
-from judges.llm.wire import JSON, scrub
-from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.json_objects import last_first
-from judges.parsing.near_misses import NUMBER, NamedValues, folded, number_lists
-from judges.parsing.thinking import OPENED, after_thinking
-from judges.parsing.verdict_form import VerdictForm, entries, number, text_field
+from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.json_objects import last_first
+from judgegym.judges.parsing.near_misses import NUMBER, NamedValues, folded, number_lists
+from judgegym.judges.parsing.thinking import OPENED, after_thinking
+from judgegym.judges.parsing.verdict_form import VerdictForm, entries, number, text_field
+from judgegym.llm.wire import JSON, scrub
 
 LOOKED_AT = 40_000
 """Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
@@ -60,7 +60,7 @@ def listwise_scores(own: str, ids: Sequence[str]) -> Found[ListwiseScores] | Non
         ids: the ids of all answers that the judge was shown.
 
     Returns:
-        A score for every id; `None` also if the object may be a quotation (`judges.parsing.candidates`).
+        A score for every id; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
     """
     return last_candidate(own, _kind(ids))
 

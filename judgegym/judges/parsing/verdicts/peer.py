@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from judges.llm.wire import scrub
-from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded, number_lists
-from judges.parsing.verdict_form import VerdictForm, integer, text_field
-from judges.parsing.verdicts.whole_score import score_in_words, whole_score
-from judges.parsing.written_object import decoded
+from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded, number_lists
+from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
+from judgegym.judges.parsing.verdicts.whole_score import score_in_words, whole_score
+from judgegym.judges.parsing.written_object import decoded
+from judgegym.llm.wire import scrub
 
 
 class ScoreObject(NamedTuple):
@@ -33,7 +33,7 @@ def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> Found[ScoreObje
 
     Returns:
         `None` also if its score is not usable (`whole_score`), or the object may be a quotation
-        (`judges.parsing.candidates`).
+        (`judgegym.judges.parsing.candidates`).
     """
 
     def in_words(words: str) -> Iterator[Candidate[int]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.verdict_form import VerdictForm, integer, text_field
-from judges.parsing.verdicts.whole_score import whole_score
+from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
+from judgegym.judges.parsing.verdicts.whole_score import whole_score
 
 # A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets, with a final stop.
 # The text before it must not make it part of another number, a negative number, a range or a scale.

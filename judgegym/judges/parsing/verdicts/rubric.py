@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from judges.parsing.candidates import BLANK, MOST_COMPARED, Candidate, VerdictKind, last_candidate
-from judges.parsing.found import Found, verdict_parser
-from judges.parsing.last_match import last_of
-from judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded
-from judges.parsing.thinking import after_thinking
-from judges.parsing.verdict_form import CRITIQUE, VerdictForm, integer, text_field
-from judges.parsing.verdicts.whole_score import score_in_words, whole_score
-from judges.parsing.written_object import WrittenObject, written_object
+from judgegym.judges.parsing.candidates import BLANK, MOST_COMPARED, Candidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.last_match import last_of
+from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_form import CRITIQUE, VerdictForm, integer, text_field
+from judgegym.judges.parsing.verdicts.whole_score import score_in_words, whole_score
+from judgegym.judges.parsing.written_object import WrittenObject, written_object
 
 RubricFormat = Literal["feedback_score", "result"]
 """How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""
@@ -41,7 +41,7 @@ def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | No
     highest score of the scale) or a final stop. "4.5", "3-4", "3 or 4", and "0" or "10" of 1 to 5 are no score. Without
     any tag, `Score: 4` or `Result: 4` is read at the end of a text that begins with the tag of the feedback and states
     no other score. An object of `rubric_form` at the end is read, too. The last candidate decides
-    (`judges.parsing.candidates`).
+    (`judgegym.judges.parsing.candidates`).
 
     Args:
         own: the judge's own text.

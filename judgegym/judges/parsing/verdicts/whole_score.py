@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from judges.llm.wire import JSON
+from judgegym.llm.wire import JSON
 
 _IN_WORDS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)? ?(?:%|(?:/|out of) ?([0-9]{1,9}))?")
 

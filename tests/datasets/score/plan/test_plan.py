@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from environments.runs.directory import run_directory_of
 from judgegym.datasets.score.clients import Clients
 from judgegym.datasets.score.plan import planning
 from judgegym.datasets.score.plan.asking import CountingClient
@@ -17,12 +16,13 @@ from judgegym.datasets.score.plan.numbers import Plan, Range
 from judgegym.datasets.score.plan.planning import plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.sources import load
-from judges.llm.tokens import count_tokens
-from judges.llm.wire import JSON
-from judges.scorers.settings import JudgeKind
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.judges.config.sources import load
+from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.llm.tokens import count_tokens
+from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import score
+from tests.datasets.scoring import score
 from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, verdict
 from tests.scripted import Json, ScriptedEndpoint
 

@@ -13,10 +13,10 @@ from judgegym.datasets.score.plan.numbers import Plan, Range
 from judgegym.datasets.score.plan.planning import plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
-from judges.config.sources import load
-from judges.llm.tokens import count_tokens
+from judgegym.judges.config.sources import load
+from judgegym.llm.tokens import count_tokens
 from tests.command import serving, write_lines
-from tests.judgegym.datasets.scoring import score
+from tests.datasets.scoring import score
 from tests.judges.scorers.kinds import verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 

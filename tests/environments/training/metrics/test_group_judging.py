@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from environments.completions import Completion
-from environments.metrics import Metrics
-from environments.rollouts.groups import RecordRollout
-from environments.rollouts.judged_group import JudgedGroup
-from environments.rollouts.judged_together import Together
-from environments.rollouts.together_metrics import record_compared
-from environments.training.metrics.recorder import TrainingMetrics
-from judges.core.group import Agreement, Look, MemberDetail
-from judges.core.judgment import Judgment, Status
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import Metrics
+from judgegym.environments.rollouts.groups import RecordRollout
+from judgegym.environments.rollouts.judged_group import JudgedGroup
+from judgegym.environments.rollouts.judged_together import Together
+from judgegym.environments.rollouts.together_metrics import record_compared
+from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.judges.core.group import Agreement, Look, MemberDetail
+from judgegym.judges.core.judgment import Judgment, Status
 from tests.command import ROOT
 from tests.environments.rollouts_of import group, rollout
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.completions import Completion
-from environments.metrics import MetricAggregator, Metrics
-from environments.rollouts.judged_group import JudgedGroup
-from environments.training.metrics.recorder import TrainingMetrics
-from judges.core.judgment import Status
-from judges.llm.usage import Usage
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.environments.rollouts.judged_group import JudgedGroup
+from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.judges.core.judgment import Status
+from judgegym.llm.usage import Usage
 from tests.environments.rollouts_of import group, judgment
 
 Observed = list[int]

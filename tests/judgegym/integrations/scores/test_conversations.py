@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.integrations.scores.cells import CellError
 from judgegym.integrations.scores.conversations import conversation_json
-from judges.core.turns import ChatTurn, UnseenPart, answer_of
+from judgegym.judges.core.turns import ChatTurn, UnseenPart, answer_of
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
 PICTURE = object()

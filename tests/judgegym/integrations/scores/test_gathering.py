@@ -12,8 +12,8 @@ from judgegym.integrations.scores.gathering import Gathering, GatheringSettings,
 from judgegym.integrations.scores.groups import Row
 from judgegym.integrations.scores.results import Rewarded, Scored, Worth
 from judgegym.integrations.scores.scoring import Scoring
-from judges.llm.errors import SettingsError
-from judges.llm.wire import JSON
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 
 SCORES = {"good": 1.0, "fair": 0.5, "bad": 0.0, "tenth": 0.1}
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.trl import RewardFunction, close, judge_reward
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations import processes
-from tests.judges.server.running import asked, running
 from tests.scripted import Json
+from tests.server.running import asked, running
 
 
 async def in_processes(

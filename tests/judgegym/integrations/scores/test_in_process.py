@@ -8,10 +8,10 @@ import pytest
 
 from judgegym import ArenaHardJudge
 from judgegym.integrations.scores.sources import JudgeSource, SharedScorings
-from judges.llm.errors import SettingsError
-from judges.server.settings.mount import JudgeMount
-from tests.judges.server.running import running
+from judgegym.llm.errors import SettingsError
+from judgegym.server.settings.mount import JudgeMount
 from tests.scripted import Reply, ScriptedEndpoint
+from tests.server.running import running
 
 OFFLINE = JudgeSource(judge={"judge": "arena_hard"}, offline=True, deadline_s=60.0)
 URL = "http://127.0.0.1:1"

@@ -11,7 +11,7 @@ from aiohttp import web
 from judgegym.integrations.scores import server_source
 from judgegym.integrations.scores.scoring import Scoring
 from judgegym.integrations.scores.sources import JudgeSource
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
 
 REQUEST = {"prompt": "Why?", "response": "Because."}

@@ -13,7 +13,7 @@ from judgegym.integrations.scores.secrets import secret_in, token_of
 from judgegym.integrations.verl import function
 from judgegym.integrations.verl.function import compute_score
 from judgegym.integrations.verl.settings import ManagerSettings
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
 
 

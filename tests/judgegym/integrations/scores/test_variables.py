@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from environments.command_line.arguments import load_settings
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judges.config.reading import ENV_PREFIX, READ_ELSEWHERE
-from judges.llm.errors import SettingsError
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.judges.config.reading import ENV_PREFIX, READ_ELSEWHERE
+from judgegym.llm.errors import SettingsError
 from tests.command import ROOT
 
 _CONSTANT = re.compile(rf'= "({ENV_PREFIX}[A-Z_]+)"')

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from eval_environments.arena_hard_environment import ArenaHardEnv
+from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.integrations.single_turn.opened import close_all, close_opened, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.core.background import BACKGROUND
-from judges.llm.errors import DataError, SettingsError
+from judgegym.judges.core.background import BACKGROUND
+from judgegym.llm.errors import DataError, SettingsError
 
 ARENA = EnvironmentSource.of("arena_hard", offline=True)
 RUBRIC = EnvironmentSource.of("rubric_absolute", offline=True)
@@ -147,7 +147,7 @@ import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 source = EnvironmentSource.of("rubric_absolute", offline=True)
 uid = opened(source).uids[0]
 if os.fork() == 0:

@@ -14,9 +14,9 @@ from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.judged import judged_in
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_all, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judges.llm import breaker
-from judges.llm.errors import SettingsError
-from judges.llm.wire import Choice
+from judgegym.llm import breaker
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.scripted import Json, Reply, ScriptedEndpoint
 

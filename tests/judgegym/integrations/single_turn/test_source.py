@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from environments.command_line.arguments import load_settings
-from environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
-from judges.llm.errors import SettingsError
+from judgegym.llm.errors import SettingsError
 
 OFFLINE = EnvironmentSource.of("rubric_absolute", offline=True)
 

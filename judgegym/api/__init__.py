@@ -1,0 +1,1 @@
+"""Judges for scripts and notebooks."""
