@@ -1,0 +1,58 @@
+"""The house has a budget: what is in `budget.toml` is the most there may be.
+
+A change that needs more raises the number in the same commit, and says why there; one that needs less lowers it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command import ROOT
+from tests.house.counting import code_lines, entries, python_files
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PACKAGE = ROOT / "judgegym"
+BUDGET = tomllib.loads((Path(__file__).with_name("budget.toml")).read_text(encoding="utf-8"))
+
+
+def test_code_of_the_package() -> None:
+    counted = sum(code_lines(path.read_text(encoding="utf-8")) for path in python_files(PACKAGE))
+    assert BUDGET["code_lines"] - BUDGET["slack"] <= counted <= BUDGET["code_lines"]
+
+
+def test_files_of_the_package() -> None:
+    assert len(python_files(PACKAGE)) <= BUDGET["files"]
+
+
+def test_entries_of_each_room() -> None:
+    most = BUDGET["entries_of_a_room"]
+    allowed = BUDGET["larger_rooms"]
+    assert {room: count for room, count in entries(PACKAGE).items() if count > allowed.get(room, most)} == {}
+    assert {room for room in allowed if entries(PACKAGE).get(room, 0) <= most} == set(), "no longer larger: remove it"
+
+
+def test_words_of_the_map() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= BUDGET["words_of_architecture"]
+    assert max(map(len, text.splitlines())) <= BUDGET["longest_line_of_architecture"]
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("", 0),
+        ("# a comment\n\nx = 1  # with one\n", 1),
+        ('"""A docstring."""\n\nx = 1\n"""Of an attribute,\nlonger."""\n', 1),
+        ('def f():\n    """Say."""\n    return """a\n\nb"""\n', 4),
+        ("x = (\n    1,\n    # one\n    2,\n)\n", 4),
+    ],
+)
+def test_count_leaves_out_blanks_comments_and_docstrings(source: str, lines: int) -> None:
+    assert code_lines(source) == lines
