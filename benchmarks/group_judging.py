@@ -45,7 +45,7 @@ from judgegym.judges.tournament.judge import TournamentJudge
 from judgegym.judges.tournament.settings import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.statistics.agreement import correlation
-from judgegym.statistics.bradley_terry import Game, fit
+from judgegym.statistics.bradley_terry import GameOutcome, fit
 
 Ties = Literal["near", "random"]
 
@@ -191,7 +191,7 @@ def time_of_fit(players: int) -> Measured:
     """How long the fit of all games of a group takes, in both orders of all pairs."""
     chance = random.Random(players)
     games = [
-        Game(one, other, chance.choice((0.0, 0.5, 1.0)))
+        GameOutcome(one, other, chance.choice((0.0, 0.5, 1.0)))
         for one in range(players)
         for other in range(players)
         if one != other

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.judge_texts.texts import IDS, TOKENS
-from judgegym.judges.parsing.found import Found, VerdictParser
 from judgegym.judges.parsing.json_objects import prose_before
 from judgegym.judges.parsing.thinking import after_thinking, split
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictParser
 from judgegym.judges.parsing.verdicts import (
     arena_label,
     before_feedback,
@@ -73,7 +73,7 @@ def _plain(text: str) -> str:
     return "".join(sign for sign in normal if sign.isprintable() and sign not in " \\*_`")
 
 
-def _behind(text: str, find: Callable[[str], Found[Any] | None]) -> str:
+def _behind(text: str, find: Callable[[str], ParsedVerdict[Any] | None]) -> str:
     """The own text behind the place from which the parser says that it has read the verdict."""
     found = find(text)
     assert found is not None and found.at is not None

@@ -22,7 +22,7 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.completions import Completion
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.groups import ScoredGroup
-from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.rollout import Rollout
 from judgegym.environments.rollouts.scored_group import packed
@@ -71,7 +71,7 @@ def scored(options: argparse.Namespace) -> ScoredGroup:
     judgments = tuple(Judgment[Any](1.0, Status.OK) for _ in rollouts)
     values = tuple(float(number % 2) for number, _ in enumerate(rollouts))
     group = JudgedGroup[Any](CONVERSATION, tuple(rollouts), judgments, values, CallRun(0.0, 1, False, Usage()))
-    return ScoredGroup(group, GroupScores(values, (False,) * len(values)), EnvConfig())
+    return ScoredGroup(group, GroupRewards(values, (False,) * len(values)), EnvConfig())
 
 
 async def measure(options: argparse.Namespace) -> list[Measured]:

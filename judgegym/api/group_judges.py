@@ -13,7 +13,7 @@ from judgegym.api.group_table import GroupTable
 from judgegym.api.results import EMPTY
 from judgegym.api.session import WithSession
 from judgegym.judges.core.background import BACKGROUND
-from judgegym.judges.core.group import Agreement, GroupCase, GroupJudge
+from judgegym.judges.core.group import GroupCase, GroupJudge, OrderAgreement
 from judgegym.judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.settings import ListwiseJudgeSettings
@@ -76,7 +76,7 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         judge = await self._session.opened()
         asked = {number: answer for number, answer in enumerate(case.answers, start=1) if answer.strip()}
         if not asked:
-            return GroupTable(case.answers, (EMPTY,) * len(case.answers), Agreement())
+            return GroupTable(case.answers, (EMPTY,) * len(case.answers), OrderAgreement())
         judged = await judge.judge(replace(case, answers=tuple(asked.values()), numbers=tuple(asked)))
         members = iter(judged.members)
         judgments = tuple(next(members) if answer.strip() else EMPTY for answer in case.answers)

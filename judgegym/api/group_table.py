@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from judgegym.api.results import JudgmentTable
 from judgegym.api.table import TextTable
-from judgegym.judges.core.group import Agreement, MemberDetail
+from judgegym.judges.core.group import MemberDetail, OrderAgreement
 from judgegym.judges.core.looks import looks_in_words, orders_in_words
 
 
@@ -32,7 +32,7 @@ class GroupTable(JudgmentTable[MemberDetail]):
         5       –      unparsable                                        no verdict
     """
 
-    orders: Agreement = Agreement()
+    orders: OrderAgreement = OrderAgreement()
 
     def table(self) -> TextTable:
         """The answers with their scores, what the judge saw of them, and explanations."""

@@ -238,7 +238,7 @@ def named_row(row: Row) -> Iterator[None]:
         raise row.error(str(error)) from None
 
 
-class Table(Sequence[Row]):
+class DataSet(Sequence[Row]):
     """The rows of a dataset, in its own order; each is read when it is asked for.
 
     Attributes:
@@ -261,7 +261,7 @@ class Table(Sequence[Row]):
             source: the dataset's name.
             values: the columns of each row.
             files: where each of several files begins among the rows, with its name.
-            bad_lines: see `Table`.
+            bad_lines: see `DataSet`.
         """
         self.source = source
         self.values = values
@@ -299,7 +299,7 @@ class Table(Sequence[Row]):
         return (self._row(place, values) for place, values in enumerate(self.values))
 
 
-def load_rows(source: str, *, split: str, skips: bool = False) -> Table:
+def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
     """The rows of a dataset, in its own order.
 
     JSON is parsed line by line and not loaded as a table, because a table infers types: text that looks like a date or
@@ -323,7 +323,7 @@ def load_rows(source: str, *, split: str, skips: bool = False) -> Table:
         raise DataError(f"{source}: no rows" if first is None else bad_line_words(first))
     is_file = kind_of(source) is not None or source == STDIN or bool(opened.files)
     provenance.record(source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest)
-    return Table(source, opened.values, opened.files, opened.bad_lines)
+    return DataSet(source, opened.values, opened.files, opened.bad_lines)
 
 
 def bad_line_words(line: BadLine) -> str:

@@ -16,7 +16,7 @@ from judgegym.data.rows import Row, TaskT
 from judgegym.judges.core.seeding import derive
 
 
-class Identified(Protocol):
+class TaskLike(Protocol):
     """What an item of a `TaskList` has."""
 
     @property
@@ -24,8 +24,8 @@ class Identified(Protocol):
         """The id, unique in the list."""
 
 
-ItemT = TypeVar("ItemT", bound=Identified)
-OtherT = TypeVar("OtherT", bound=Identified)
+ItemT = TypeVar("ItemT", bound=TaskLike)
+OtherT = TypeVar("OtherT", bound=TaskLike)
 
 
 _NAMED = ("category", "cluster")

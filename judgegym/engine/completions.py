@@ -14,8 +14,8 @@ from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges import prompts
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.judges.parsing import thinking
-from judgegym.judges.parsing.found import Place
 from judgegym.judges.parsing.thinking import ThinkingFault
+from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
@@ -113,7 +113,7 @@ def read_completion(choice: Choice, config: CompletionSettings) -> Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampledCompletion:
     """One of several completions of a prompt.
 
     Attributes:
@@ -152,7 +152,7 @@ class Policy:
         answer = await self._ask(conversation, verdict_at)
         return await self._long_enough(conversation, answer, verdict_at)
 
-    async def sample(self, conversation: Conversation, n: int) -> list[Sampled]:
+    async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
         """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
         config = self.config
         answers = await self.client.chat_each(
@@ -162,14 +162,16 @@ class Policy:
 
     async def _sampled(
         self, conversation: Conversation, answers: Sequence[ChatAnswer | EndpointError], number: int
-    ) -> Sampled:
+    ) -> SampledCompletion:
         answer = answers[number]
         if isinstance(answer, EndpointError):
             is_first = not any(earlier is answer for earlier in answers[:number])
-            return Sampled(None, answer, CallRun(attempts=answer.attempts, usage=answer.usage) if is_first else None)
+            return SampledCompletion(
+                None, answer, CallRun(attempts=answer.attempts, usage=answer.usage) if is_first else None
+            )
         with component(f"response_{number}"):  # each asks the same again
             completion, run = await self._long_enough(conversation, answer)
-        return Sampled(completion, None, run if run.attempts or run.cached else None)
+        return SampledCompletion(completion, None, run if run.attempts or run.cached else None)
 
     async def _long_enough(
         self, conversation: Conversation, answer: ChatAnswer, verdict_at: Callable[[str], Place | None] | None = None

@@ -47,7 +47,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.parsing.found import Place
+from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import Message
 

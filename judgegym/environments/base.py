@@ -31,7 +31,7 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.parsing.found import Place
+from judgegym.judges.parsing.verdict_parser import Place
 
 if TYPE_CHECKING:
     from judgegym.environments.evaluate.row import RowRunner

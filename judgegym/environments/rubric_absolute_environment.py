@@ -45,7 +45,7 @@ from judgegym.judges.config.text import TextOrFile
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.parsing.found import Place
+from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
 from judgegym.judges.rubrics.prompt import find_score, rubric_prompt
 from judgegym.judges.rubrics.settings import RubricJudgeSettings

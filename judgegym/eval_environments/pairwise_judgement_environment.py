@@ -36,7 +36,7 @@ from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import did_you_mean
 from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
-from judgegym.judges.parsing.found import Place
+from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.parsing.verdicts import choice_letter, rating
 from judgegym.llm.errors import DataError, SettingsError
 

@@ -34,10 +34,10 @@ with needs("art"):
 
 from judgegym.integrations.scores.cells import CellError, fields_in
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import Row, group_request
+from judgegym.integrations.scores.groups import CompletionRow, group_request
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.results import Rewarded
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scoring
+from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.scoring import RefusedError, Request, RewardScorer
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
 from judgegym.llm.wire import JSON
 
@@ -101,7 +101,7 @@ def judge_group(
 
 async def close(function: GroupFunction) -> None:
     """Close the connections of a function now; otherwise they are closed when the process ends."""
-    await cast(Scoring, function.scoring).close()  # type: ignore[attr-defined]  # set above
+    await cast(RewardScorer, function.scoring).close()  # type: ignore[attr-defined]  # set above
 
 
 def request_of(group: TrajectoryGroup) -> Request | RefusedError:
@@ -120,7 +120,7 @@ def request_of(group: TrajectoryGroup) -> Request | RefusedError:
         metadata = {**group.metadata, **trajectory.metadata}
         try:
             shared = {"prompt": _json(messages[:length]), **fields_in(metadata)}
-            rows.append(Row(shared, _json(messages[length:])))
+            rows.append(CompletionRow(shared, _json(messages[length:])))
         except CellError as error:
             return RefusedError(str(error), responses=len(group.trajectories))
     return group_request(rows)
@@ -138,7 +138,7 @@ def _json(messages: Sequence[object]) -> JSON:
     return conversation_json(cast(Conversation, messages))
 
 
-def _judged(group: TrajectoryGroup, results: Sequence[Rewarded], name: str) -> TrajectoryGroup | None:
+def _judged(group: TrajectoryGroup, results: Sequence[CompletionReward], name: str) -> TrajectoryGroup | None:
     pairs = list(zip(group.trajectories, results, strict=True))
     failed = [result for result in results if result.is_failed]
     if len(pairs) - len(failed) < min(2, len(pairs)):
@@ -156,7 +156,7 @@ def _judged(group: TrajectoryGroup, results: Sequence[Rewarded], name: str) -> T
     return judged
 
 
-def _rewarded(trajectory: Trajectory, result: Rewarded, reward: float, name: str) -> Trajectory:
+def _rewarded(trajectory: Trajectory, result: CompletionReward, reward: float, name: str) -> Trajectory:
     metrics = {
         "independent_reward": trajectory.reward,
         f"{name}_score": reward,

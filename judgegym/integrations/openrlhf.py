@@ -33,8 +33,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.integrations.scores.cells import CellError, label_fields
-from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
-from judgegym.integrations.scores.groups import Row
+from judgegym.integrations.scores.gathering import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.scores.groups import CompletionRow
 from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, Worth
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
 from judgegym.integrations.scores.variables import settings_in
@@ -259,15 +259,15 @@ def _rewards(
         if url is not None or judge is not None:
             raise SettingsError("expected one of url, judge and environment")
         judge_of_rows = judged_in(source_of(environment), deadline_s=deadline_s)
-        return _Rewards(Gathering(judge_of_rows, settings), is_environment=True)
+        return _Rewards(SampleBatcher(judge_of_rows, settings), is_environment=True)
     source = JudgeSource(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
-    return _Rewards(Gathering(judged_by(source.scoring(), settings), settings), is_environment=False)
+    return _Rewards(SampleBatcher(judged_by(source.scoring(), settings), settings), is_environment=False)
 
 
 class _Rewards:
     """Scores samples one by one, and lets those of a prompt meet."""
 
-    def __init__(self, gathering: Gathering, *, is_environment: bool) -> None:
+    def __init__(self, gathering: SampleBatcher, *, is_environment: bool) -> None:
         self._gathering = gathering
         self._is_environment = is_environment
 
@@ -276,16 +276,16 @@ class _Rewards:
         group = f"{prompt}\n{label!r}"  # OpenRLHF passes no id of the group
         return await self._gathering.score(group, self._row(prompt, response, label), recurs=True)
 
-    def _row(self, prompt: str, response: str | None, label: object) -> Row:
+    def _row(self, prompt: str, response: str | None, label: object) -> CompletionRow:
         error = NOT_FOUND if response is None else ""
         text = plain_response(response or "")
         if self._is_environment:
-            return Row({"uid": label if isinstance(label, str) else None}, text, error)
+            return CompletionRow({"uid": label if isinstance(label, str) else None}, text, error)
         shared: dict[str, JSON] = {"prompt": plain_prompt(prompt)}
         try:
-            return Row(shared | label_fields(label), text, error)
+            return CompletionRow(shared | label_fields(label), text, error)
         except CellError as refusal:
-            return Row(shared, text, str(refusal))
+            return CompletionRow(shared, text, str(refusal))
 
 
 def _more_threads() -> None:

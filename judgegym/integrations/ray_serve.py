@@ -89,7 +89,7 @@ def _application(named: dict[str, JSON]) -> Any:
         return deployed.bind()
     # All its members wait in it at the same time: one that Ray held back would be missed by its cohort.
     keeper = serve.deployment(
-        _Keeper,
+        _CohortOwner,
         name=_KEEPER,
         num_replicas=1,
         max_ongoing_requests=2 * settings.max_pending,
@@ -143,7 +143,7 @@ class _Ingress:
         """Nothing else is needed."""
 
 
-class _Keeper:
+class _CohortOwner:
     """The replica in which the cohorts of all replicas are."""
 
     def __init__(self, named: Mapping[str, JSON]) -> None:

@@ -34,7 +34,7 @@ except ModuleNotFoundError as missing:
 from judgegym.integrations.scores.cells import CellError, fields_in, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import (
     DEADLINE_S,
@@ -210,7 +210,7 @@ def _prompt(task: Task) -> JSON:
     return conversation_json([{"role": "user", "content": list(task.instruction)}])
 
 
-def _output(episode: Episode, rewarded: Rewarded, correct_from: float) -> EvalOutput:
+def _output(episode: Episode, rewarded: CompletionReward, correct_from: float) -> EvalOutput:
     episode.metadata["judge"] = rewarded.said  # an output's metadata would be among the metrics, which are numbers
     reward = rewarded.reward
     if reward is None:

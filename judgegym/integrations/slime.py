@@ -5,8 +5,8 @@
 With `--group-rm` the samples of a prompt are one request, so that any judge can compare them. Without it, and in
 evaluations, for which slime has no `--group-rm`, each sample is a request of its own, which names its group and place.
 
-Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of `Settings`. Beside a reward
-server, slime's environment needs aiohttp and orjson only.
+Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of `SlimeSettings`. Beside a
+reward server, slime's environment needs aiohttp and orjson only.
 
 A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean of the others of
 its group, which leaves their distances from it as they are; its metadata say so. A setting that cannot work raises a
@@ -26,8 +26,8 @@ from typing import Protocol, TypeAlias
 
 from judgegym.integrations.scores.cells import CellError, fields_in, group_ids, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import Row, group_request, single_request
-from judgegym.integrations.scores.results import Rewarded, stand_in
+from judgegym.integrations.scores.groups import CompletionRow, group_request, single_request
+from judgegym.integrations.scores.results import CompletionReward, stand_in
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import JudgeSource, SharedScorings, is_of_groups, refuse_unknown
 from judgegym.llm.errors import SettingsError
@@ -58,7 +58,7 @@ Reward: TypeAlias = float | dict[str, float]
 """A number; with `--reward-key` a mapping that has it under this key."""
 
 
-class Sample(Protocol):
+class SlimeSample(Protocol):
     """What is read and written of slime's sample."""
 
     prompt: Conversation
@@ -71,7 +71,7 @@ class Sample(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(JudgeSource):
+class SlimeSettings(JudgeSource):
     """The settings under `judgegym` in the file of `--custom-config-path`: those of a source, and two rewards.
 
     `url` is by default `--rm-url`; a `judge` that compares needs `--group-rm`.
@@ -85,7 +85,9 @@ class Settings(JudgeSource):
     invalid_completion_score: float = 0.0
 
 
-async def reward(args: object, samples: Sample | Sequence[Sample], **further: object) -> Reward | list[Reward]:
+async def reward(
+    args: object, samples: SlimeSample | Sequence[SlimeSample], **further: object
+) -> Reward | list[Reward]:
     """The reward of a sample, or those of several: of a group with `--group-rm`, else of samples by themselves.
 
     Args:
@@ -136,7 +138,7 @@ async def close() -> None:
     await _SCORINGS.close()
 
 
-def _settings(args: object) -> Settings:
+def _settings(args: object) -> SlimeSettings:
     """The settings in slime's arguments.
 
     Raises:
@@ -145,12 +147,12 @@ def _settings(args: object) -> Settings:
     given = plain(getattr(args, "judgegym", None) or {})
     if not isinstance(given, Mapping):
         raise SettingsError("judgegym: expected a mapping of settings in the file of --custom-config-path")
-    refuse_unknown(given, [field.name for field in dataclasses.fields(Settings)], within="judgegym")
+    refuse_unknown(given, [field.name for field in dataclasses.fields(SlimeSettings)], within="judgegym")
     for name, value in given.items():
         expected = _EXPECTED.get(name, "a number")
         if not _IS[expected](value):
             raise SettingsError(f"judgegym.{name}: expected {expected}, found {type(value).__name__}")
-    settings = Settings(**given)  # type: ignore[arg-type]  # the names and the values are checked
+    settings = SlimeSettings(**given)  # type: ignore[arg-type]  # the names and the values are checked
     rm_url = getattr(args, "rm_url", None)
     if settings.url is None and settings.judge is None and isinstance(rm_url, str):
         return dataclasses.replace(settings, url=rm_url.rstrip("/").removesuffix(_ROUTE))
@@ -159,18 +161,18 @@ def _settings(args: object) -> Settings:
     return settings
 
 
-def _row(sample: Sample) -> Row:
+def _row(sample: SlimeSample) -> CompletionRow:
     prompt = sample.prompt
     response = plain_response(sample.response or "")
     metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
     try:
         asked = plain_prompt(prompt) if isinstance(prompt, str) else conversation_json(prompt)
-        return Row({"prompt": asked, **fields_in(metadata, sample.label)}, response)
+        return CompletionRow({"prompt": asked, **fields_in(metadata, sample.label)}, response)
     except CellError as refusal:
-        return Row({"prompt": ""}, response, str(refusal))
+        return CompletionRow({"prompt": ""}, response, str(refusal))
 
 
-def _alone(sample: Sample, row: Row) -> Request | RefusedError:
+def _alone(sample: SlimeSample, row: CompletionRow) -> Request | RefusedError:
     request = single_request(row)
     if isinstance(request, RefusedError):
         return request
@@ -178,7 +180,7 @@ def _alone(sample: Sample, row: Row) -> Request | RefusedError:
 
 
 def _rewards(
-    samples: Sequence[Sample], results: Sequence[Rewarded], settings: Settings, *, together: bool
+    samples: Sequence[SlimeSample], results: Sequence[CompletionReward], settings: SlimeSettings, *, together: bool
 ) -> list[float]:
     """The rewards; samples without a score are marked, and get the mean of the others if they are of one group."""
     known = [result.reward for result in results]

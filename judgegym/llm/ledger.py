@@ -19,7 +19,7 @@ from judgegym.llm.wire import JSON, Choice, Message
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallKey:
     """What a call asks; calls that ask the same are told apart by their order.
 
     Attributes:
@@ -73,10 +73,10 @@ class CallRecord(Protocol):
 class RowLedger(Protocol):
     """The part of a ledger that belongs to one row."""
 
-    def record(self, asked: Asked) -> CallRecord:
+    def record(self, asked: CallKey) -> CallRecord:
         """The record of a call; of equal calls of a row, the k-th one is that of the k-th one in an earlier run."""
 
-    def holds(self, asked: Asked) -> bool:
+    def holds(self, asked: CallKey) -> bool:
         """Whether the record of this call, if it were made now, would hold parts of an earlier run."""
 
 
@@ -151,8 +151,8 @@ def is_held(name: str, vote: int, model: str, messages: Sequence[Message], param
     return row is not None and row.holds(_asked(name, vote, model, messages, parameters))
 
 
-def _asked(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> Asked:
-    return Asked(f"{_COMPONENT.get()}{name}".removesuffix("/"), vote, model, messages, parameters)
+def _asked(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> CallKey:
+    return CallKey(f"{_COMPONENT.get()}{name}".removesuffix("/"), vote, model, messages, parameters)
 
 
 @dataclass(slots=True)

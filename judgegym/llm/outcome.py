@@ -1,11 +1,11 @@
 """What an endpoint's answer is worth: the one place that decides, for judge and policy alike.
 
-An attempt ends `Answered`, with the choices that may be used, or `Failed`, with a `FailureKind`. A choice that may be
-used is whole, cut off by the length limit or refused (`Choice.state`); `judgegym.llm.finish_reason` has the words for
-that. All others are unusable: those that carry an error, broke off, end with a word that nobody knows, have no finish
-reason though the endpoint otherwise gives one (or has hardly answered yet), end in tool calls that a judge makes, or
-hold no text (empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is a failed attempt;
-of an endpoint that ends all its answers with one unknown word it is the last one.
+An attempt ends `ChatSuccess`, with the choices that may be used, or `AttemptFailure`, with a `FailureKind`. A choice
+that may be used is whole, cut off by the length limit or refused (`Choice.state`); `judgegym.llm.finish_reason` has the
+words for that. All others are unusable: those that carry an error, broke off, end with a word that nobody knows, have
+no finish reason though the endpoint otherwise gives one (or has hardly answered yet), end in tool calls that a judge
+makes, or hold no text (empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is a failed
+attempt; of an endpoint that ends all its answers with one unknown word it is the last one.
 
 Guarantees: whatever an endpoint sends, one of the two comes out and nothing is raised; counts, pauses and texts that no
 endpoint can mean are absent or unusable.
@@ -78,7 +78,7 @@ class TokenCounts(NamedTuple):
     cached: int = 0
 
 
-class Answered(NamedTuple):
+class ChatSuccess(NamedTuple):
     """An answer with at least one choice that may be used.
 
     Attributes:
@@ -95,7 +95,7 @@ class Answered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class AttemptFailure:
     """A failed attempt.
 
     Attributes:
@@ -113,14 +113,14 @@ class Failed:
     tokens: TokenCounts | None = None
 
 
-class Received(NamedTuple):
+class PlainResponse(NamedTuple):
     """An answer that is no chat completion, to a request beside the API (`ChatClient.beside`)."""
 
     body: JSON
     tokens: None = None
 
 
-Outcome: TypeAlias = Answered | Received | Failed
+Outcome: TypeAlias = ChatSuccess | PlainResponse | AttemptFailure
 
 
 @dataclass(slots=True)
@@ -154,11 +154,11 @@ class Habits:
         return self.gives_reasons or self.without_reason <= _ANSWERS_IN_DOUBT
 
     @property
-    def refusal(self) -> Failed | None:
+    def refusal(self) -> AttemptFailure | None:
         """Why no answer of the endpoint will be usable, if all end with one unknown word."""
         if self.gives_known or self.unknown_in_a_row < _UNKNOWN_IN_A_ROW:
             return None
-        return Failed(
+        return AttemptFailure(
             FailureKind.REJECTED,
             f"its answers end with the finish_reason {self.unknown!r}, which is not known to mean a whole answer; if "
             f"it does, accept it with --{self.rules.setting}={self.unknown}",
@@ -211,15 +211,15 @@ def of_answer(
     if 300 <= status < 400 and location:
         place = location.partition("?")[0]
         meant = _API_PATH.sub("", place)
-        return Failed(
+        return AttemptFailure(
             FailureKind.REJECTED, f"it redirects to {place}; if that is meant, set its URL to {meant}", status
         )
     if not 200 <= status < 300:
-        return Failed(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+        return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
     try:
         body = wire.loads(data, long_integers=True)
     except ValueError:
-        return Failed(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
+        return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         return _without_choices(body, data, status, retry_after_seconds(retry_after))
@@ -228,36 +228,42 @@ def of_answer(
         return replace(_reported(body["error"], status), tokens=tokens)
     habits.learn(sent)
     choices: list[Choice] = []
-    faults: list[Failed] = []
+    faults: list[AttemptFailure] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):
         read = _choice(raw, status, habits, tokens.completion if len(sent) == 1 else 0)
         choices.append(read) if isinstance(read, Choice) else faults.append(read)
     if not choices:
         return replace(habits.refusal or faults[0], tokens=tokens)
     prompt_ids = body.get("prompt_token_ids")
-    return Answered(tuple(choices), len(sent), tokens, None if prompt_ids is None else completion.token_ids(prompt_ids))
+    return ChatSuccess(
+        tuple(choices), len(sent), tokens, None if prompt_ids is None else completion.token_ids(prompt_ids)
+    )
 
 
-def of_other_answer(status: int, data: bytes, retry_after: str | None) -> Received | Failed:
+def of_other_answer(status: int, data: bytes, retry_after: str | None) -> PlainResponse | AttemptFailure:
     """The outcome of an HTTP answer to a request beside the API; one that is not JSON would be so again."""
     if not 200 <= status < 300:
-        return Failed(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
+        return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
     try:
-        return Received(wire.loads(data))
+        return PlainResponse(wire.loads(data))
     except ValueError:
-        return Failed(FailureKind.REJECTED, f"the body is not JSON ({wire.excerpt(data)})", status)
+        return AttemptFailure(FailureKind.REJECTED, f"the body is not JSON ({wire.excerpt(data)})", status)
 
 
-def of_exception(error: BaseException, timeout_s: float) -> Failed:
+def of_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
     """The outcome of an attempt that the HTTP client gave up with an exception."""
     kind = kind_of_exception(error)
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
-        return Failed(kind, f"none within {timeout_s:g} s")
+        return AttemptFailure(kind, f"none within {timeout_s:g} s")
     if isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
-        return Failed(kind, f"none ({error}); the port answers without TLS: is its URL meant to begin with http://?")
+        return AttemptFailure(
+            kind, f"none ({error}); the port answers without TLS: is its URL meant to begin with http://?"
+        )
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
-        return Failed(kind, f"none ({error}: {type(error.os_error).__name__})")  # a reset within the TLS handshake
-    return Failed(kind, f"none ({error or type(error).__name__})")
+        return AttemptFailure(
+            kind, f"none ({error}: {type(error.os_error).__name__})"
+        )  # a reset within the TLS handshake
+    return AttemptFailure(kind, f"none ({error or type(error).__name__})")
 
 
 def kind_of_status(status: int) -> FailureKind:
@@ -306,14 +312,14 @@ def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
     return sorted(distinct, key=lambda raw: cast(int, raw["index"]))
 
 
-def _without_choices(body: JSON, data: bytes, status: int, retry_after: float | None) -> Failed:
+def _without_choices(body: JSON, data: bytes, status: int, retry_after: float | None) -> AttemptFailure:
     """HTTP 200 without choices: the error that the body reports, such as a router's, or a body of another shape."""
     if isinstance(body, Mapping) and body.get("error"):
         return replace(_reported(body["error"], status), retry_after=retry_after)
-    return Failed(FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status)
+    return AttemptFailure(FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status)
 
 
-def _reported(error: JSON, status: int) -> Failed:
+def _reported(error: JSON, status: int) -> AttemptFailure:
     """An error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
     code = error.get("code") if isinstance(error, Mapping) else None
     message = error.get("message") if isinstance(error, Mapping) else error
@@ -321,28 +327,28 @@ def _reported(error: JSON, status: int) -> Failed:
     is_status = isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600
     kind = kind_of_status(number) if is_status and isinstance(number, int) else FailureKind.BROKEN
     said = message if isinstance(message, str) and message else wire.shorten(str(error))
-    return Failed(kind, f"it reports an error: {said}", status)
+    return AttemptFailure(kind, f"it reports an error: {said}", status)
 
 
-def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice | Failed:
+def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice | AttemptFailure:
     """One choice of an answer, if it may be used; `token_count` is how many tokens it has, or 0 if that is unknown."""
     try:
         read = completion.choice_from_json(raw, token_count=token_count)
     except NotACompletion as error:
-        return Failed(FailureKind.BROKEN, str(error), status)
+        return AttemptFailure(FailureKind.BROKEN, str(error), status)
     assert isinstance(raw, dict)  # or it had not been read
     if raw.get("error"):
         reported = _reported(raw["error"], status)  # the request was accepted: a retry may mend whatever came then
         return replace(reported, kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN)
     if read.finish_reason is None:
         if habits.may_give_reasons:
-            return Failed(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
+            return AttemptFailure(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
     calls_tools = isinstance(message, dict) and bool(message.get("tool_calls") or message.get("function_call"))
     usable = checked(read, habits.rules, calls_tools=calls_tools)
     if isinstance(usable, str):
-        return Failed(FailureKind.BROKEN, usable, status)
+        return AttemptFailure(FailureKind.BROKEN, usable, status)
     if usable.state == "whole" and (calls_tools or habits.rules.is_tool_call(usable.finish_reason)):
         habits.say_once("tools", "calls tools, which nobody runs here: of such an answer the text is taken")
     if usable.token_ids is not None and len(usable.token_ids) < token_count and "token_ids" not in raw:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.outcome import Failed
+from judgegym.llm.outcome import AttemptFailure
 from judgegym.llm.wire import JSON
 
 OutcomeT = TypeVar("OutcomeT")
@@ -41,9 +41,9 @@ def speaks_of_it(status: int | None, message: str) -> bool:
     return (status in _OF_REFUSALS or status == _IN_A_BODY) and _SPEAKS_OF_IT.search(message) is not None
 
 
-def as_refused(outcome: OutcomeT, body: Mapping[str, JSON] | None) -> OutcomeT | Failed:
+def as_refused(outcome: OutcomeT, body: Mapping[str, JSON] | None) -> OutcomeT | AttemptFailure:
     """The outcome of an attempt; after 501, by which a format is refused, no retry would succeed."""
-    if not isinstance(outcome, Failed) or outcome.status != 501 or body is None or RESPONSE_FORMAT not in body:
+    if not isinstance(outcome, AttemptFailure) or outcome.status != 501 or body is None or RESPONSE_FORMAT not in body:
         return outcome
     return replace(outcome, kind=FailureKind.REJECTED) if speaks_of_it(outcome.status, outcome.answer) else outcome
 

@@ -24,7 +24,15 @@ from judgegym.llm.ledger import RequestRecord
 from judgegym.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
 from judgegym.llm.limits.budget import Budget
 from judgegym.llm.limits.in_flight import AdaptiveLimit, RateBudget
-from judgegym.llm.outcome import Answered, Failed, Outcome, Received, of_answer, of_exception, of_other_answer
+from judgegym.llm.outcome import (
+    AttemptFailure,
+    ChatSuccess,
+    Outcome,
+    PlainResponse,
+    of_answer,
+    of_exception,
+    of_other_answer,
+)
 from judgegym.llm.presence import Presence
 from judgegym.llm.replicas import Replica, ReplicaSet
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
@@ -132,7 +140,7 @@ class Transport:
             outcome = await self._outcome(call)
         finally:
             self.meter.usage += call.paid
-        assert isinstance(outcome, Answered)  # of a request without a path
+        assert isinstance(outcome, ChatSuccess)  # of a request without a path
         self.meter.answered += 1
         answer = ChatAnswer(
             outcome.choices,
@@ -152,10 +160,10 @@ class Transport:
         """
         sent = None if body is None else {"model": "", **body}
         outcome = await self._outcome(PendingRequest(sent, RequestRecord(), path))
-        assert isinstance(outcome, Received)  # of a request with a path
+        assert isinstance(outcome, PlainResponse)  # of a request with a path
         return outcome.body
 
-    async def _outcome(self, call: PendingRequest) -> Answered | Received:
+    async def _outcome(self, call: PendingRequest) -> ChatSuccess | PlainResponse:
         """Make attempts until one is answered.
 
         Raises:
@@ -169,7 +177,7 @@ class Transport:
                     replica = self._replicas.pick()
                     attempt = self._attempt if call.budget is None else self._counted_attempt
                     outcome = as_refused(await attempt(replica, call, admitted), call.body)
-                    if not isinstance(outcome, Failed):
+                    if not isinstance(outcome, AttemptFailure):
                         self.formats.answered(call.body, replica.endpoint.shown)
                         self.breaker.answered(admitted)
                         return outcome
@@ -178,7 +186,7 @@ class Transport:
             error.attempts, error.usage = call.attempts, call.paid
             raise
 
-    async def _pause(self, replica: Replica, call: PendingRequest, outcome: Failed, admitted: float) -> None:
+    async def _pause(self, replica: Replica, call: PendingRequest, outcome: AttemptFailure, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
 
         Raises:
@@ -205,7 +213,7 @@ class Transport:
             await call.budget.ready()  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
-    def _rejects_account(self, replica: Replica, call: PendingRequest, outcome: Failed) -> bool:
+    def _rejects_account(self, replica: Replica, call: PendingRequest, outcome: AttemptFailure) -> bool:
         """Whether a rejected completion speaks of the account rather than of the request."""
         body = call.body
         if call.path is not None or body is None or outcome.status not in ACCOUNT_STATUSES:
@@ -223,7 +231,7 @@ class Transport:
         except BaseException:  # re-raised; it was sent
             call.budget.finish()
             raise
-        if not isinstance(outcome, Failed):
+        if not isinstance(outcome, AttemptFailure):
             call.record.finish = call.budget.finish
         elif outcome.kind is FailureKind.AWAY or call.attempts == before:
             call.budget.give_back()
@@ -272,7 +280,9 @@ class Transport:
             if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError) and await _needs_tls(
                 replica
             ):
-                outcome = Failed(FailureKind.REJECTED, "none: the port speaks TLS, so its URL must begin with https://")
+                outcome = AttemptFailure(
+                    FailureKind.REJECTED, "none: the port speaks TLS, so its URL must begin with https://"
+                )
         finally:
             replica.in_flight -= 1
             self.limit.release()
@@ -280,9 +290,9 @@ class Transport:
             tokens = outcome.tokens
             usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
-            if call.budget is not None and (usage.cost is not None or not isinstance(outcome, Failed)):
+            if call.budget is not None and (usage.cost is not None or not isinstance(outcome, AttemptFailure)):
                 call.budget.pay(usage.cost)  # an error that counts no tokens has no price
-        if not isinstance(outcome, Failed):
+        if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)
         elif outcome.kind is not FailureKind.AWAY:
@@ -337,7 +347,7 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(parts)
 
 
-def _error(replica: Replica, failed: Failed, body: Mapping[str, JSON] | None) -> EndpointError:
+def _error(replica: Replica, failed: AttemptFailure, body: Mapping[str, JSON] | None) -> EndpointError:
     """A failed attempt as an error, without secrets."""
     answer = wire.shorten(replica.redact(failed.answer, body))
     if failed.status in (404, 405) and (meant := with_version(replica.endpoint.base_url)) is not None:

@@ -11,7 +11,7 @@ from aiohttp import web
 from judgegym.offline.lifetime import BACKLOG
 
 
-class Listening:
+class Listener:
     """Serves a runner's routes on a socket; its port stays its own while nothing listens."""
 
     def __init__(self, runner: web.AppRunner) -> None:

@@ -15,7 +15,7 @@ from aiohttp import web
 from judgegym.offline.answers import answers
 from judgegym.offline.faults import HARMLESS
 from judgegym.offline.known import BUILT_IN
-from judgegym.offline.listening import Listening
+from judgegym.offline.listening import Listener
 from judgegym.offline.misbehaviour import HUGE, Effect, effect, whole
 from judgegym.offline.prefix_cache import PrefixCache
 from judgegym.offline.protocol import responses, wire
@@ -49,7 +49,7 @@ class StandInServer:
         self._counts = {"requests": 0, "in_flight": 0, "peak_in_flight": 0, "answers": 0}
         self._by_model: Counter[str] = Counter()
         self._prefixes = PrefixCache() if settings.prefix_cache else None
-        self._listening = Listening(self._runner())
+        self._listening = Listener(self._runner())
 
     @property
     def requests(self) -> int:

@@ -55,7 +55,7 @@ class RewardServer:
                 variables and the YAML file.
         """
         self._arguments = [f"--{name}={_word(value)}" for name, value in settings.items()]
-        self._opening: _Opening | None = None
+        self._opening: _OpenService | None = None
 
     def load(self) -> LoadedSettings[RewardServerSettings]:
         """Read the settings.
@@ -105,9 +105,9 @@ class RewardServer:
         """
         return await self._opened().service()
 
-    def _opened(self) -> _Opening:
+    def _opened(self) -> _OpenService:
         if self._opening is None or not self._opening.is_usable:
-            self._opening = _Opening(self.load, self.connecting)
+            self._opening = _OpenService(self.load, self.connecting)
         return self._opening
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -126,7 +126,7 @@ class RewardServer:
         # The first of several headers of one name counts.
         headers = {_text(name): _text(value) for name, value in reversed(scope["headers"])}
         address = (scope.get("server") or (None,))[0]
-        arriving = _Arriving(receive)
+        arriving = _IncomingBody(receive)
         request = ServerRequest(scope["method"], _path(scope), headers, arriving.parts(), address)
         scope["path"] = without_token(scope["path"])  # the server's access log shows it
         try:
@@ -146,7 +146,7 @@ class RewardServer:
         await send({"type": "http.response.body", "body": response.body if scope["method"] != "HEAD" else b""})
 
 
-class _Opening:
+class _OpenService:
     """A service in one event loop, held open by a task of its own: contexts are entered and left by the same task."""
 
     def __init__(
@@ -202,7 +202,7 @@ class _Opening:
             self._ready.set_exception(error)
 
 
-class _Arriving:
+class _IncomingBody:
     """The body of a request, and whether its caller is still there."""
 
     def __init__(self, receive: Receive) -> None:

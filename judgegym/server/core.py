@@ -23,7 +23,7 @@ import aiohttp
 
 from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
 from judgegym.judges.scorers.of_settings import scorer_of
-from judgegym.judges.scorers.scorer import GroupScorer, Parts, Scorer, parts_of
+from judgegym.judges.scorers.scorer import GroupScorer, ItemParts, Scorer, parts_of
 from judgegym.llm.answers.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, SettingsError
@@ -375,10 +375,10 @@ class Core:
             asked.taken.add(place)
         return results
 
-    def _ask(self, case: Case) -> _Asked:
+    def _ask(self, case: Case) -> _RequestedJudgment:
         """The judgment of a case: the one in flight or kept, or a new one."""
         pending, is_shared = self._pending.of(case)
-        return _Asked(pending, set(range(len(case[1].responses))) if is_shared else set())
+        return _RequestedJudgment(pending, set(range(len(case[1].responses))) if is_shared else set())
 
     async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
         started = time.monotonic()
@@ -394,7 +394,7 @@ class Core:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestedJudgment:
     """A judgment that a request waits for, and for which of its responses the calls count elsewhere."""
 
     pending: PendingJudgment
@@ -431,8 +431,8 @@ class _Whole:
     """An item that is judged by itself, and the judgments of its parts."""
 
     item: Item
-    parts: Parts
-    asked: Sequence[_Asked]
+    parts: ItemParts
+    asked: Sequence[_RequestedJudgment]
 
 
 def _prefix(name: str) -> str:

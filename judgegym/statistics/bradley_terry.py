@@ -38,7 +38,7 @@ _ALONE = Lock()
 _DIGITS = 9  # of a strength; the last ones of a float differ between processes
 
 
-class Game(NamedTuple):
+class GameOutcome(NamedTuple):
     """The result of a game.
 
     Attributes:
@@ -71,7 +71,7 @@ class Strengths:
     covariates: tuple[float, ...] = ()
 
 
-def fit(players: int, games: Sequence[Game], *, ridge: float = RIDGE) -> Strengths:
+def fit(players: int, games: Sequence[GameOutcome], *, ridge: float = RIDGE) -> Strengths:
     """The strengths that explain the games best.
 
     Args:
@@ -88,7 +88,7 @@ def fit(players: int, games: Sequence[Game], *, ridge: float = RIDGE) -> Strengt
 
 
 def fit_resampled(
-    players: int, rows: Sequence[Sequence[Game]], *, rounds: int, seed: int = 0, ridge: float = RIDGE
+    players: int, rows: Sequence[Sequence[GameOutcome]], *, rounds: int, seed: int = 0, ridge: float = RIDGE
 ) -> Iterator[Strengths]:
     """The strengths from resamples of rows, drawn with replacement, for intervals (the percentile bootstrap).
 
@@ -144,7 +144,7 @@ class _Kinds:
     points: NDArray[np.float64]
 
     @classmethod
-    def of(cls, players: int, rows: Sequence[Sequence[Game]]) -> _Kinds:
+    def of(cls, players: int, rows: Sequence[Sequence[GameOutcome]]) -> _Kinds:
         import numpy as np
 
         widths = {len(game.covariates) for games in rows for game in games}
@@ -246,7 +246,7 @@ def _rounded(found: NDArray[np.float64]) -> NDArray[np.float64]:
     return rounded
 
 
-def _check(game: Game, players: int) -> None:
+def _check(game: GameOutcome, players: int) -> None:
     if not (0 <= game.first < players and 0 <= game.second < players and game.first != game.second):
         raise ValueError(f"a game is between two different players from 0 to {players - 1}, not {game[:2]}")
     if not (0.0 <= game.points <= 1.0 and 0.0 <= game.weight < math.inf):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 
@@ -28,7 +28,7 @@ def of_example(name: str, settings: dict[str, Any]) -> str:
     return f"EnvironmentSource.of({name!r}, {settings!r}, offline=True)"
 
 
-async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, list[tuple[str, Rewarded]]]:
+async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, list[tuple[str, CompletionReward]]]:
     """Completions of some rows, by row id, with the rewards that the environment itself gives in this process."""
     environment = await asyncio.to_thread(opened, EnvironmentSource.of(name, settings_of(name, url), offline=True))
     found = {}

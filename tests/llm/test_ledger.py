@@ -14,7 +14,7 @@ import pytest
 
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import Asked, HeldVerdict, OpenCall, RequestRecord, component, recorded_in
+from judgegym.llm.ledger import CallKey, HeldVerdict, OpenCall, RequestRecord, component, recorded_in
 from judgegym.llm.limits import admission, in_flight
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.types import ChatAnswer, ChatSettings
@@ -31,12 +31,12 @@ class Book:
 
     parts: dict[int, ChatAnswer] = field(default_factory=dict)
     events: list[Any] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[CallKey] = field(default_factory=list)
     gate: asyncio.Event | None = None
     waiting: int = 0
     retries: int = 0
 
-    def record(self, asked: Asked) -> Book:
+    def record(self, asked: CallKey) -> Book:
         self.asked.append(asked)
         return self
 

@@ -20,8 +20,8 @@ from judgegym.llm.errors import FailureKind
 from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
 from judgegym.llm.outcome import (
     LONGEST_TEXT,
-    Answered,
-    Failed,
+    AttemptFailure,
+    ChatSuccess,
     Habits,
     Outcome,
     TokenCounts,
@@ -50,7 +50,7 @@ def of(*choices: Any, habits: Habits | None = None, status: int = 200, **body: A
 
 
 def broken(outcome: Outcome, words: str = "") -> bool:
-    return isinstance(outcome, Failed) and outcome.kind is BROKEN and words in outcome.answer
+    return isinstance(outcome, AttemptFailure) and outcome.kind is BROKEN and words in outcome.answer
 
 
 # ------------------------------------------------------------------------------------------------------ one choice
@@ -77,7 +77,7 @@ STATES: list[tuple[dict[str, Any], ChoiceState, str | None]] = [
 @pytest.mark.parametrize(("sent", "state", "reason"), STATES)
 def test_choice_that_may_be_used_has_a_state(sent: dict[str, Any], state: str, reason: str | None) -> None:
     answered = of(sent)
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ChatSuccess)
     (read,) = answered.choices
     assert (read.state, read.finish_reason) == (state, reason)
     assert is_usable(read, KNOWN_WORDS_ALONE), "it may be taken from the cache"
@@ -100,7 +100,7 @@ def test_parts_of_a_content_are_read_by_their_type(
     parts: list[dict[str, Any]], text: str, reasoning: str | None
 ) -> None:
     answered = of(choice(parts))
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ChatSuccess)
     assert (answered.choices[0].text, answered.choices[0].reasoning) == (text, reasoning)
 
 
@@ -120,7 +120,7 @@ def test_answer_that_ends_in_tool_calls_is_none_of_a_judge(
     of_policy = Habits("http://h/v1", FinishRules(takes_tool_calls=True))
     for _ in range(2):
         answered = of(sent, habits=of_policy)
-        assert isinstance(answered, Answered) and answered.choices[0].state == "whole"
+        assert isinstance(answered, ChatSuccess) and answered.choices[0].state == "whole"
     said = [record.getMessage() for record in caplog.records]
     assert said == ["http://h/v1 calls tools, which nobody runs here: of such an answer the text is taken"]
 
@@ -131,12 +131,12 @@ def test_unknown_word_fails_an_attempt_until_three_in_a_row_have_shown_that_ther
     assert broken(of(choice(finish="other"), habits=habits))
     assert broken(of(choice(finish="Other"), habits=habits))
     third = of(choice(finish="OTHER"), habits=habits)
-    assert isinstance(third, Failed) and third.kind is REJECTED and "'other'" in third.answer
-    assert isinstance(of(choice(), habits=habits), Answered)
+    assert isinstance(third, AttemptFailure) and third.kind is REJECTED and "'other'" in third.answer
+    assert isinstance(of(choice(), habits=habits), ChatSuccess)
     for _ in range(4):
         assert broken(of(choice(finish="odd"), habits=habits)), "it knows another word"
     accepted = Habits("http://h/v1", FinishRules(frozenset({"odd_word"})))
-    assert isinstance(of(choice(finish="Odd-Word"), habits=accepted), Answered)
+    assert isinstance(of(choice(finish="Odd-Word"), habits=accepted), ChatSuccess)
 
 
 UNUSABLE: dict[str, tuple[Any, str]] = {
@@ -174,31 +174,31 @@ def test_answer_of_an_unusable_choice_is_a_broken_attempt(name: str) -> None:
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_usable_choices_are_kept_where_another_is_unusable(name: str) -> None:
     answered = of(choice("a"), UNUSABLE[name][0], choice("b", "length"))
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ChatSuccess)
     assert ([each.text for each in answered.choices], answered.received) == (["a", "b"], 3)
 
 
 def test_choices_come_in_the_order_of_their_indices_and_none_twice() -> None:
     first, second = {**choice("a"), "index": 0}, {**choice("b"), "index": 1}
     answered = of(second, first, first)
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ChatSuccess)
     assert ([each.text for each in answered.choices], answered.received) == (["a", "b"], 3)
 
 
 @pytest.mark.parametrize("index", [{}, {"index": None}, {"index": "0"}, {"index": True}])
 def test_choices_without_indices_may_be_equal(index: dict[str, Any]) -> None:
     answered = of({**choice("a"), **index}, {**choice("a"), **index})
-    assert isinstance(answered, Answered) and len(answered.choices) == 2
+    assert isinstance(answered, ChatSuccess) and len(answered.choices) == 2
 
 
 def test_equal_texts_with_indices_of_their_own_are_two_choices() -> None:
     answered = of({**choice("a"), "index": 0}, {**choice("a"), "index": 1})
-    assert isinstance(answered, Answered) and len(answered.choices) == 2
+    assert isinstance(answered, ChatSuccess) and len(answered.choices) == 2
 
 
 def test_error_of_a_choice_that_says_busy_is_waiting() -> None:
     outcome = of(choice("ye", "error", error={"code": 429, "message": "slow down"}))
-    assert isinstance(outcome, Failed) and outcome.kind is BUSY
+    assert isinstance(outcome, AttemptFailure) and outcome.kind is BUSY
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_choice_that_was_kept_is_held_to_the_same(stored: Choice, usable: bool) 
 
 def test_missing_finish_reason_of_an_endpoint_that_gives_one_otherwise_is_broken_off() -> None:
     habits = Habits("http://h/v1")
-    assert isinstance(of(choice("ye", "length"), habits=habits), Answered)
+    assert isinstance(of(choice("ye", "length"), habits=habits), ChatSuccess)
     for _ in range(5):
         assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
 
@@ -235,9 +235,9 @@ def test_first_answers_without_finish_reason_are_asked_again_before_they_are_bel
     assert broken(of(choice(finish=None), choice(finish=None), choice(finish=None), habits=habits), "no finish_reason")
     assert broken(of(choice(finish=""), habits=habits), "no finish_reason")
     for _ in range(3):
-        assert isinstance(of(choice(finish=None), habits=habits), Answered)
+        assert isinstance(of(choice(finish=None), habits=habits), ChatSuccess)
     assert broken(of(choice(finish=None), habits=Habits("another")), "no finish_reason"), "each has its own habits"
-    assert isinstance(of(choice(finish="stop"), habits=habits), Answered)
+    assert isinstance(of(choice(finish="stop"), habits=habits), ChatSuccess)
     assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
     assert [record.getMessage() for record in caplog.records] == [
         "http://h/v1 gives no finish_reason: its answers are taken to be whole",
@@ -247,12 +247,12 @@ def test_first_answers_without_finish_reason_are_asked_again_before_they_are_bel
 
 def test_choice_without_finish_reason_beside_one_that_has_it_is_broken_off() -> None:
     answered = of(choice("one", None), choice("two"), habits=Habits("http://h/v1"))
-    assert isinstance(answered, Answered) and [each.text for each in answered.choices] == ["two"]
+    assert isinstance(answered, ChatSuccess) and [each.text for each in answered.choices] == ["two"]
 
 
 def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
     answered = of(choice("a", None), choice("b"))
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ChatSuccess)
     assert ([each.text for each in answered.choices], answered.received) == (["b"], 2)
 
 
@@ -266,7 +266,7 @@ def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCapt
     habits = Habits("http://h/v1", without_reason=2)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert isinstance(of(choice(finish=None), habits=habits), Answered)
+            assert isinstance(of(choice(finish=None), habits=habits), ChatSuccess)
     (said,) = (record.getMessage() for record in caplog.records)
     assert "http://h/v1" in said and "finish_reason" in said and "whole" in said
 
@@ -293,7 +293,7 @@ def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCapt
 )
 def test_cached_tokens_are_read_and_never_more_than_the_prompts(said: dict[str, Any], cached: int) -> None:
     answered = of(choice(), usage={"prompt_tokens": 100, "completion_tokens": 5, **said})
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ChatSuccess)
     assert answered.tokens.cached == cached
 
 
@@ -312,7 +312,7 @@ def test_cached_tokens_are_read_and_never_more_than_the_prompts(said: dict[str, 
 )
 def test_counts_that_no_endpoint_can_mean_are_absent(usage: Any) -> None:
     answered = of(choice(), usage=usage)
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ChatSuccess)
     assert answered.tokens == TokenCounts(0, 0)
 
 
@@ -322,13 +322,13 @@ def test_number_of_any_length_does_not_cost_the_answer() -> None:
         .encode()
         .replace(b": 0", b": " + b"9" * 100_000)
     )
-    assert isinstance(of_answer(200, data, None, Habits("")), Answered)
+    assert isinstance(of_answer(200, data, None, Habits("")), ChatSuccess)
 
 
 @pytest.mark.parametrize(("sent", "ids"), [([1, 2], (1, 2)), ([1, 2**64], None), ("12", None), (None, None)])
 def test_prompt_tokens_are_ids_or_none(sent: Any, ids: tuple[int, ...] | None) -> None:
     answered = of(choice(), prompt_token_ids=sent)
-    assert isinstance(answered, Answered) and answered.prompt_token_ids == ids
+    assert isinstance(answered, ChatSuccess) and answered.prompt_token_ids == ids
 
 
 @pytest.mark.parametrize(
@@ -354,14 +354,14 @@ def test_body_with_an_error_or_without_choices_is_a_failed_attempt(
     body: dict[str, Any], kind: FailureKind, words: str
 ) -> None:
     outcome = of_answer(200, json.dumps(body).encode(), None, Habits(""))
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, AttemptFailure)
     assert (outcome.kind, outcome.status) == (kind, 200)
     assert words in outcome.answer
 
 
 @pytest.mark.parametrize("error", [None, "", {}, False])
 def test_error_field_without_an_error_is_none(error: Any) -> None:
-    assert isinstance(of(choice(), error=error), Answered)
+    assert isinstance(of(choice(), error=error), ChatSuccess)
 
 
 @pytest.mark.parametrize(
@@ -399,8 +399,8 @@ JSON = st.recursive(
 )
 def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: str | None) -> None:
     outcome = of_answer(status, json.dumps(body).encode(), retry_after, Habits(""))
-    assert isinstance(outcome, Answered | Failed)
-    assert isinstance(outcome, Failed) or all(is_usable(each, KNOWN_WORDS_ALONE) for each in outcome.choices)
+    assert isinstance(outcome, ChatSuccess | AttemptFailure)
+    assert isinstance(outcome, AttemptFailure) or all(is_usable(each, KNOWN_WORDS_ALONE) for each in outcome.choices)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_status_has_a_kind_of_failure(kind: FailureKind, statuses: list[int]) ->
 
 def test_status_other_than_2xx_fails_with_its_message_and_its_pause() -> None:
     outcome = of_answer(429, b'{"error": {"message": "slow down"}}', "7", Habits(""))
-    assert outcome == Failed(BUSY, "slow down", 429, 7.0)
+    assert outcome == AttemptFailure(BUSY, "slow down", 429, 7.0)
 
 
 # ------------------------------------------------------------------------------------------------------- exceptions
@@ -466,4 +466,4 @@ def test_exception_has_a_kind_of_failure(error: Exception, kind: FailureKind) ->
 
 
 def test_time_out_says_after_how_long() -> None:
-    assert of_exception(asyncio.TimeoutError(), 2.5) == Failed(BROKEN, "none within 2.5 s")
+    assert of_exception(asyncio.TimeoutError(), 2.5) == AttemptFailure(BROKEN, "none within 2.5 s")

@@ -12,7 +12,7 @@ from judgegym.judges.parsing.verdicts import ARENA_LABELS, RubricFormat, arena_f
 from judgegym.judges.rubrics.expected_score import REQUEST, expected_score
 from judgegym.judges.rubrics.prompt import TAGS, Rubric, rubric_prompt
 from judgegym.llm.completion import choice_from_json
-from judgegym.llm.outcome import Answered, Failed, Habits, of_answer
+from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, of_answer
 from judgegym.offline.answers import answers
 from judgegym.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Away, Faults
 from judgegym.offline.misbehaviour import BROKEN_OFF
@@ -244,7 +244,7 @@ async def test_kind_without_completion_gives_a_response_that_is_none(kind: str) 
                 except aiohttp.ClientPayloadError:
                     assert kind == "bad_gzip"
                     continue
-                assert isinstance(of_answer(response.status, body, None, Habits("")), Failed)
+                assert isinstance(of_answer(response.status, body, None, Habits("")), AttemptFailure)
         found = await stats(root)
     assert found["answers"] == 0
 
@@ -278,7 +278,7 @@ async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
             async with session.post(root + "/v1/chat/completions", json={**BODY, "n": 3}) as response:
                 body = await response.read()
             answered = of_answer(response.status, body, None, Habits(""))
-            assert isinstance(answered, Answered)
+            assert isinstance(answered, ChatSuccess)
             assert [choice.text for choice in answered.choices[:3]] == [
                 each["message"]["content"] for each in right["choices"]
             ]

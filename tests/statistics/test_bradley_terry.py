@@ -11,13 +11,15 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize
 
-from judgegym.statistics.bradley_terry import RIDGE, Game, Strengths, fit, fit_resampled
+from judgegym.statistics.bradley_terry import RIDGE, GameOutcome, Strengths, fit, fit_resampled
 
 TOURNAMENTS = 100
 EXACT = 1e-6
 
 
-def tournament(seed: int, *, points: Sequence[float] = (0.0, 0.5, 1.0), covariates: int = 0) -> tuple[int, list[Game]]:
+def tournament(
+    seed: int, *, points: Sequence[float] = (0.0, 0.5, 1.0), covariates: int = 0
+) -> tuple[int, list[GameOutcome]]:
     """Some games of some players, with gaps, winners of all and strong results."""
     chance = random.Random(seed)
     players = chance.randint(2, 12)
@@ -28,11 +30,11 @@ def tournament(seed: int, *, points: Sequence[float] = (0.0, 0.5, 1.0), covariat
         rests_on = chance.random() < 1 / (1 + math.exp(true[second] - true[first] - 0.5))
         result = chance.choice(points) if chance.random() < 0.3 else float(rests_on)
         style = tuple(chance.uniform(-1.0, 1.0) for _ in range(covariates))
-        games.append(Game(first, second, result, chance.choice((1.0, 1.0, 3.0)), style))
+        games.append(GameOutcome(first, second, result, chance.choice((1.0, 1.0, 3.0)), style))
     return players, games
 
 
-def most_likely(players: int, games: Sequence[Game], ridge: float) -> NDArray[np.float64]:
+def most_likely(players: int, games: Sequence[GameOutcome], ridge: float) -> NDArray[np.float64]:
     """Where the slope of the penalised likelihood is 0, which is concave: all games one by one, with scipy's solver."""
     width = players + 1 + len(games[0].covariates)
     columns = np.zeros((len(games), width))
@@ -76,7 +78,9 @@ def test_fit_equals_that_of_choix_without_ties_and_position() -> None:
         won = [(game.first, game.second) if game.points else (game.second, game.first) for game in games]
         expected = choix.opt_pairwise(players, won, alpha=RIDGE / 2, method="Newton-CG", tol=1e-13)
         # Half of each game in either order: then there is no advantage of the first, and the position term is 0.
-        both = [Game(*players_, points, 0.5) for one, other in won for players_, points in _both_orders(one, other)]
+        both = [
+            GameOutcome(*players_, points, 0.5) for one, other in won for players_, points in _both_orders(one, other)
+        ]
         strengths = fit(players, both)
         assert strengths.position == pytest.approx(0.0, abs=EXACT)
         assert strengths.values == pytest.approx((expected - expected.mean()).tolist(), abs=EXACT), seed
@@ -87,29 +91,29 @@ def _both_orders(winner: int, loser: int) -> list[tuple[tuple[int, int], float]]
 
 
 def test_whoever_wins_all_has_a_finite_strength_and_the_mean_is_zero() -> None:
-    strengths = fit(3, [Game(0, 1, 1.0), Game(1, 0, 0.0), Game(1, 2, 1.0), Game(0, 2, 1.0)])
+    strengths = fit(3, [GameOutcome(0, 1, 1.0), GameOutcome(1, 0, 0.0), GameOutcome(1, 2, 1.0), GameOutcome(0, 2, 1.0)])
     best, middle, worst = strengths.values
     assert 10 > best > middle > worst > -10
     assert sum(strengths.values) == pytest.approx(0.0, abs=1e-8)
 
 
 def test_advantage_of_the_first_is_no_strength() -> None:
-    strengths = fit(2, [Game(0, 1, 1.0), Game(1, 0, 1.0)] * 20)
+    strengths = fit(2, [GameOutcome(0, 1, 1.0), GameOutcome(1, 0, 1.0)] * 20)
     assert strengths.values == (0.0, 0.0)
     assert strengths.position > 2.0
 
 
 def test_tie_is_half_a_win_and_half_a_loss_and_a_weight_is_a_number_of_games() -> None:
-    others = [Game(0, 2, 1.0), Game(2, 1, 0.0)]
-    halves = fit(3, [*others, Game(0, 1, 1.0, 0.5), Game(0, 1, 0.0, 0.5)])
-    assert fit(3, [*others, Game(0, 1, 0.5)]) == halves
-    assert fit(3, [*others, Game(0, 1, 1.0, 3.0)]) == fit(3, [*others, *[Game(0, 1, 1.0)] * 3])
+    others = [GameOutcome(0, 2, 1.0), GameOutcome(2, 1, 0.0)]
+    halves = fit(3, [*others, GameOutcome(0, 1, 1.0, 0.5), GameOutcome(0, 1, 0.0, 0.5)])
+    assert fit(3, [*others, GameOutcome(0, 1, 0.5)]) == halves
+    assert fit(3, [*others, GameOutcome(0, 1, 1.0, 3.0)]) == fit(3, [*others, *[GameOutcome(0, 1, 1.0)] * 3])
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("players", range(2, 9))
 def test_judge_that_always_ties_gives_equal_strengths_without_a_warning(players: int) -> None:
-    games = [Game(one, other, 0.5, 3.0) for one in range(players) for other in range(players) if one != other]
+    games = [GameOutcome(one, other, 0.5, 3.0) for one in range(players) for other in range(players) if one != other]
     assert fit(players, games) == Strengths((0.0,) * players)
 
 
@@ -122,7 +126,9 @@ def test_order_of_games_changes_nothing_and_a_player_without_games_is_at_the_mea
 
 
 def test_resamples_draw_rows_and_fit_each() -> None:
-    rows = [[Game(0, 1, 1.0), Game(1, 0, 0.0)]] * 30 + [[Game(0, 1, 0.0), Game(1, 0, 1.0)]] * 10
+    rows = [[GameOutcome(0, 1, 1.0), GameOutcome(1, 0, 0.0)]] * 30 + [
+        [GameOutcome(0, 1, 0.0), GameOutcome(1, 0, 1.0)]
+    ] * 10
     drawn = [each.values[0] for each in fit_resampled(2, rows, rounds=50, seed=3)]
     assert len(set(drawn)) > 5
     middle = fit(2, [game for row in rows for game in row]).values[0]
@@ -134,20 +140,20 @@ def test_resamples_draw_rows_and_fit_each() -> None:
 @pytest.mark.parametrize(
     ("games", "message"),
     [
-        ([Game(0, 0, 1.0)], "two different players"),
-        ([Game(0, 2, 1.0)], "two different players"),
-        ([Game(0, 1, 1.5)], "points are from 0 to 1"),
-        ([Game(0, 1, 1.0, -1.0)], "a weight is at least 0"),
-        ([Game(0, 1, 1.0), Game(0, 1, 1.0, 1.0, (1.0,))], "different numbers of covariates"),
+        ([GameOutcome(0, 0, 1.0)], "two different players"),
+        ([GameOutcome(0, 2, 1.0)], "two different players"),
+        ([GameOutcome(0, 1, 1.5)], "points are from 0 to 1"),
+        ([GameOutcome(0, 1, 1.0, -1.0)], "a weight is at least 0"),
+        ([GameOutcome(0, 1, 1.0), GameOutcome(0, 1, 1.0, 1.0, (1.0,))], "different numbers of covariates"),
     ],
 )
-def test_games_that_cannot_be_are_refused(games: list[Game], message: str) -> None:
+def test_games_that_cannot_be_are_refused(games: list[GameOutcome], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit(2, games)
 
 
 def test_ridge_of_zero_and_resamples_of_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="the ridge is 0"):
-        fit(2, [Game(0, 1, 1.0)], ridge=0)
+        fit(2, [GameOutcome(0, 1, 1.0)], ridge=0)
     with pytest.raises(ValueError, match="at least one row"):
         fit_resampled(2, [], rounds=1)

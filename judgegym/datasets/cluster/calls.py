@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.ledger import Asked, HeldVerdict
+from judgegym.llm.ledger import CallKey, HeldVerdict
 from judgegym.llm.types import ChatAnswer
 
 Held: TypeAlias = "Mapping[str, Mapping[int, ChatAnswer]]"
@@ -29,7 +29,7 @@ class RequestLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class PartAnswered:
+class PartMessage:
     """A part of a call's answer; `number` is that of its request, `None` if none was sent."""
 
     part: int
@@ -39,7 +39,7 @@ class PartAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class CallFailed:
+class FailureMessage:
     """A request without an answer."""
 
     number: int
@@ -50,9 +50,9 @@ class CallFailed:
 class CollectedCall:
     """One call; implements `judgegym.llm.ledger.CallRecord`."""
 
-    asked: Asked
+    asked: CallKey
     held: Mapping[int, ChatAnswer]
-    events: list[RequestLeft | PartAnswered | CallFailed] = field(default_factory=list)
+    events: list[RequestLeft | PartMessage | FailureMessage] = field(default_factory=list)
     _sent: int = 0
 
     async def ready(self) -> float:
@@ -75,11 +75,11 @@ class CollectedCall:
 
     def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
         """See `CallRecord`."""
-        self.events.append(PartAnswered(part, number, answer, verdict))
+        self.events.append(PartMessage(part, number, answer, verdict))
 
     def failed(self, number: int, error: EndpointError | RunStop) -> None:
         """See `CallRecord`."""
-        self.events.append(CallFailed(number, error))
+        self.events.append(FailureMessage(number, error))
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class CollectedRow:
     calls: list[CollectedCall] = field(default_factory=list)
     _times: Counter[str] = field(default_factory=Counter)
 
-    def record(self, asked: Asked) -> CollectedCall:
+    def record(self, asked: CallKey) -> CollectedCall:
         """See `RowLedger`."""
         request = digest_of(asked)
         self._times[request] += 1
@@ -98,7 +98,7 @@ class CollectedRow:
         self.calls.append(call)
         return call
 
-    def holds(self, asked: Asked) -> bool:
+    def holds(self, asked: CallKey) -> bool:
         """See `RowLedger`."""
         if not self.held:
             return False
@@ -124,7 +124,7 @@ async def record_calls(row: LedgerOfRow, calls: list[CollectedCall]) -> None:
                     record.sent_again(numbers[event.number])
                 else:
                     record.not_sent(numbers[event.number])
-            elif isinstance(event, CallFailed):
+            elif isinstance(event, FailureMessage):
                 record.failed(numbers[event.number], event.error)
             else:
                 number = None if event.number is None else numbers[event.number]

@@ -17,7 +17,7 @@ from functools import partial
 import orjson
 
 from judgegym.api.session import open_client, stand_in_settings
-from judgegym.data.rows import Table
+from judgegym.data.rows import DataSet
 from judgegym.datasets.cluster.actor import was_restarted
 from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
@@ -43,7 +43,7 @@ _BATCH = "the batch"
 
 
 @dataclass(slots=True)
-class _Open:
+class _Session:
     """What a process has opened."""
 
     stack: AsyncExitStack
@@ -71,7 +71,7 @@ class BatchScorer:
         self.share = share_of(self.settings, parts, parts_setting)
         self._several: bool | None = None
         self._columns: Sequence[str] = ()
-        self._open: _Open | None = None
+        self._open: _Session | None = None
         self._loop = BackgroundLoop()
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class BatchScorer:
     async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseScore]]:
         """The results of the responses of each row, in their order."""
         opened = await self._opened()
-        units = Units(Table(_BATCH, rows), self.share, opened.scorer.check)
+        units = Units(DataSet(_BATCH, rows), self.share, opened.scorer.check)
         units.require_all()
         if self._several not in (None, units.several):
             raise DataError(
@@ -124,7 +124,7 @@ class BatchScorer:
         await all_of(worker() for _ in range(in_flight))
         return [results[first] for first in units.first_equal]
 
-    async def _judged(self, opened: _Open, unit: Unit) -> list[ResponseScore]:
+    async def _judged(self, opened: _Session, unit: Unit) -> list[ResponseScore]:
         key = bytes.fromhex(unit.item.key(opened.digest))[:KEY_BYTES]
         found = None if opened.ledger is None else opened.ledger.find(key)
         if found is not None:
@@ -134,7 +134,7 @@ class BatchScorer:
             opened.ledger.append(key, results)
         return results
 
-    async def _opened(self) -> _Open:
+    async def _opened(self) -> _Session:
         if self._open is None:
             stack = AsyncExitStack()
             try:
@@ -145,7 +145,7 @@ class BatchScorer:
             self._loop.at_exit(self._closed)
         return self._open
 
-    async def _opening(self, stack: AsyncExitStack) -> _Open:
+    async def _opening(self, stack: AsyncExitStack) -> _Session:
         settings, offline = self.share, self.share.offline
         ledger = None
         if settings.ledger is not None:
@@ -157,7 +157,7 @@ class BatchScorer:
         client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
         if was_restarted():
             await client.use_up_rates()
-        return _Open(stack, scorer_of(settings, client), ledger, judge_digest(settings, offline=offline))
+        return _Session(stack, scorer_of(settings, client), ledger, judge_digest(settings, offline=offline))
 
     async def _closed(self) -> None:
         opened, self._open = self._open, None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.opening import is_pattern
-from judgegym.data.rows import Row, Table
+from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.files.columns import JUDGED, AddedColumns
 from judgegym.datasets.files.endings import has_known_ending, is_parquet
 from judgegym.datasets.files.json_types import MOST_COLUMNS, too_many_columns
@@ -57,7 +57,7 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
         DataError: a row has a column of one of the added names; or rows of JSON have more different keys than a
             Parquet file can have columns.
     """
-    values = rows.values if isinstance(rows, Table) else None
+    values = rows.values if isinstance(rows, DataSet) else None
     if isinstance(values, ArrowRows):
         _check_names(rows[0], values.stored.schema.names, columns)
         return
@@ -67,7 +67,7 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
             _check_names(row, list(row.values), columns)
             names.update(row.values)
             if is_parquet(out) and len(names) > MOST_COLUMNS:
-                raise too_many_columns(rows.source if isinstance(rows, Table) else row.source)
+                raise too_many_columns(rows.source if isinstance(rows, DataSet) else row.source)
             if len(names) > MOST_COLUMNS:
                 names.clear()  # of JSON lines the names are of no use, and memory is not for them
 

@@ -66,12 +66,12 @@ def merge_shards(rows: Sequence[Row], out: Path, count: int, starts: Sequence[in
                 f"{shard.path}, row {other + 1} or later: its columns are not those of row {numbers.start + other + 1} "
                 f"of {source}; expected a shard of this data set, as it is now"
             )
-    write_scored(rows, range(len(rows)), out, _Added([shard for shard, _ in shards], columns), columns)
+    write_scored(rows, range(len(rows)), out, _AddedColumns([shard for shard, _ in shards], columns), columns)
     return columns
 
 
 @dataclass(frozen=True, slots=True)
-class _Added:
+class _AddedColumns:
     """The added columns of all shards, read anew each time."""
 
     shards: Sequence[ShardFile]

@@ -17,7 +17,7 @@ from judgegym.data.stored import StoredTable, with_json_text
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.json_types import Shape
 from judgegym.datasets.files.own_text import value_texts
-from judgegym.datasets.files.parts import Parts
+from judgegym.datasets.files.parts import OutputBuffer
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -29,7 +29,7 @@ _MOST_ROWS, _MOST_BYTES = 1_000, 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """Rows that become a group of rows of the file.
 
     Attributes:
@@ -51,7 +51,7 @@ class StoredColumns:
         """Whether the entries of lists are called as they were; else they are `element`, as Parquet asks."""
         self.schema = _without_fingerprint(table.schema)
 
-    def groups(self, places: range, rows: int) -> Iterator[Group]:
+    def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
         """The rows at places that follow each other, in groups of so many rows."""
         waiting: list[pyarrow.RecordBatch] = []
         missing = rows
@@ -65,11 +65,11 @@ class StoredColumns:
         if waiting:
             yield self._group(waiting)
 
-    def _group(self, batches: list[pyarrow.RecordBatch]) -> Group:
+    def _group(self, batches: list[pyarrow.RecordBatch]) -> RowGroup:
         import pyarrow  # late: an extra
 
         table = pyarrow.Table.from_batches(batches, self._table.schema)
-        return Group(len(table), table.columns)
+        return RowGroup(len(table), table.columns)
 
 
 class JsonColumns:
@@ -89,13 +89,13 @@ class JsonColumns:
         )
         self.schema = with_json_text(schema, self.json_text)
 
-    def groups(self, places: range, rows: int) -> Iterator[Group]:
+    def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
         """See `StoredColumns.groups`."""
         import pyarrow  # late: an extra
 
         for first in range(places.start, places.stop, rows):
             read = [self._row(self._rows.text(place)) for place in range(first, min(first + rows, places.stop))]
-            yield Group(
+            yield RowGroup(
                 len(read), [pyarrow.array([row.get(each.name) for row in read], each.type) for each in self.schema]
             )
 
@@ -139,7 +139,7 @@ def parquet_parts(
     schema = pyarrow.schema(
         [*own.schema, *(pyarrow.field(name, kind) for name, kind in types.items())], own.schema.metadata
     )
-    parts, waiting = Parts(), iter(added)
+    parts, waiting = OutputBuffer(), iter(added)
     with pyarrow.parquet.ParquetWriter(
         parts, schema, compression="zstd", use_compliant_nested_type=not own.entries_keep_names
     ) as writer:

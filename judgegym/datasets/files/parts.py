@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Parts:
+class OutputBuffer:
     """What a writer of pyarrow has written and nobody has taken yet."""
 
     closed = False

@@ -9,13 +9,13 @@ from functools import partial
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.json_file import JsonFile
-from judgegym.data.rows import Table
+from judgegym.data.rows import DataSet
 from judgegym.datasets.files.columns import JUDGED
 from judgegym.datasets.files.own_text import without_keys
 from judgegym.llm.errors import DataError
 
 
-def without_judge(rows: Table) -> Table:
+def without_judge(rows: DataSet) -> DataSet:
     """The rows without the columns that a judge has added.
 
     Args:
@@ -30,7 +30,7 @@ def without_judge(rows: Table) -> Table:
             f"{rows.source}: --rescore: expected a file that judgegym score has written, with the columns "
             f"{', '.join(JUDGED)}; it lacks {', '.join(missing)}"
         )
-    return Table(rows.source, _without(rows.values))
+    return DataSet(rows.source, _without(rows.values))
 
 
 def _without(values: object) -> ArrowRows | JsonFile:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.json_file import JsonFile
-from judgegym.data.rows import Row, Table
+from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.endings import is_parquet
 from judgegym.datasets.files.json_types import shapes_of
@@ -78,7 +78,7 @@ def stored_rows(rows: Sequence[Row]) -> tuple[str, JsonFile | ArrowRows]:
     Raises:
         TypeError: they are not those of `load_rows`.
     """
-    if isinstance(rows, Table) and isinstance(rows.values, JsonFile | ArrowRows):
+    if isinstance(rows, DataSet) and isinstance(rows.values, JsonFile | ArrowRows):
         return rows.source, rows.values
     raise TypeError("expected the rows of load_rows, which know how they are stored")
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 
-class Places:
+class ResponseIndex:
     """The places of the responses of some rows; memory holds eight bytes for each row at most."""
 
     def __init__(

@@ -20,7 +20,7 @@ Values: TypeAlias = Mapping[str, JSON]
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class RowPrompt:
     """A prompt.
 
     Attributes:
@@ -44,7 +44,7 @@ def names(setting: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in setting.split(",") if name.strip())
 
 
-def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]) -> Prompt | None:
+def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]) -> RowPrompt | None:
     """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
 
     Several columns are one turn of the user, joined by blank lines.
@@ -65,11 +65,11 @@ def find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Seque
             raise row.lacks(f"a prompt (a text or messages) in {column}", column)
         found += [turns] if turns and transcript(turns) else []
     if len(found) > 1:
-        return Prompt((text_turn("user", "\n\n".join(map(transcript, found))),), columns)
-    return Prompt(found[0], columns) if found else None
+        return RowPrompt((text_turn("user", "\n\n".join(map(transcript, found))),), columns)
+    return RowPrompt(found[0], columns) if found else None
 
 
-def usual_prompt(values: Values, taken: Sequence[str]) -> Prompt | None:
+def usual_prompt(values: Values, taken: Sequence[str]) -> RowPrompt | None:
     """The prompt in the first of the usual columns that is not taken; `None` without one.
 
     Of a conversation it is what precedes an answer at its end, which may be the very response, or the expected one.
@@ -81,7 +81,7 @@ def usual_prompt(values: Values, taken: Sequence[str]) -> Prompt | None:
         if turns:
             parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
             given = {part: values[part] for part in parts if part in values}
-            return Prompt(whole_prompt(given, column, turns), (column,), parts)
+            return RowPrompt(whole_prompt(given, column, turns), (column,), parts)
     return None
 
 
@@ -90,7 +90,7 @@ def lacks_prompt(row: Row) -> Exception:
     return row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
 
 
-def read_turns(row: Row, settings: ColumnSettings) -> Prompt:
+def read_turns(row: Row, settings: ColumnSettings) -> RowPrompt:
     """The prompt that a policy is asked, whose turns can be written as messages; see `_read_turns`.
 
     Raises:
@@ -103,7 +103,7 @@ def read_turns(row: Row, settings: ColumnSettings) -> Prompt:
     return found
 
 
-def _read_turns(row: Row, settings: ColumnSettings) -> Prompt:
+def _read_turns(row: Row, settings: ColumnSettings) -> RowPrompt:
     """The prompt that a policy is asked: what precedes an answer that the row may have.
 
     That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual column.
@@ -116,7 +116,7 @@ def _read_turns(row: Row, settings: ColumnSettings) -> Prompt:
     if settings.prompt_column is None and "chosen" in values and "rejected" in values:
         shared = prompt_of_pair(values)
         columns = tuple(column for column in ("prompt", "chosen", "rejected") if column in values)
-        found = None if shared is None else Prompt(shared, columns)
+        found = None if shared is None else RowPrompt(shared, columns)
     found = found or find_prompt(row, values, settings, ())
     if found is not None:
         found = replace(found, turns=_without_answer(found.turns))

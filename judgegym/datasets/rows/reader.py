@@ -14,7 +14,7 @@ import orjson
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.prompts import unread
-from judgegym.data.rows import Row, RowError, Table, value_at
+from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
@@ -218,6 +218,6 @@ def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], 
 
 def _is_in_others(column: str, rows: Sequence[Row]) -> bool:
     """Whether a column that the first row of JSON lacks is in any other; all rows of a table have the same ones."""
-    if isinstance(rows, Table) and isinstance(rows.values, ArrowRows) and "." not in column:
+    if isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column:
         return False
     return any(row.value(column) is not None or column in row.values for row in rows)

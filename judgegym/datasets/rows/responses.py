@@ -15,7 +15,7 @@ from judgegym.data.preference_schemas import pair_of
 from judgegym.data.prompts import CONVERSATIONS, RESPONSES, parts_of_prompt, whole_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.prompts import Prompt, Values, find_prompt, lacks_prompt, names, usual_prompt
+from judgegym.datasets.rows.prompts import RowPrompt, Values, find_prompt, lacks_prompt, names, usual_prompt
 from judgegym.datasets.rows.unit import EarlierResponse
 from judgegym.judges.core.turns import Turn, answer_text, transcript, turns_of
 from judgegym.llm.wire import JSON
@@ -100,7 +100,7 @@ def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
     return _NO_PROMPT if prompt is None else f"beside the prompt in {', '.join(prompt.columns)} {_NO_RESPONSE}"
 
 
-def _named(row: Row, values: Values, columns: Sequence[str], prompt: Prompt | None) -> Responses:
+def _named(row: Row, values: Values, columns: Sequence[str], prompt: RowPrompt | None) -> Responses:
     """The responses in columns of one text each, or in one column with a list."""
     found = [_answers(value_at(values, column)) for column in columns]
     for column, answers in zip(columns, found, strict=True):

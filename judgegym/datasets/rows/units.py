@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import overload
 
-from judgegym.data.rows import Row, RowError, Table
+from judgegym.data.rows import DataSet, Row, RowError
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
 from judgegym.datasets.rows.groups import digest_of_value, groups_of
-from judgegym.datasets.rows.places import Places
+from judgegym.datasets.rows.places import ResponseIndex
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.unit import Unit
 from judgegym.engine.runs.response_uids import uid_of_row
@@ -102,7 +102,7 @@ class Units(Sequence[Unit]):
             self._groups = [rows for rows in self._groups if len(rows)]
             counts = array("q", (row not in self.bad for row in self.numbers))
         are_counted = self.several or bool(self.bad)
-        self.places = Places(self.numbers, self._groups, counts if are_counted else None, several=self.several)
+        self.places = ResponseIndex(self.numbers, self._groups, counts if are_counted else None, several=self.several)
         if not any(self.chosen):
             self.chosen = array("I")
         self._keys = bytes(keys)
@@ -191,7 +191,7 @@ class Units(Sequence[Unit]):
     def bad_lines(self) -> int:
         """How many lines of the data set are no rows, and are left out."""
         rows = self.reader.rows
-        return len(rows.bad_lines) if isinstance(rows, Table) else 0
+        return len(rows.bad_lines) if isinstance(rows, DataSet) else 0
 
     @property
     def are_groups(self) -> bool:

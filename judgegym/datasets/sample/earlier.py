@@ -13,7 +13,7 @@ from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import scored_row
 from judgegym.datasets.rows.unit import EarlierResponse, Unit
-from judgegym.datasets.sample.judged import JudgedResponse, Judging
+from judgegym.datasets.sample.judged import JudgedResponse, ResponseJudge
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import POLICY_FAILED
 from judgegym.judges.core.judgment import Status
@@ -64,7 +64,7 @@ def _texts(row: Row, column: str, count: int) -> Sequence[str | None]:
 class JudgingEarlier:
     """Judges the responses of an earlier run."""
 
-    def __init__(self, judging: Judging) -> None:
+    def __init__(self, judging: ResponseJudge) -> None:
         """Judge by `judging`."""
         self._judging = judging
 

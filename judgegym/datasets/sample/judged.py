@@ -43,7 +43,7 @@ FinishUnit: TypeAlias = Callable[[Unit], Awaitable[list[JudgedResponse]]]
 """Gives the judged responses of a unit, in their order; a failure is a result and no exception."""
 
 
-class Judging:
+class ResponseJudge:
     """Judges the responses that the data has."""
 
     def __init__(self, score: ScoreItem) -> None:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import cast
 
 from judgegym.datasets.rows.unit import Unit
-from judgegym.datasets.sample.judged import JudgedResponse, Judging
-from judgegym.engine.completions import Conversation, Policy, Sampled, system_text
+from judgegym.datasets.sample.judged import JudgedResponse, ResponseJudge
+from judgegym.engine.completions import Conversation, Policy, SampledCompletion, system_text
 from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.judges.core.judgment import Status
@@ -22,10 +22,10 @@ from judgegym.judges.scorers.items import ResponseScore, failure
 from judgegym.llm.wire import Message
 
 
-class Sampling:
+class PolicySampler:
     """Asks for the responses of units, and judges them."""
 
-    def __init__(self, policy: Policy, judging: Judging) -> None:
+    def __init__(self, policy: Policy, judging: ResponseJudge) -> None:
         """Ask `policy`, and judge by `judging`."""
         self._policy, self._judging = policy, judging
 
@@ -60,11 +60,11 @@ def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conver
     return [Message(role="system", content=text), *rest] if text else rest
 
 
-def _answer(sampled: Sampled) -> str:
+def _answer(sampled: SampledCompletion) -> str:
     return "" if sampled.completion is None else sampled.completion.answer
 
 
-def _without_judge(sampled: Sampled) -> ResponseScore | None:
+def _without_judge(sampled: SampledCompletion) -> ResponseScore | None:
     """The result of a response that no judge may be asked about; `None` for any other."""
     if sampled.completion is None:
         return failure(f"the policy at {sampled.error}", POLICY_FAILED)

@@ -13,7 +13,7 @@ from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.terminal.quantities import dollars
-from judgegym.llm.limits.budget import Budget, Spent
+from judgegym.llm.limits.budget import Budget, Expense
 from judgegym.llm.types import ChatSettings
 
 _REPLACED = ("--budget_calls", "--budget_usd")
@@ -39,7 +39,7 @@ def note_earlier(budget: Budget, ledger: CallLedger, clients: Iterable[ChatSetti
 
 
 def spent_message(
-    why: str, settings: ScoreSettings, out: Path, spent: Spent, command: Sequence[str], *, judged: int, of: int
+    why: str, settings: ScoreSettings, out: Path, spent: Expense, command: Sequence[str], *, judged: int, of: int
 ) -> str:
     """What a run that is out of budget has come to, and the command that goes on.
 
@@ -73,7 +73,7 @@ def _without_budget(command: Sequence[str]) -> Iterator[str]:
             next(words, None)
 
 
-def _more(settings: ScoreSettings, spent: Spent) -> list[str]:
+def _more(settings: ScoreSettings, spent: Expense) -> list[str]:
     """The budgets, of which one that is spent is twice what was spent; calls for dollars that cannot be counted."""
     calls, usd = settings.budget_calls, settings.budget_usd
     if (calls is not None and spent.calls >= calls) or (usd is not None and spent.usd is None):

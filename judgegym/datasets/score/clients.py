@@ -29,7 +29,7 @@ _ENDPOINTS = ("judge_base_url", "openai.base_url", "openai.replicas")
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class ScoreClients:
     """Who is asked.
 
     Attributes:
@@ -58,7 +58,7 @@ class Clients:
 
 
 @asynccontextmanager
-async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[Clients]:
+async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[ScoreClients]:
     """Open the clients, which share the budget, for the duration of the block.
 
     Raises:
@@ -78,7 +78,7 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
             judge = settings.model_copy(update=of_stand_in)
         identity = STAND_IN_IDENTITY if "judge" in urls else ""
         client = await open_client(stack, judge, identity=identity, budget=budget, retry_delay=settings.retry_delay)
-        yield Clients(client, await _policy(stack, settings, urls.get("policy"), budget))
+        yield ScoreClients(client, await _policy(stack, settings, urls.get("policy"), budget))
 
 
 async def _policy(

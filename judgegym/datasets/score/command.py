@@ -39,10 +39,10 @@ from judgegym.judges.config.profile import profiled
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.settings import check_flags_are_read
-from judgegym.llm.errors import BudgetSpent, EndpointOutage, SettingsError
+from judgegym.llm.errors import BudgetError, EndpointOutage, SettingsError
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
-    from judgegym.datasets.score.results.ending import Scored
+    from judgegym.datasets.score.results.ending import ScoreOutput
     from judgegym.datasets.score.run import ScoreRun
 
 FAILED = 1
@@ -169,7 +169,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
                     pool = None if on_ray is None else on_ray.pool(settings, clients.judge.settings)
                     elsewhere = None if pool is None else await stack.enter_async_context(pool)
                     scored = await run.run(display, elsewhere)
-        except BudgetSpent as error:
+        except BudgetError as error:
             assert budget is not None  # nothing else is ever spent
             counted = {"judged": run.judged, "of": run.units.places.count}
             terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
@@ -190,7 +190,7 @@ def _kept(run: ScoreRun) -> str:
     return f"{run.judged:,} of {run.units.places.count:,} responses are judged and kept"
 
 
-def _shown(scored: Scored, settings: ScoreSettings, command: Sequence[str]) -> int:
+def _shown(scored: ScoreOutput, settings: ScoreSettings, command: Sequence[str]) -> int:
     """Print the result; return the exit code."""
     from judgegym.datasets.score.results.summary import selecting, what_is_where  # late, as above
     from judgegym.datasets.score.results.within_rows import BEST

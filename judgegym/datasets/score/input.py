@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judgegym.data.provenance import DatasetRead, recording
-from judgegym.data.rows import Table, bad_line_words, load_rows
+from judgegym.data.rows import DataSet, bad_line_words, load_rows
 from judgegym.datasets.files.columns import RESPONSE
 from judgegym.datasets.files.unscored import without_judge
 from judgegym.datasets.rows.reader import ReadEarlier
@@ -67,8 +67,8 @@ class ScoreInput:
         answers_of: the run that judged the rows before, if `--rescore` has found it beside them.
     """
 
-    rows: Table
-    own: Table
+    rows: DataSet
+    own: DataSet
     datasets: Sequence[DatasetRead]
     earlier: ReadEarlier | None = None
     answers_of: AnswersOf | None = None

@@ -22,7 +22,7 @@ from judgegym.datasets.files.shards import group_starts, shards_of
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.settings import compared_settings
 from judgegym.datasets.score.input import read_input
-from judgegym.datasets.score.results.ending import Scored, concluded
+from judgegym.datasets.score.results.ending import ScoreOutput, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.run import write_quarantine
 from judgegym.datasets.score.saved import read_ended
@@ -46,7 +46,7 @@ from judgegym.reports.run_page.after import write_report_after
 logger = logging.getLogger(__name__)
 
 
-async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Scored:
+async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> ScoreOutput:
     """Merge the shards beside a file into it.
 
     Args:
@@ -78,7 +78,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
     await asyncio.to_thread(merge_shards, found.own, out, count, starts)
     if not there:
         logger.warning("the shards have no runs beside them, so %s has none: there is nothing to report", out)
-        return Scored(out)
+        return ScoreOutput(out)
     run, _ = RunDirectory.open(
         run_directory_of(out),
         config=of_shards.public(),
@@ -111,7 +111,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
                 )
             if of_shards.write_report:
                 await write_report_after(run.path, run.disk)
-            return Scored(out, run.path, result)
+            return ScoreOutput(out, run.path, result)
     finally:
         run.close()
 

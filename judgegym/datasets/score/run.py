@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from judgegym.data.prompts import warn_of_unread
-from judgegym.data.rows import Table
+from judgegym.data.rows import DataSet
 from judgegym.datasets.files.check import check_columns
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns
 from judgegym.datasets.files.quarantine import quarantine_lines, quarantine_of
@@ -24,16 +24,16 @@ from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.sample.earlier import JudgingEarlier
-from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, Judging
-from judgegym.datasets.sample.sampling import Sampling
+from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, ResponseJudge
+from judgegym.datasets.sample.sampling import PolicySampler
 from judgegym.datasets.score.budgets import note_earlier
-from judgegym.datasets.score.clients import Clients
+from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.input import SKIP_HINT, read_input
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.loop import ScoreLoop
 from judgegym.datasets.score.output import AddedOfRows
-from judgegym.datasets.score.results.ending import Scored, concluded
+from judgegym.datasets.score.results.ending import ScoreOutput, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import (
     JudgedUnits,
@@ -64,7 +64,7 @@ from judgegym.reports.run_page.after import write_report_after
 logger = logging.getLogger(__name__)
 
 
-async def write_quarantine(units: Units, rows: Table, out: Path, disk: Disk) -> None:
+async def write_quarantine(units: Units, rows: DataSet, out: Path, disk: Disk) -> None:
     """Write the rows that could not be judged beside the output; without any, remove an earlier file.
 
     Raises:
@@ -81,7 +81,7 @@ class ScoreRun:
     """The rows of a data set, and their judge."""
 
     def __init__(
-        self, settings: ScoreSettings, data: str, out: Path, clients: Clients, *, budget: Budget | None = None
+        self, settings: ScoreSettings, data: str, out: Path, clients: ScoreClients, *, budget: Budget | None = None
     ) -> None:
         """Read and check all rows.
 
@@ -123,7 +123,7 @@ class ScoreRun:
         self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None
 
-    async def run(self, display: ProgressDisplay, elsewhere: JudgeElsewhere | None = None) -> Scored:
+    async def run(self, display: ProgressDisplay, elsewhere: JudgeElsewhere | None = None) -> ScoreOutput:
         """Judge what an earlier run has not judged, and write the file.
 
         Args:
@@ -210,16 +210,16 @@ class ScoreRun:
     @cached_property
     def _finish_unit(self) -> FinishUnit:
         """What judges a unit; a policy is asked for its responses first, if there is one."""
-        judging, policy = Judging(self._elsewhere or partial(score_item, self.scorer)), self.clients.policy
+        judging, policy = ResponseJudge(self._elsewhere or partial(score_item, self.scorer)), self.clients.policy
         if self.input.earlier is not None:
             return JudgingEarlier(judging)
-        return judging if policy is None else Sampling(policy, judging)
+        return judging if policy is None else PolicySampler(policy, judging)
 
     def _costs(self) -> Mapping[str, float | None]:
         policy = {} if self.clients.policy is None else {"policy": self._live.policy_usage.cost}
         return {**policy, "judge": self._live.usage.cost}
 
-    async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> Scored:
+    async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> ScoreOutput:
         """Put the lines in order, and write the file and the metrics, while another core compresses the ledger."""
         await saved.sort()
         packing = asyncio.create_task(self._pack(run, saved))
@@ -237,7 +237,7 @@ class ScoreRun:
             )
         finally:
             await packing  # the directory is this process's until then
-        return Scored(self.out, run.path, result)
+        return ScoreOutput(self.out, run.path, result)
 
     async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
         if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers

@@ -25,7 +25,7 @@ OUT = "--out"
 """The setting that names the output, for messages."""
 
 
-class RunSettings(SourcedSettings):
+class ScoreRunSettings(SourcedSettings):
     """What a run of `judgegym score` reads and writes, and when it ends."""
 
     help_group: ClassVar[str] = "run"
@@ -141,7 +141,7 @@ class RunSettings(SourcedSettings):
     )
 
 
-class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, RunSettings):
+class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings):
     """All settings of the command, under one set of names."""
 
     @model_validator(mode="after")

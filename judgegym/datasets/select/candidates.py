@@ -19,7 +19,7 @@ DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ResponseCandidate:
     """A response, of which nothing but numbers is held.
 
     Attributes:
@@ -47,7 +47,7 @@ class Group:
     """
 
     key: bytes
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ResponseCandidate, ...]
 
 
 class Candidates:
@@ -130,10 +130,10 @@ class Candidates:
         """All groups."""
         return map(self.group, range(self.groups))
 
-    def candidate(self, place: int) -> Candidate:
+    def candidate(self, place: int) -> ResponseCandidate:
         """A response."""
         score = self._scores[place]
-        return Candidate(
+        return ResponseCandidate(
             place,
             None if math.isnan(score) else round(score, DECIMALS),
             self._names[self._statuses[place]],

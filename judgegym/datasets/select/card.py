@@ -19,7 +19,7 @@ from pathlib import Path
 
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
 from judgegym.datasets.select.markdown import block, code, table
-from judgegym.datasets.select.options import Options
+from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.rules import REASONS, Best, Pairs
 from judgegym.datasets.select.selection import SELECTED, Selection
@@ -53,7 +53,7 @@ class CardFacts:
         again: the words after `judgegym select`.
     """
 
-    options: Options
+    options: SelectOptions
     origin: Origin
     selection: Selection
     rows: int

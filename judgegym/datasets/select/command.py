@@ -20,7 +20,7 @@ ALL_COLUMNS = "all"
 if TYPE_CHECKING:
     from judgegym.datasets.files.scored import ScoredRow
     from judgegym.datasets.select.card import CardFacts
-    from judgegym.datasets.select.options import Options
+    from judgegym.datasets.select.options import SelectOptions
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
@@ -50,7 +50,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     return exit_code(command)
 
 
-def _run(options: Options, words: Sequence[str]) -> int:
+def _run(options: SelectOptions, words: Sequence[str]) -> int:
     from judgegym.datasets.select.card import card  # late, as all below: errors of flags come at once
     from judgegym.datasets.select.hub import Repository
 
@@ -67,7 +67,7 @@ def _run(options: Options, words: Sequence[str]) -> int:
     return 0
 
 
-def _check_places(options: Options) -> None:
+def _check_places(options: SelectOptions) -> None:
     """Check what can be checked before anything is read.
 
     Raises:
@@ -89,7 +89,7 @@ def _check_places(options: Options) -> None:
     check_is_replaceable(options.out, options.card or options.out.parent / CARD)
 
 
-def _select(options: Options, words: Sequence[str]) -> CardFacts:
+def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
     """Read, select and write.
 
     Raises:
@@ -107,7 +107,7 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
 
     origin = Origin.of(options.scored)
     texts = ScoredTexts(options.scored, origin.columns(options.columns), keep_thinking=options.keep_thinking)
-    seen = _Seen()
+    seen = _RowCounter()
     candidates = texts.candidates(seen.add)
     selection = select(candidates, options.rule, options.seed)
     if not len(selection):
@@ -136,7 +136,7 @@ def _select(options: Options, words: Sequence[str]) -> CardFacts:
     )
 
 
-def _kept(options: Options, columns: Sequence[str]) -> list[str]:
+def _kept(options: SelectOptions, columns: Sequence[str]) -> list[str]:
     """The columns of the scored file that are written beside those of the layout.
 
     Raises:
@@ -157,7 +157,7 @@ def _kept(options: Options, columns: Sequence[str]) -> list[str]:
     return list(options.kept)
 
 
-class _Seen:
+class _RowCounter:
     """Counts what a card says of all rows."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ Turns: TypeAlias = "tuple[Turn, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class PromptWithResponses:
     """A prompt and its responses, each as turns."""
 
     prompt: Turns
@@ -29,7 +29,7 @@ class Answered:
 
 def as_turns(
     values: Mapping[str, JSON], columns: Sequence[str], prompt: str, texts: Sequence[str], turns: Turns = ()
-) -> Answered:
+) -> PromptWithResponses:
     """Find the turns of a row's prompt and responses.
 
     Args:
@@ -42,7 +42,7 @@ def as_turns(
     found = [value for column in columns if (value := value_at(values, column)) is not None]
     asked = turns or _prompt(found, prompt)
     conversations = tuple(_conversations(found))
-    return Answered(asked, tuple(_response(conversations, text) for text in texts))
+    return PromptWithResponses(asked, tuple(_response(conversations, text) for text in texts))
 
 
 def _prompt(values: Sequence[JSON], prompt: str) -> Turns:

@@ -35,7 +35,7 @@ Selected = Literal["responses", "labels", "pairs", "prompts"]
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class OutputRow:
     """What becomes a row of the output.
 
     Attributes:
@@ -92,12 +92,12 @@ class Layout:
         return not {"asked", "conversation"} & {*self.columns.values()}
 
 
-def _margin(picked: Picked) -> JSON:
+def _margin(picked: OutputRow) -> JSON:
     chosen, rejected = picked.score, picked.rejected_score
     return None if chosen is None or rejected is None else round(chosen - rejected, DECIMALS)
 
 
-SCORES: Mapping[str, Callable[[Picked], JSON]] = {
+SCORES: Mapping[str, Callable[[OutputRow], JSON]] = {
     "score": lambda picked: picked.score,
     "score_chosen": lambda picked: picked.score,
     "score_rejected": lambda picked: picked.rejected_score,
@@ -172,7 +172,7 @@ class Rows:
         self._data_source = data_source
         self._kept, self._scores, self._is_table = kept, scores, is_table
 
-    def row(self, picked: Picked) -> dict[str, JSON]:
+    def row(self, picked: OutputRow) -> dict[str, JSON]:
         """A row.
 
         Raises:
@@ -211,7 +211,7 @@ class Rows:
         fields += [(column, text) for column in self._kept]
         return pa.schema([*fields, *((column, pa.float64()) for column in self._scores)])
 
-    def _value(self, part: Part, picked: Picked) -> JSON:
+    def _value(self, part: Part, picked: OutputRow) -> JSON:
         if part in ("prompt", "response", "rejected"):
             return self._turns(part, picked)
         if part == "label":
@@ -226,7 +226,7 @@ class Rows:
             return {"split": "train", "index": picked.number, "prompt": self._messages(picked, picked.prompt)}
         return self._data_source if part == "source" else _ABILITY
 
-    def _messages(self, picked: Picked, turns: Sequence[Turn]) -> list[JSON]:
+    def _messages(self, picked: OutputRow, turns: Sequence[Turn]) -> list[JSON]:
         """Turns as chat messages.
 
         Raises:
@@ -242,7 +242,7 @@ class Rows:
         except UnseenPart as error:
             raise DataError(f"{picked.place}: {error}") from None
 
-    def _turns(self, part: Part, picked: Picked) -> JSON:
+    def _turns(self, part: Part, picked: OutputRow) -> JSON:
         found = {"prompt": picked.prompt, "response": picked.response, "rejected": picked.rejected}[part]
         if self._conversational:
             return self._messages(picked, found)
@@ -250,7 +250,7 @@ class Rows:
         return _text(picked, found, part, role, "; write messages: --conversational=true")
 
 
-def _text(picked: Picked, turns: Turns, what: str, role: str, hint: str = "") -> str:
+def _text(picked: OutputRow, turns: Turns, what: str, role: str, hint: str = "") -> str:
     if len(turns) == 1 and turns[0].role == role and not turns[0].more:
         return turns[0].text
     roles = ", ".join(turn.role for turn in turns)

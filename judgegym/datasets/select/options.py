@@ -10,7 +10,7 @@ from pathlib import Path
 
 from judgegym.datasets.files.endings import has_known_ending
 from judgegym.datasets.select.layouts import LAYOUTS
-from judgegym.datasets.select.rules import AtLeast, Best, Labelled, Pairs, Rule
+from judgegym.datasets.select.rules import AtLeast, Best, Labels, Pairs, Rule
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 from judgegym.llm.errors import SettingsError
 
@@ -25,7 +25,7 @@ NO_CARD = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SelectOptions:
     """What is asked for.
 
     Attributes:
@@ -133,7 +133,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def options_of(flags: argparse.Namespace) -> Options:
+def options_of(flags: argparse.Namespace) -> SelectOptions:
     """What the flags say.
 
     Raises:
@@ -146,7 +146,7 @@ def options_of(flags: argparse.Namespace) -> Options:
         raise SettingsError("--private: it makes a repository of the hub private; it needs --push_to_hub")
     layout = flags.layout or ("trl-dpo" if flags.pairs else "trl-sft")
     _check_layout(layout, flags)
-    return Options(
+    return SelectOptions(
         scored=flags.scored,
         out=flags.out,
         rule=_rule(flags, layout),
@@ -205,7 +205,7 @@ def _rule(flags: argparse.Namespace, layout: str) -> Rule:
     if flags.threshold is not None:
         if flags.min_score is not None:
             raise SettingsError("--min_score: --threshold is the least score already")
-        return Labelled(flags.threshold) if LAYOUTS[layout].takes == "labels" else AtLeast(flags.threshold)
+        return Labels(flags.threshold) if LAYOUTS[layout].takes == "labels" else AtLeast(flags.threshold)
     if flags.pairs:
         return Pairs(
             margin=flags.margin or 0.0,

@@ -18,7 +18,7 @@ from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import COLUMNS
-from judgegym.datasets.select.rules import AtLeast, Labelled, Rule
+from judgegym.datasets.select.rules import AtLeast, Labels, Rule
 from judgegym.engine.runs.directory import METRICS, read_settings, run_directory_of
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import is_operational
@@ -86,7 +86,7 @@ class Origin:
 
     def not_comparable(self, rule: Rule) -> str | None:
         """What to say of a rule that compares scores of different prompts, if the judge gave none that can be."""
-        is_across = isinstance(rule, AtLeast | Labelled) or rule.min_score is not None
+        is_across = isinstance(rule, AtLeast | Labels) or rule.min_score is not None
         if not is_across or self.judge not in _COMPARE_RESPONSES:
             return None
         return (

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Literal, TypeAlias
 
 from judgegym.datasets.rows.equal import digest_of
-from judgegym.datasets.select.candidates import DECIMALS, Candidate, Group
+from judgegym.datasets.select.candidates import DECIMALS, Group, ResponseCandidate
 
 EQUAL, TOO_FEW, TIE, MARGIN = "equal_text", "too_few", "tie", "margin"
 NOT_BEST, BELOW, NOT_PAIRED = "not_best", "below", "not_paired"
@@ -59,7 +59,7 @@ class AtLeast:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Labels:
     """All responses with a score, each with the label whether it has at least this one."""
 
     score: float
@@ -84,12 +84,12 @@ class Pairs:
     max_pairs: int | None = None
 
 
-Rule: TypeAlias = "Best | AtLeast | Labelled | Pairs"
-Pair: TypeAlias = "tuple[Candidate, Candidate]"
+Rule: TypeAlias = "Best | AtLeast | Labels | Pairs"
+Pair: TypeAlias = "tuple[ResponseCandidate, ResponseCandidate]"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RuleResult:
     """What is taken of one prompt.
 
     Attributes:
@@ -99,33 +99,33 @@ class Taken:
         plain: the pairs that would have been taken without a look at lengths.
     """
 
-    singles: tuple[Candidate, ...] = ()
+    singles: tuple[ResponseCandidate, ...] = ()
     pairs: tuple[Pair, ...] = ()
     left: Mapping[int, str] = field(default_factory=dict)
     plain: tuple[Pair, ...] = ()
 
 
-def lot(seed: int, key: bytes, *candidates: Candidate) -> int:
+def lot(seed: int, key: bytes, *candidates: ResponseCandidate) -> int:
     """The number of 64 bits that a response of a prompt, or a pair, draws: the least wins."""
     texts = b"".join(candidate.text.to_bytes(8, "little") for candidate in candidates)
     return int.from_bytes(digest_of(b"%d:" % seed + key + texts, 8), "little")
 
 
-def take(group: Group, rule: Rule, seed: int) -> Taken:
+def take(group: Group, rule: Rule, seed: int) -> RuleResult:
     """Apply a rule to the responses of one prompt."""
     usable, left = _usable(group)
     if isinstance(rule, Best):
         return _best(group, usable, left, rule, seed)
     if isinstance(rule, AtLeast):
         return _at_least(usable, left, rule)
-    if isinstance(rule, Labelled):
-        return Taken(tuple(usable), left=left)
+    if isinstance(rule, Labels):
+        return RuleResult(tuple(usable), left=left)
     return _pairs(group, usable, left, rule, seed)
 
 
-def _usable(group: Group) -> tuple[list[Candidate], dict[int, str]]:
+def _usable(group: Group) -> tuple[list[ResponseCandidate], dict[int, str]]:
     """The different responses with a score, and the reasons of the others."""
-    usable: list[Candidate] = []
+    usable: list[ResponseCandidate] = []
     left: dict[int, str] = {}
     seen: set[int] = set()
     for candidate in group.candidates:
@@ -139,30 +139,30 @@ def _usable(group: Group) -> tuple[list[Candidate], dict[int, str]]:
     return usable, left
 
 
-def score_of(candidate: Candidate) -> float:
+def score_of(candidate: ResponseCandidate) -> float:
     """The score of a response that has one."""
     if candidate.score is None:
         raise ValueError(f"response {candidate.place} has no score")
     return candidate.score
 
 
-def is_below(candidate: Candidate, least: float | None) -> bool:
+def is_below(candidate: ResponseCandidate, least: float | None) -> bool:
     """Whether its score is less than this one, to nine decimals."""
     return least is not None and score_of(candidate) < round(least, DECIMALS)
 
 
-def _best(group: Group, usable: Sequence[Candidate], left: dict[int, str], rule: Best, seed: int) -> Taken:
+def _best(group: Group, usable: Sequence[ResponseCandidate], left: dict[int, str], rule: Best, seed: int) -> RuleResult:
     ranked = sorted(usable, key=lambda each: (-score_of(each), lot(seed, group.key, each)))
     good = [candidate for candidate in ranked if not is_below(candidate, rule.min_score)]
     taken, rest = good[: rule.count], good[rule.count :]
     left |= {candidate.place: BELOW for candidate in ranked[len(good) :]}
     left |= {each.place: TIE if each.score == taken[-1].score else NOT_BEST for each in rest}
-    return Taken(tuple(taken), left=left)
+    return RuleResult(tuple(taken), left=left)
 
 
-def _at_least(usable: Sequence[Candidate], left: dict[int, str], rule: AtLeast) -> Taken:
+def _at_least(usable: Sequence[ResponseCandidate], left: dict[int, str], rule: AtLeast) -> RuleResult:
     taken = tuple(candidate for candidate in usable if not is_below(candidate, rule.score))
-    return Taken(taken, left=left | {each.place: BELOW for each in usable if is_below(each, rule.score)})
+    return RuleResult(taken, left=left | {each.place: BELOW for each in usable if is_below(each, rule.score)})
 
 
 def difference(pair: Pair) -> float:
@@ -170,14 +170,16 @@ def difference(pair: Pair) -> float:
     return round(score_of(pair[0]) - score_of(pair[1]), DECIMALS)
 
 
-def _pairs(group: Group, usable: Sequence[Candidate], left: dict[int, str], rule: Pairs, seed: int) -> Taken:
+def _pairs(
+    group: Group, usable: Sequence[ResponseCandidate], left: dict[int, str], rule: Pairs, seed: int
+) -> RuleResult:
     ordered = sorted(usable, key=lambda each: (-score_of(each), lot(seed, group.key, each)))
     margin = round(rule.margin, DECIMALS)
     possible = [pair for pair in combinations(ordered, 2) if difference(pair) > 0 and difference(pair) >= margin]
     good = [pair for pair in possible if not is_below(pair[0], rule.min_score)]
     if not good:
         reason = _why_none(ordered, bool(possible))
-        return Taken(left=left | {candidate.place: reason for candidate in ordered})
+        return RuleResult(left=left | {candidate.place: reason for candidate in ordered})
     taken = plain = tuple(good)
     if rule.per_prompt == "one":
         lengths = rule.length_balanced
@@ -187,10 +189,10 @@ def _pairs(group: Group, usable: Sequence[Candidate], left: dict[int, str], rule
     for candidate in ordered:
         if candidate.place not in paired:
             left[candidate.place] = NOT_PAIRED if candidate.place in able else MARGIN
-    return Taken(pairs=taken, left=left, plain=plain)
+    return RuleResult(pairs=taken, left=left, plain=plain)
 
 
-def _why_none(ordered: Sequence[Candidate], is_possible: bool) -> str:
+def _why_none(ordered: Sequence[ResponseCandidate], is_possible: bool) -> str:
     if len(ordered) < 2:
         return TOO_FEW
     if is_possible:

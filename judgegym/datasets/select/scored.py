@@ -22,7 +22,7 @@ from judgegym.datasets.rows.groups import digest_of_value
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, read_responses
 from judgegym.datasets.select.candidates import Candidates
-from judgegym.datasets.select.conversations import Answered, Turns, as_turns
+from judgegym.datasets.select.conversations import PromptWithResponses, Turns, as_turns
 from judgegym.judges.core.turns import answer_text, text_turn
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError
@@ -62,7 +62,7 @@ class ScoredTexts:
         if columns.group_by is not None and first.value(columns.group_by) is None:
             raise first.lacks(f"a column {columns.group_by} (--group_by)")
 
-    def _read(self, number: int) -> tuple[ScoredRow, Answered]:
+    def _read(self, number: int) -> tuple[ScoredRow, PromptWithResponses]:
         """Read a row, from 0.
 
         Raises:
@@ -77,14 +77,14 @@ class ScoredTexts:
             )
         return scored, answered
 
-    def _own(self, row: Row) -> Answered:
+    def _own(self, row: Row) -> PromptWithResponses:
         found = read_responses(row, self.columns)
         return as_turns(row.filled(), found.columns, found.prompt, found.texts, found.turns)
 
-    def _sampled(self, row: Row) -> Answered:
+    def _sampled(self, row: Row) -> PromptWithResponses:
         texts = _texts(row, RESPONSE)
         responses = tuple((text_turn("assistant", text),) for text in texts)
-        answered = Answered(read_turns(row, self.columns).turns, responses)
+        answered = PromptWithResponses(read_turns(row, self.columns).turns, responses)
         if not self.keep_thinking:
             return answered
         thoughts = _texts(row, THINKING)

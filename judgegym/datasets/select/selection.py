@@ -25,7 +25,7 @@ from judgegym.datasets.select.rules import (
     TOO_FEW,
     Pairs,
     Rule,
-    Taken,
+    RuleResult,
     lot,
     take,
 )
@@ -96,7 +96,7 @@ class _AllPairs:
     lots: array[int] = field(default_factory=lambda: array("Q"))
     plain: array[int] = field(default_factory=lambda: array("q"))
 
-    def add(self, number: int, group: Group, taken: Taken, seed: int) -> None:
+    def add(self, number: int, group: Group, taken: RuleResult, seed: int) -> None:
         """Take the pairs of a prompt."""
         for chosen, rejected in taken.pairs:
             self.chosen.append(chosen.place)

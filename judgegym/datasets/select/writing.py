@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 from judgegym.datasets.files.endings import is_parquet
-from judgegym.datasets.files.parts import Parts
+from judgegym.datasets.files.parts import OutputBuffer
 from judgegym.datasets.select.candidates import Candidates
-from judgegym.datasets.select.layouts import Picked, Rows
-from judgegym.datasets.select.rules import Labelled, Rule, is_below
+from judgegym.datasets.select.layouts import OutputRow, Rows
+from judgegym.datasets.select.rules import Labels, Rule, is_below
 from judgegym.datasets.select.scored import ScoredTexts
 from judgegym.datasets.select.selection import Selection
 from judgegym.engine.runs.atomic import write_atomic
@@ -26,14 +26,14 @@ _AT_ONCE = 500
 """Rows of Parquet that are in memory together: a row group."""
 
 
-def picked(texts: ScoredTexts, candidates: Candidates, selection: Selection, rule: Rule) -> Iterator[Picked]:
+def picked(texts: ScoredTexts, candidates: Candidates, selection: Selection, rule: Rule) -> Iterator[OutputRow]:
     """What is selected, with its texts, in the order of the prompts."""
     for number, (chosen, rejected) in enumerate(zip(selection.chosen, selection.rejected, strict=True)):
         row, response = candidates.row(chosen)
         scored, answered = texts.read(row)
         worse_row, worse = candidates.row(rejected)
         worse_scored, other = texts.read(worse_row)
-        yield Picked(
+        yield OutputRow(
             number,
             scored.row.place,
             answered.prompt,
@@ -46,8 +46,8 @@ def picked(texts: ScoredTexts, candidates: Candidates, selection: Selection, rul
     for number, place in enumerate(selection.singles):
         row, response = candidates.row(place)
         scored, answered = texts.read(row)
-        label = not (isinstance(rule, Labelled) and is_below(candidates.candidate(place), rule.score))
-        yield Picked(
+        label = not (isinstance(rule, Labels) and is_below(candidates.candidate(place), rule.score))
+        yield OutputRow(
             number,
             scored.row.place,
             answered.prompt,
@@ -58,7 +58,7 @@ def picked(texts: ScoredTexts, candidates: Candidates, selection: Selection, rul
         )
 
 
-def each_labelled(pairs: Iterator[Picked]) -> Iterator[Picked]:
+def each_labelled(pairs: Iterator[OutputRow]) -> Iterator[OutputRow]:
     """Both responses of each pair, with a label."""
     for number, pair in enumerate(pairs):
         yield replace(pair, number=2 * number, rejected=())
@@ -72,7 +72,7 @@ def each_labelled(pairs: Iterator[Picked]) -> Iterator[Picked]:
         )
 
 
-def write_rows(path: Path, rows: Rows, content: Iterator[Picked]) -> int:
+def write_rows(path: Path, rows: Rows, content: Iterator[OutputRow]) -> int:
     """Write them; the folder is made if it is not there. Returns how many rows were written.
 
     Raises:
@@ -81,7 +81,7 @@ def write_rows(path: Path, rows: Rows, content: Iterator[Picked]) -> int:
     """
     written = 0
 
-    def counted() -> Iterator[Picked]:
+    def counted() -> Iterator[OutputRow]:
         nonlocal written
         for each in content:
             written += 1
@@ -96,15 +96,15 @@ def write_rows(path: Path, rows: Rows, content: Iterator[Picked]) -> int:
     return written
 
 
-def _lines(rows: Rows, content: Iterator[Picked]) -> Iterator[bytes]:
+def _lines(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
     return (wire.dumps(rows.row(each)) + b"\n" for each in content)
 
 
-def _parquet(rows: Rows, content: Iterator[Picked]) -> Iterator[bytes]:
+def _parquet(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
     import pyarrow  # late, as below: an extra
     import pyarrow.parquet
 
-    schema, sink = rows.schema(), Parts()
+    schema, sink = rows.schema(), OutputBuffer()
     with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
         while several := [rows.row(each) for each in islice(content, _AT_ONCE)]:
             writer.write_table(pyarrow.Table.from_pylist(several, schema=schema))

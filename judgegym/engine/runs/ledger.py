@@ -18,10 +18,10 @@ from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.lines import damage, whole_lines
 from judgegym.engine.runs.packing import unpack
 from judgegym.engine.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer
-from judgegym.engine.runs.spending import Spending
+from judgegym.engine.runs.spending import RunUsage
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.ledger import Asked, HeldVerdict
+from judgegym.llm.ledger import CallKey, HeldVerdict
 from judgegym.llm.types import ChatAnswer
 from judgegym.llm.wire import JSON
 
@@ -62,7 +62,7 @@ class CallLedger:
         """How often requests in flight of an earlier run were sent again; −1 for one that was not sent at all."""
         self._last_number = 0
         self.lost = 0
-        self.earlier = Spending()
+        self.earlier = RunUsage()
         unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:
@@ -150,7 +150,7 @@ class CallLedger:
         """Note that a request did not leave."""
         self._lines.append(b'{"unsent":%d}\n' % number)
 
-    def answer(self, row: RowKey, facts: CallFacts, asked: Asked, answer: ChatAnswer) -> int:
+    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatAnswer) -> int:
         """Append an answer to a call of a row; return its offset in the file."""
         if facts["id"] is not None:
             self._in_flight.pop(facts["id"], None)
@@ -191,14 +191,14 @@ class LedgerOfRow:
     places: Mapping[str, list[Place]]
     _times: Counter[str] = field(default_factory=Counter)
 
-    def record(self, asked: Asked) -> LedgerCall:
+    def record(self, asked: CallKey) -> LedgerCall:
         """See `RowLedger`."""
         request = digest_of(asked)
         self._times[request] += 1
         key = f"{request}.{self._times[request]}"
         return LedgerCall(self, asked, key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ())))
 
-    def holds(self, asked: Asked) -> bool:
+    def holds(self, asked: CallKey) -> bool:
         """See `RowLedger`."""
         if not self.places:
             return False
@@ -214,7 +214,7 @@ class LedgerOfRow:
         self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
 
 
-def digest_of(asked: Asked) -> str:
+def digest_of(asked: CallKey) -> str:
     """Of what a call asks, which calls that ask the same have in common."""
     shape: JSON = [
         asked.component,
@@ -231,7 +231,7 @@ class LedgerCall:
     """One call of a row; implements `judgegym.llm.ledger.CallRecord`."""
 
     _row: LedgerOfRow
-    _asked: Asked
+    _asked: CallKey
     _key: str
     held: Mapping[int, ChatAnswer]
 

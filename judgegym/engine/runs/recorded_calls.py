@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from judgegym.engine.runs.lines import RawLine, damage, whole_lines
 from judgegym.llm import wire
-from judgegym.llm.ledger import Asked
+from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatAnswer
 from judgegym.llm.urls import without_secret_fields
 from judgegym.llm.wire import JSON, Message, Role
@@ -120,7 +120,7 @@ class Texts:
         return is_new
 
 
-def call_line(facts: CallFacts, asked: Asked, answer: ChatAnswer, texts: Texts | None) -> bytes:
+def call_line(facts: CallFacts, asked: CallKey, answer: ChatAnswer, texts: Texts | None) -> bytes:
     """An answer as a line; without `texts` the messages are left out."""
     line: dict[str, Any] = {**facts, "component": asked.component, "vote": asked.vote, "model": asked.model}
     if texts is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.engine.runs.recorded_calls import Texts, recorded_call
-from judgegym.engine.runs.spending import Spending
+from judgegym.engine.runs.spending import RunUsage
 from judgegym.llm import wire
 
 CheckLine = Callable[[bytes], object]
@@ -128,9 +128,9 @@ class LedgerCheck:
             case {"call": {"id": int() | None as number, "key": str(), "part": int()}}:
                 whole = {**fields["call"], "messages": None}
                 recorded_call(whole, self._known, None)
-                Spending().note_answer(whole)
+                RunUsage().note_answer(whole)
             case {"failed": int() as number}:
-                Spending().note_failure(fields)
+                RunUsage().note_failure(fields)
             case {"row_failed": str() as row, "group": int() | None}:
                 self.failed.add(row)
                 return

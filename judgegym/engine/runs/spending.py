@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from judgegym.llm.limits.budget import Spent
+from judgegym.llm.limits.budget import Expense
 from judgegym.llm.usage import Prices, Usage
 
 _NO_USAGE: Mapping[str, Any] = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "cached_prompt_tokens": 0}
 
 
 @dataclass(slots=True)
-class Spending:
+class RunUsage:
     """Requests and tokens so far.
 
     Attributes:
@@ -43,7 +43,7 @@ class Spending:
         """Add requests that were in flight when the run stopped."""
         self.requests += requests
 
-    def priced(self, prices: Mapping[str, Prices]) -> Spent:
+    def priced(self, prices: Mapping[str, Prices]) -> Expense:
         """All of it as a part of a budget.
 
         Args:
@@ -57,7 +57,7 @@ class Spending:
             tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens)
             part = now.usage(*tokens).cost if known and counted else usage.cost
             cost = None if cost is None or part is None else cost + part
-        return Spent(self.requests, cost)
+        return Expense(self.requests, cost)
 
     def _add(self, model: str, attempts: int, usage: Mapping[str, Any]) -> None:
         self.requests += attempts

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.terminal.outcomes import Outcome, Unit
 from judgegym.engine.terminal.quantities import UNKNOWN, dollars
-from judgegym.engine.terminal.summary import Line
+from judgegym.engine.terminal.summary import SummaryLine
 
 _NONE = "–"
 
 
-def headline_line(metrics: Metrics, name: str, words: str, *, of: str, counted: int) -> Line:
+def headline_line(metrics: Metrics, name: str, words: str, *, of: str, counted: int) -> SummaryLine:
     """The metric to quote, with its interval and what it is of (`counted` rows); without a value the reason."""
     value = metrics.values.get(name)
     if value is None:
         usual = "no row adds to it in record_metrics" if counted else "no row counts"
-        return Line(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, usual)}")
+        return SummaryLine(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, usual)}")
     interval = interval_of(metrics, name)
-    return Line(words, f"{value:.4f}", ", ".join(filter(None, (interval, of, name))))
+    return SummaryLine(words, f"{value:.4f}", ", ".join(filter(None, (interval, of, name))))
 
 
 def interval_of(metrics: Metrics, name: str) -> str:
@@ -28,7 +28,7 @@ def interval_of(metrics: Metrics, name: str) -> str:
     return "" if low is None or high is None else f"95 %: {low:.4f} to {high:.4f}"
 
 
-def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool) -> list[Line]:
+def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool) -> list[SummaryLine]:
     """The lines of those outcomes that have a value, or a reason for none.
 
     Args:
@@ -41,22 +41,22 @@ def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *,
     return [line for line in lines if line is not None]
 
 
-def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> Line | None:
+def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLine | None:
     names = {f"{prefix}/{name}": label for name, label in outcome.metrics.items()}
     values = {name: metrics.values[name] for name in names if name in metrics.values}
     if outcome.is_fault and not any(values.values()):
         return None
     if not values:
         reason = next((metrics.left_out[name] for name in names if name in metrics.left_out), None)
-        return None if reason is None else Line(outcome.words, _NONE, f"left out: {reason}")
+        return None if reason is None else SummaryLine(outcome.words, _NONE, f"left out: {reason}")
     if len(names) > 1:
         shown = (f"{names[name]} {number(value, outcome.unit)}" for name, value in values.items())
-        return Line(outcome.words, "", ", ".join(shown))
+        return SummaryLine(outcome.words, "", ", ".join(shown))
     ((name, value),) = values.items()
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
     if low is None or high is None:
-        return Line(outcome.words, number(value, outcome.unit))
-    return Line(
+        return SummaryLine(outcome.words, number(value, outcome.unit))
+    return SummaryLine(
         outcome.words,
         number(value, outcome.unit),
         f"95 %: {number(low, outcome.unit)} to {number(high, outcome.unit)}",
@@ -70,7 +70,7 @@ def number(value: float, unit: Unit) -> str:
     return f"{value:.1%}".replace("%", " %") if unit == "share" else f"{value:.4f}"
 
 
-def cost_lines(metrics: Metrics, prefix: str) -> list[Line]:
+def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
     """A line each for judge and policy, as far as they were asked: cost, calls, tokens, and what came from caches."""
     lines = []
     for role in ("judge", "policy"):
@@ -89,7 +89,7 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[Line]:
         prompt = _with_cached(found.get("prompt_tokens"), found.get("cached_prompt_tokens"), "tokens in")
         out = f"{found['completion_tokens']:,.0f} out" if "completion_tokens" in found else ""
         cost = UNKNOWN if is_unknown else dollars(found["cost_usd"])
-        lines.append(Line(role, cost, ", ".join(filter(None, (calls, prompt, out)))))
+        lines.append(SummaryLine(role, cost, ", ".join(filter(None, (calls, prompt, out)))))
     return lines
 
 

@@ -24,7 +24,7 @@ _NARROWEST_REMARK, _NARROWEST_LABEL = 24, 9
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SummaryLine:
     """A line: what it is about, its value, and what is to be said of it."""
 
     label: str
@@ -43,7 +43,7 @@ class Section:
     """
 
     title: str
-    lines: Sequence[Line]
+    lines: Sequence[SummaryLine]
     is_alarm: bool = False
 
 
@@ -59,7 +59,7 @@ class Summary:
     """
 
     title: str
-    headline: Line
+    headline: SummaryLine
     sections: Sequence[Section]
     notices: Sequence[str] = ()
 
@@ -90,26 +90,26 @@ def wrapped(sentence: str, width: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _SummaryRow:
     label: str
     value: str = ""
     remark: str = ""
     style: str = ""
 
 
-def _rows(summary: Summary) -> Iterator[_Row]:
-    yield _Row(summary.headline.label, summary.headline.value, summary.headline.remark, "bold")
+def _rows(summary: Summary) -> Iterator[_SummaryRow]:
+    yield _SummaryRow(summary.headline.label, summary.headline.value, summary.headline.remark, "bold")
     for section in summary.sections:
         style = "red" if section.is_alarm else "dim"
         if len(section.lines) == 1 and not section.lines[0].label:
-            yield _Row(section.title, section.lines[0].value, section.lines[0].remark, style)
+            yield _SummaryRow(section.title, section.lines[0].value, section.lines[0].remark, style)
         elif section.lines:
-            yield _Row(section.title, style=style)
+            yield _SummaryRow(section.title, style=style)
             for line in section.lines:
-                yield _Row(f"{_GAP}{_shown(line.label)}", line.value, line.remark)
+                yield _SummaryRow(f"{_GAP}{_shown(line.label)}", line.value, line.remark)
 
 
-def _drawn(row: _Row, labels: int, values: int, room: int) -> Iterator[Text]:
+def _drawn(row: _SummaryRow, labels: int, values: int, room: int) -> Iterator[Text]:
     """Draw a row; with a limited room, its remark goes on below itself."""
     from rich.cells import set_cell_size
     from rich.text import Text

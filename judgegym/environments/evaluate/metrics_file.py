@@ -48,7 +48,7 @@ class EvaluatedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RunFacts:
     """What was measured, how, and by whom.
 
     Attributes:
@@ -96,7 +96,7 @@ def metrics_file(
         tables: further tables of the environment.
     """
     config = env.config
-    measured = Measured(
+    measured = RunFacts(
         name=env.name,
         subject=runner.subject,
         judge=runner.judge_name,
@@ -121,7 +121,7 @@ def sampling_of(policy: CompletionSettings | None, judge: JudgeSettings | None) 
 
 
 def file_of(
-    measured: Measured,
+    measured: RunFacts,
     rows: EvaluatedRows,
     metrics: Metrics,
     *,

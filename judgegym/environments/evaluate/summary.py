@@ -12,7 +12,7 @@ from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
 from judgegym.engine.terminal.outcomes import COMPLETION_FAULTS
 from judgegym.engine.terminal.quantities import duration
-from judgegym.engine.terminal.summary import Line, Section, Summary
+from judgegym.engine.terminal.summary import Section, Summary, SummaryLine
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.evaluate.categories import Categories
 from judgegym.environments.evaluate.metrics import counts
@@ -56,9 +56,13 @@ def summary_of(env: JudgedEnv[Any, Any, Any], title: str, numbers: EvaluatedNumb
             Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
             Section("categories", category_lines(numbers.categories)),
             Section("went wrong", _fault_lines(env, numbers), is_alarm=True),
-            Section("data", [Line("", "", "; ".join(map(data_words, numbers.datasets)))] if numbers.datasets else []),
+            Section(
+                "data", [SummaryLine("", "", "; ".join(map(data_words, numbers.datasets)))] if numbers.datasets else []
+            ),
             Section("cost", cost_lines(metrics, "eval")),
-            Section("time", [Line("", duration(numbers.seconds), "; ".join(filter(None, (last_part, latencies))))]),
+            Section(
+                "time", [SummaryLine("", duration(numbers.seconds), "; ".join(filter(None, (last_part, latencies))))]
+            ),
         ),
         notices=notices,
     )
@@ -70,33 +74,35 @@ def data_words(dataset: DatasetRead) -> str:
     return f"{dataset.name}{split} ({dataset.rows:,} row{'' if dataset.rows == 1 else 's'})"
 
 
-def category_lines(categories: Categories) -> list[Line]:
+def category_lines(categories: Categories) -> list[SummaryLine]:
     """A line for each of the largest categories, and one for the others together."""
     shown, others = categories.largest(_MOST_CATEGORIES)
-    lines = [Line(name, f"{found.value:.4f}", f"n = {found.rows:,}") for name, found in shown.items()]
+    lines = [SummaryLine(name, f"{found.value:.4f}", f"n = {found.rows:,}") for name, found in shown.items()]
     if others is not None:
-        lines.append(Line(f"{len(categories) - len(shown):,} more", f"{others.value:.4f}", f"n = {others.rows:,}"))
+        lines.append(
+            SummaryLine(f"{len(categories) - len(shown):,} more", f"{others.value:.4f}", f"n = {others.rows:,}")
+        )
     return lines
 
 
-def _fault_lines(env: JudgedEnv[Any, Any, Any], numbers: EvaluatedNumbers) -> list[Line]:
+def _fault_lines(env: JudgedEnv[Any, Any, Any], numbers: EvaluatedNumbers) -> list[SummaryLine]:
     """Return what went wrong, each only above 0."""
     metrics, statuses = numbers.metrics, numbers.outcomes.statuses
     lines = []
     for status, words in FAILURE_WORDS.items():
         if statuses[status]:
             how = "count as wrong" if counts(status, policy_is_judge=env.policy_is_judge) else "are left out"
-            lines.append(Line(words, f"{statuses[status]:,}", f"rows {how}"))
+            lines.append(SummaryLine(words, f"{statuses[status]:,}", f"rows {how}"))
     if statuses[Status.INVALID_COMPLETION.value]:
         malformed = statuses[Status.INVALID_COMPLETION.value]
-        lines.append(Line("malformed", f"{malformed:,}", "rows count as wrong: wrong format, refused or empty"))
+        lines.append(SummaryLine("malformed", f"{malformed:,}", "rows count as wrong: wrong format, refused or empty"))
     for name, words in COMPLETION_FAULTS.items():
         of = metrics.observations.get(f"eval/{name}", 0)
         found = round(metrics.values.get(f"eval/{name}", 0.0) * of)
         if found:
-            lines.append(Line(words, f"{found:,}", f"of {of:,} answers of the policy"))
+            lines.append(SummaryLine(words, f"{found:,}", f"of {of:,} answers of the policy"))
     suspects = metrics.values.get("eval/judge_injection_suspects", 0)
     if suspects:
         what = "tokens or markers of the judge's prompt, in texts under judgment"
-        lines.append(Line("suspects", f"{suspects:,}", what))
+        lines.append(SummaryLine("suspects", f"{suspects:,}", what))
     return [*lines, *outcome_lines(env.outcomes(), metrics, "eval", faults=True)]

@@ -17,7 +17,7 @@ from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup, longest, tokens
+from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup, longest, tokens
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
 from judgegym.environments.rollouts.rollout import NoTokens, RolloutSource
 from judgegym.environments.rollouts.scored_group import RowOfGroup, packed, scored_group
@@ -42,7 +42,7 @@ RecordRollout = Callable[[MetricAggregator, int], None]
 class Recorder(Protocol):
     """Records groups."""
 
-    def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
+    def record_group(self, group: JudgedGroup[Any], scores: GroupRewards | None, record_rollout: RecordRollout) -> None:
         """Record a judged group, before it is sent or dropped."""
 
     def record_unsampled(self, usage: Usage) -> None:
@@ -60,7 +60,7 @@ class ScoredGroup:
     """A group for a sink."""
 
     group: JudgedGroup[Any]
-    scores: GroupScores
+    scores: GroupRewards
     config: EnvConfig
 
     def data(self, row: RowOfGroup | None = None) -> dict[str, JSON]:
@@ -160,7 +160,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         judged = await judge_completions_of(env, task, [rollout.completion for rollout in rollouts])
         return JudgedGroup(conversation, tuple(rollouts), judged.judgments, judged.rewards, policy_run, judged.together)
 
-    def drop_reason(self, group: JudgedGroup[Any], scores: GroupScores) -> str | None:
+    def drop_reason(self, group: JudgedGroup[Any], scores: GroupRewards) -> str | None:
         """Return why a group with scores must be dropped, or `None`."""
         if self.env.config.ensure_scores_are_not_same and scores.equal:
             return "no_signal"
@@ -168,7 +168,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
             return reason
         return "too_long" if 0 < self.max_token_len <= longest(group) else None
 
-    def _record(self, task: TaskT, group: JudgedGroup[Any], scores: GroupScores | None) -> None:
+    def _record(self, task: TaskT, group: JudgedGroup[Any], scores: GroupRewards | None) -> None:
         def record_rollout(metrics: MetricAggregator, number: int) -> None:
             completion, judgment = group.rollouts[number].completion, group.judgments[number]
             record_judged(self.env, metrics, task, completion, judgment, group.together)

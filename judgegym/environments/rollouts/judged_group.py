@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class GroupScores:
+class GroupRewards:
     """The scores of a group, finite numbers; `substituted` marks those of rollouts whose judge failed."""
 
     values: tuple[float, ...]
@@ -56,12 +56,12 @@ class JudgedGroup(Generic[DetailT]):
     together: Together | None = None
 
     @property
-    def scores(self) -> GroupScores | None:
+    def scores(self) -> GroupRewards | None:
         """Return the scores; `None` if fewer than two rollouts (in a group of one: none) have a reward."""
         return fill_in(self.rewards)
 
 
-def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
+def fill_in(rewards: Sequence[float | None]) -> GroupRewards | None:
     """Make scores of rewards: a missing one becomes the mean of the others.
 
     Returns:
@@ -76,7 +76,7 @@ def fill_in(rewards: Sequence[float | None]) -> GroupScores | None:
     if not there or len(there) < min(2, len(rewards)):
         return None
     mean = exact_mean(there)
-    return GroupScores(
+    return GroupRewards(
         tuple(mean if reward is None else float(reward) for reward in rewards),
         tuple(reward is None for reward in rewards),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from judgegym.engine.completions import Completion, invalid_judgment
 from judgegym.engine.settings.group_judge import GroupJudgeKind, RewardRange
-from judgegym.judges.core.group import Agreement, GroupCase, GroupJudge, GroupJudgment, MemberDetail
+from judgegym.judges.core.group import GroupCase, GroupJudge, GroupJudgment, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.llm.ledger import component
 
@@ -36,14 +36,14 @@ class Together:
 
     judge: GroupJudgeKind
     anchored: bool
-    orders: Agreement = Agreement()
+    orders: OrderAgreement = OrderAgreement()
     calls: int = 0
     is_again: bool = False
     is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TogetherJudged:
+class RolloutJudgments:
     """A judgment for each completion, in their order, and how they came about."""
 
     judgments: tuple[Judgment[MemberDetail], ...]
@@ -52,7 +52,7 @@ class TogetherJudged:
 
 async def judge_together(
     judge: GroupJudge, kind: GroupJudgeKind, case: GroupCase, completions: Sequence[Completion]
-) -> TogetherJudged:
+) -> RolloutJudgments:
     """Judge all completions that have the right format, and once more if a call brought no verdict and one lacks it.
 
     Args:
@@ -69,7 +69,7 @@ async def judge_together(
     if valid and len(valid) + together.anchored < 2:
         alone = Judgment[MemberDetail](None, Status.JUDGE_FAILED, explanation="there is no other answer to compare")
         together = replace(together, is_alone=True)
-        return TogetherJudged(tuple(alone if judgment is None else judgment for judgment in found), together)
+        return RolloutJudgments(tuple(alone if judgment is None else judgment for judgment in found), together)
     judged: tuple[Judgment[MemberDetail], ...] = ()
     if valid:
         numbers = tuple(number + 1 for number in valid)
@@ -79,7 +79,7 @@ async def judge_together(
         together = replace(together, orders=group.orders, calls=calls, is_again=is_again)
     of_valid = iter(judged)
     judgments = tuple(next(of_valid) if judgment is None else judgment for judgment in found)
-    return TogetherJudged(judgments, together)
+    return RolloutJudgments(judgments, together)
 
 
 async def _judge_twice(judge: GroupJudge, case: GroupCase) -> tuple[GroupJudgment, int, bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgegym.engine.completions import Conversation
-from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
 from judgegym.environments.rollouts.judged_together import Together
 from judgegym.environments.rollouts.rollout import Rollout
 from judgegym.judges.core.group import MemberDetail
@@ -58,7 +58,7 @@ class RowOfGroup:
 
 
 def scored_group(
-    group: JudgedGroup[Any], scores: GroupScores, *, temperature: float, include_messages: bool
+    group: JudgedGroup[Any], scores: GroupRewards, *, temperature: float, include_messages: bool
 ) -> dict[str, JSON]:
     """Return the group as the rollout API takes it.
 

@@ -14,7 +14,7 @@ from judgegym.environments.training.rollout_api import (
     ApiUnavailable,
     Registration,
     RolloutApi,
-    Trainer,
+    TrainerLimits,
     insist,
 )
 from judgegym.llm.errors import SettingsError
@@ -43,7 +43,7 @@ class TrainerConnection:
         self._membership = Membership(api, config, name)
         self._said = ""
         self._registration: Registration | None = None
-        self._trainer: Trainer | None = None
+        self._trainer: TrainerLimits | None = None
         self._status: ApiStatus | None = None
 
     @property
@@ -63,7 +63,7 @@ class TrainerConnection:
         return self._registration
 
     @property
-    def trainer(self) -> Trainer:
+    def trainer(self) -> TrainerLimits:
         """The trainer's batch size and longest sequence."""
         assert self._trainer is not None, "join first"
         return self._trainer

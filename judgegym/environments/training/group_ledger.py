@@ -19,7 +19,7 @@ from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey
 from judgegym.engine.runs.recorded_calls import CALLS, CallFacts
 from judgegym.llm import wire
-from judgegym.llm.ledger import Asked
+from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatAnswer
 from judgegym.llm.wire import JSON
 
@@ -159,7 +159,7 @@ class GroupLedger(CallLedger):
         if not self._keep and end > self._limit:
             self._compact()
 
-    def answer(self, row: RowKey, facts: CallFacts, asked: Asked, answer: ChatAnswer) -> int:
+    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatAnswer) -> int:
         """Append an answer to a call of a group; return its offset in the file."""
         place = super().answer(row, facts, asked, answer)
         if row[1] in self._in_progress:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class TrainingLog:
         self._config = config
         self._shown = (*headlines, *_SHOWN)
         self._retokenizer = retokenizer
-        self._rollouts: deque[list[tuple[JudgedGroup[Any], GroupScores, int]]] = deque(
+        self._rollouts: deque[list[tuple[JudgedGroup[Any], GroupRewards, int]]] = deque(
             maxlen=config.num_rollouts_to_keep
         )
         self._run: Any = None
@@ -40,7 +40,7 @@ class TrainingLog:
         if self._config.use_wandb:
             self._run = await asyncio.to_thread(_open_wandb, self._config.wandb_name or name, place, settings)
 
-    def keep(self, group: JudgedGroup[Any], scores: GroupScores) -> None:
+    def keep(self, group: JudgedGroup[Any], scores: GroupRewards) -> None:
         """Keep `num_rollouts_per_group_for_logging` rollouts of a group (−1: all) for the next table."""
         kept = self._config.num_rollouts_per_group_for_logging
         numbers = range(len(group.rollouts) if kept == -1 else min(kept, len(group.rollouts)))

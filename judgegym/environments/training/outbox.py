@@ -22,7 +22,7 @@ MOST_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _QueuedGroup:
     """A group as JSON; its outcome is why it is refused, or `None`."""
 
     group: bytes
@@ -35,8 +35,8 @@ class Outbox:
     def __init__(self, delivery: Delivery) -> None:
         """Begin empty."""
         self._delivery = delivery
-        self._waiting: deque[_Waiting] = deque()
-        self._on_its_way: list[_Waiting] = []
+        self._waiting: deque[_QueuedGroup] = deque()
+        self._on_its_way: list[_QueuedGroup] = []
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_closed = False
@@ -48,7 +48,7 @@ class Outbox:
 
     async def deliver(self, group: bytes) -> str | None:
         """Post a group, as JSON; return why the API refuses it, or `None`, however long that takes."""
-        waiting = _Waiting(group, asyncio.get_running_loop().create_future())
+        waiting = _QueuedGroup(group, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._is_ready.set()
         return await waiting.outcome
@@ -75,7 +75,7 @@ class Outbox:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_idle.wait(), patience_s)
 
-    def _next_post(self) -> list[_Waiting]:
+    def _next_post(self) -> list[_QueuedGroup]:
         """Take the groups of the next post from those that wait."""
         post = [self._waiting.popleft()]
         size = len(post[0].group)
@@ -88,7 +88,7 @@ class Outbox:
             self._is_ready.clear()
         return post
 
-    async def _post(self, post: list[_Waiting]) -> None:
+    async def _post(self, post: list[_QueuedGroup]) -> None:
         refusal = await self._delivery.deliver([waiting.group for waiting in post])
         for waiting in post:
             is_alone = refusal is None or len(post) == 1

@@ -7,7 +7,7 @@ from typing import Any
 from judgegym.engine.terminal import offline_notice
 from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, latency_words, number, outcome_lines
 from judgegym.engine.terminal.quantities import duration
-from judgegym.engine.terminal.summary import Line, Section, Summary
+from judgegym.engine.terminal.summary import Section, Summary, SummaryLine
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.training.process import ProcessResult
 
@@ -34,16 +34,16 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
     known = {words: values[f"train/{name}"] for name, words in _REWARDS.items() if f"train/{name}" in values}
     rewards = [f"{words} {round(value, 4) + 0.0:.4f}" for words, value in known.items()]
     faults = [
-        Line(words, number(values[f"train/{name}"], "share"))
+        SummaryLine(words, number(values[f"train/{name}"], "share"))
         for name, words in _FAULTS.items()
         if values.get(f"train/{name}")
     ]
     suspects = values.get("train/judge_injection_suspects", 0)
     if suspects:
         what = "tokens or markers of the judge's prompt, in texts under judgment"
-        faults.append(Line("suspects", f"{suspects:,}", what))
+        faults.append(SummaryLine("suspects", f"{suspects:,}", what))
     costs = [line for line in cost_lines(metrics, "train") if not (env.policy_is_judge and line.label == "judge")]
-    dropped = [Line(f"dropped: {reason}", f"{count:,}", "groups") for reason, count in processed.dropped.items()]
+    dropped = [SummaryLine(f"dropped: {reason}", f"{count:,}", "groups") for reason, count in processed.dropped.items()]
     own_faults = outcome_lines(env.outcomes(), metrics, "train", faults=True)
     return Summary(
         title=f"{env.name}: {processed.groups} groups",
@@ -51,12 +51,12 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
             metrics, f"train/{headline}", env.headline[1], of=f"{processed.groups:,} groups", counted=processed.groups
         ),
         sections=(
-            Section("groups", [Line("", f"{processed.groups:,}", equal)]),
-            Section("rewards", [Line("", "", ", ".join(rewards))] if rewards else []),
+            Section("groups", [SummaryLine("", f"{processed.groups:,}", equal)]),
+            Section("rewards", [SummaryLine("", "", ", ".join(rewards))] if rewards else []),
             Section("outcomes", outcome_lines(env.outcomes(), metrics, "train", faults=False)),
             Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
             Section("cost", costs),
-            Section("time", [Line("", duration(processed.seconds), latency_words(metrics, "train"))]),
+            Section("time", [SummaryLine("", duration(processed.seconds), latency_words(metrics, "train"))]),
         ),
         notices=[offline_notice(stand_ins)] if stand_ins else [],
     )

@@ -64,7 +64,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Trainer:
+class TrainerLimits:
     """The trainer's limits: sequences in a batch, tokens in a sequence (≤ 0: no limit)."""
 
     batch_size: int
@@ -104,11 +104,11 @@ class RolloutApi:
         self._session = session
         self._timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
 
-    async def trainer(self) -> Trainer | None:
+    async def trainer(self) -> TrainerLimits | None:
         """Return the trainer's limits; `None` if no trainer has registered."""
         info = await self._call("GET", "/info")
         batch_size = _whole(info, "batch_size")
-        return None if batch_size < 0 else Trainer(batch_size, _whole(info, "max_token_len"))
+        return None if batch_size < 0 else TrainerLimits(batch_size, _whole(info, "max_token_len"))
 
     async def wandb_place(self) -> tuple[str, str]:
         """Return the trainer's Weights & Biases group and project."""

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from judgegym.engine.settings import EnvConfig, EnvSettings
-from judgegym.environments.training.rollout_api import ApiStatus, Trainer
+from judgegym.environments.training.rollout_api import ApiStatus, TrainerLimits
 from judgegym.llm.urls import split_urls
 
 
@@ -20,7 +20,7 @@ def worker_slots(settings: EnvSettings[Any]) -> int:
 
 def available_slots(
     config: EnvConfig,
-    trainer: Trainer,
+    trainer: TrainerLimits,
     status: ApiStatus,
     *,
     workers: int,

@@ -28,7 +28,7 @@ from judgegym.judges.tournament.game import PairJudge
 from judgegym.judges.tournament.schedule import Meeting, Pair, game_count, in_order, pair, planned, swiss_round
 from judgegym.judges.tournament.settings import TournamentSettings
 from judgegym.llm.ledger import component
-from judgegym.statistics.bradley_terry import Game, fit
+from judgegym.statistics.bradley_terry import GameOutcome, fit
 
 _BOTH_WRONG = 0.5
 
@@ -49,7 +49,7 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class MatchResult:
     """Games, the calls that were made for them, and the suspects in the texts that they show."""
 
     games: tuple[RowGame, ...] = ()
@@ -66,7 +66,7 @@ class Match(ABC):
     """Plays the games of a row."""
 
     @abstractmethod
-    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
         """Play the games of the candidates, with the baseline; those of a player without an answer are left out.
 
         Args:
@@ -91,19 +91,21 @@ class AgainstBaseline(Match):
         """Return two for each candidate."""
         return 2 * candidates
 
-    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
         """Play all games at once."""
         return _together(await asyncio.gather(*(self._both_games(task, player) for player in players)))
 
-    async def _both_games(self, task: ArenaHardTask, player: Player) -> Played:
+    async def _both_games(self, task: ArenaHardTask, player: Player) -> MatchResult:
         if player.answer is None:
-            return Played()
+            return MatchResult()
         if player.is_wrong:
             baseline = Player(BASELINE, task.baseline)
-            return Played((_without_a_call(player, baseline), _without_a_call(baseline, player)))
+            return MatchResult((_without_a_call(player, baseline), _without_a_call(baseline, player)))
         with component(_name(player.name, BASELINE)):
             judgment = await self._judge.judge(ArenaCase(task.question, player.answer, task.baseline))
-        return Played(self._games(player, judgment), _renamed(judgment.calls, player.name, BASELINE), judgment.suspects)
+        return MatchResult(
+            self._games(player, judgment), _renamed(judgment.calls, player.name, BASELINE), judgment.suspects
+        )
 
     def _games(self, player: Player, judgment: Judgment[ArenaDetail]) -> tuple[RowGame, ...]:
         assert judgment.detail is not None  # also without a verdict
@@ -135,13 +137,13 @@ class Tournament(Match):
         """Return the number of games of the schedule."""
         return game_count(self._settings, candidates + 1)
 
-    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
         """Play the games of each round at once."""
         settings, seed = self._settings, self._settings.seed
         everyone = [*players, Player(BASELINE, task.baseline)]
         places = sorted(everyone, key=lambda player: derive(seed, task.uid, f"place of {player.name}"))
         meetings = list[Meeting]()
-        played = list[Played]()
+        played = list[MatchResult]()
 
         async def play_round(pairs: Iterable[Pair]) -> None:
             new = in_order(pairs, settings.game_orders, before=meetings)
@@ -159,29 +161,29 @@ class Tournament(Match):
                 await play_round(swiss_round(standing, Counter(pair(*meeting) for meeting in meetings)))
         return self._with_suspects(_together(played), task, everyone)
 
-    def _with_suspects(self, played: Played, task: ArenaHardTask, players: Sequence[Player]) -> Played:
+    def _with_suspects(self, played: MatchResult, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
         """Count the suspects of each answer that the judge was shown once, those of the question with each answer."""
         shown = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
         texts = (player.answer for player in players if player.name in shown and player.answer is not None)
         case = GroupCase(task.question)
         return dataclasses.replace(played, suspects=sum(self._judge.suspects(case, text) for text in texts))
 
-    async def _game(self, task: ArenaHardTask, first: Player, second: Player) -> Played:
+    async def _game(self, task: ArenaHardTask, first: Player, second: Player) -> MatchResult:
         if first.answer is None or second.answer is None:
-            return Played()
+            return MatchResult()
         if first.is_wrong or second.is_wrong:
-            return Played((_without_a_call(first, second),))
+            return MatchResult((_without_a_call(first, second),))
         with component(_name(first.name, second.name)):
             result = await self._judge.play(GroupCase(task.question), first.answer, second.answer, name="game")
         text = next((call.text for call in reversed(result.calls) if call.text), "")
         game = RowGame(first.name, second.name, result.points, result.weight, text=text, error=result.error)
-        return Played((game,), _renamed(result.calls, first.name, second.name))
+        return MatchResult((game,), _renamed(result.calls, first.name, second.name))
 
 
-def _standing(players: int, played: Sequence[tuple[Meeting, Played]]) -> list[int]:
+def _standing(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -> list[int]:
     """Return the players of a row, best first."""
     results = [
-        Game(first, second, game.points, game.weight)
+        GameOutcome(first, second, game.points, game.weight)
         for (first, second), each in played
         for game in each.games
         if game.points is not None
@@ -196,9 +198,9 @@ def _without_a_call(first: Player, second: Player) -> RowGame:
     return RowGame(first.name, second.name, points, decided="format")
 
 
-def _together(parts: Iterable[Played]) -> Played:
+def _together(parts: Iterable[MatchResult]) -> MatchResult:
     parts = list(parts)
-    return Played(
+    return MatchResult(
         tuple(game for part in parts for game in part.games),
         tuple(call for part in parts for call in part.calls),
         sum(part.suspects for part in parts),

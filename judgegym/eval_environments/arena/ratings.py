@@ -25,7 +25,7 @@ from itertools import chain
 
 from judgegym.judges.tournament.schedule import Pair, components, pair
 from judgegym.statistics.bootstrap import Interval
-from judgegym.statistics.bradley_terry import Game, Strengths, fit, fit_resampled
+from judgegym.statistics.bradley_terry import GameOutcome, Strengths, fit, fit_resampled
 
 ANCHOR = 1000.0
 """The rating of the baseline."""
@@ -62,7 +62,7 @@ class Ratings:
     position: float
 
 
-def rate(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, seed: int) -> Ratings:
+def rate(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int) -> Ratings:
     """Rate players by the games of all rows.
 
     Args:
@@ -102,7 +102,7 @@ def _ratings(strengths: Strengths, anchor: int) -> list[float]:
     return [ANCHOR + SCALE * (value - strengths.values[anchor]) for value in strengths.values]
 
 
-def _bounded(games: Sequence[Game], anchor: int) -> set[int]:
+def _bounded(games: Sequence[GameOutcome], anchor: int) -> set[int]:
     """The players whose distance from the anchor has bounds in the games: each took points from the other.
 
     Points of players between them count: if one of two sets of players has lost nothing to the other, the likelihood
@@ -123,7 +123,7 @@ def _reached(start: int, steps: set[Pair]) -> set[int]:
     return reached
 
 
-def _intervals(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, seed: int) -> dict[int, Interval]:
+def _intervals(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int) -> dict[int, Interval]:
     """The intervals of all players."""
     import numpy as np  # late, as everything that statistics need
 
@@ -132,7 +132,7 @@ def _intervals(players: int, rows: Sequence[Sequence[Game]], *, anchor: int, see
     return {player: Interval(float(low[player]), float(high[player])) for player in range(players)}
 
 
-def _scaled(rows: Sequence[Sequence[Game]]) -> Sequence[Sequence[Game]]:
+def _scaled(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequence[GameOutcome]]:
     """Divide covariates by their deviation, so that the ridge is as weak on each; 0 stays equal style."""
     import numpy as np
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from judgegym.engine.terminal import Table
 from judgegym.eval_environments.arena.ratings import Rating
 from judgegym.eval_environments.arena.settings import BASELINE
-from judgegym.eval_environments.arena.standings import Standing, Standings
+from judgegym.eval_environments.arena.standings import PlayerRank, Standings
 
 _EMPTY = "–"
 _MOST_COLUMNS = 6
@@ -98,7 +98,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.10g}"
 
 
-def _ranked(rank: int, standing: Standing) -> str:
+def _ranked(rank: int, standing: PlayerRank) -> str:
     return f"{rank}. {standing.name}"
 
 

@@ -16,7 +16,7 @@ from judgegym.eval_environments.arena.ratings import Rating, Ratings, rate
 from judgegym.eval_environments.arena.settings import BASELINE
 from judgegym.judges.arena.style import TextStyle, style_difference, style_of
 from judgegym.llm.usage import Usage
-from judgegym.statistics.bradley_terry import Game
+from judgegym.statistics.bradley_terry import GameOutcome
 
 
 class Standings:
@@ -51,8 +51,8 @@ class Standings:
         self._seed, self._style = seed, style
         self._asked = [name for name, has_endpoint in candidates.items() if has_endpoint]
         self._number = {name: number for number, name in enumerate(self.players)}
-        self._rows: list[list[Game]] = []
-        self._styled: list[list[Game]] = []
+        self._rows: list[list[GameOutcome]] = []
+        self._styled: list[list[GameOutcome]] = []
         self._pairs: dict[tuple[str, str], Tally] = {}
 
     def add_failure(self, sample: Sample[GamesOfRow]) -> None:
@@ -91,10 +91,10 @@ class Standings:
             self.judged += game.points is not None and game.decided == "judge"
         return row
 
-    def _result(self, game: RowGame, styles: Mapping[str, TextStyle] | None = None) -> Game:
+    def _result(self, game: RowGame, styles: Mapping[str, TextStyle] | None = None) -> GameOutcome:
         assert game.points is not None
         difference = () if styles is None else tuple(style_difference(styles[game.first], styles[game.second]))
-        return Game(self._number[game.first], self._number[game.second], game.points, game.weight, difference)
+        return GameOutcome(self._number[game.first], self._number[game.second], game.points, game.weight, difference)
 
     @cached_property
     def ratings(self) -> Ratings:
@@ -115,13 +115,13 @@ class Standings:
         return total.points / total.weight if total.weight else None
 
     @cached_property
-    def ranking(self) -> Sequence[Standing]:
+    def ranking(self) -> Sequence[PlayerRank]:
         """Return the players, best first; those without a rating last."""
         styled: Sequence[Rating | str | None] = (
             [None] * len(self.players) if self.style_ratings is None else self.style_ratings.players
         )
         standings = [
-            Standing(name, rating, at_equal_style, self.win_rate(name), self.games[name])
+            PlayerRank(name, rating, at_equal_style, self.win_rate(name), self.games[name])
             for name, rating, at_equal_style in zip(self.players, self.ratings.players, styled, strict=True)
         ]
         return sorted(
@@ -130,7 +130,7 @@ class Standings:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PlayerRank:
     """A player among the others.
 
     Attributes:

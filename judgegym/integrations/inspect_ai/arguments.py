@@ -17,7 +17,7 @@ from inspect_ai._util.error import PrerequisiteError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.markup import escape
 
-from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.integrations.scores.secrets import secret_in
 from judgegym.integrations.scores.sources import (
     DEADLINE_S,
@@ -61,7 +61,7 @@ def _file(value: object) -> object:
     return text_or_file(f"@{whole(value)}")
 
 
-class Options(BaseModel):
+class ScorerOptions(BaseModel):
     """What a scorer takes beside the settings of its judge.
 
     Attributes:
@@ -100,7 +100,7 @@ class Options(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class JudgeArguments:
     """What a scorer asks, and how.
 
     Attributes:
@@ -109,8 +109,8 @@ class Judging:
         model: the judge's model, if the judge runs in this process.
     """
 
-    options: Options
-    scoring: Scoring
+    options: ScorerOptions
+    scoring: RewardScorer
     model: str | None
 
 
@@ -125,7 +125,7 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
         raise SettingsError(f"{found}, since inspect writes arguments into its log")
 
 
-def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
+def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> JudgeArguments:
     """What a scorer of a kind asks.
 
     Raises:
@@ -134,18 +134,18 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
     given = {name: value for name, value in arguments.items() if value is not None}
     settings = [name for name in JudgeMount.model_fields if name not in _NOT_HERE]
     refuse_secrets(given)
-    refuse_unknown(given, [*Options.model_fields, *settings], within=kind)
-    of_options = {name: value for name, value in given.items() if name in Options.model_fields}
+    refuse_unknown(given, [*ScorerOptions.model_fields, *settings], within=kind)
+    of_options = {name: value for name, value in given.items() if name in ScorerOptions.model_fields}
     if arguments.get("invalid_completion_score", 0.0) is None:
         of_options["invalid_completion_score"] = None
-    options = settings_from_keywords(Options, of_options)
+    options = settings_from_keywords(ScorerOptions, of_options)
     if options.rubric is not None and options.rubric_file is not None:
         raise SettingsError("rubric_file: expected either rubric or rubric_file")
     of_judge = {name: value for name, value in given.items() if name not in of_options}
     if options.url is not None:
         if of_judge:
             raise SettingsError(f"{next(iter(of_judge))}: only without url; the judge's settings are the server's")
-        return Judging(options, _scoring(options, None), None)
+        return JudgeArguments(options, _scoring(options, None), None)
     if options.aspects is not None:
         of_judge["aspects"] = options.aspects
     if is_of_groups({"judge": kind}) and "group_size" not in of_judge:
@@ -154,10 +154,10 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> Judging:
     mount = settings_from_keywords(JudgeMount, {"judge": kind, **plain})  # the names as they were given, in its errors
     if not options.offline:
         mount.chat_settings(section="")  # a missing key is an error now, and not at the first sample
-    return Judging(options, _scoring(options, {"judge": kind, **plain}), mount.judge_model_name)
+    return JudgeArguments(options, _scoring(options, {"judge": kind, **plain}), mount.judge_model_name)
 
 
-def _scoring(options: Options, judge: Mapping[str, object] | None) -> Scoring:
+def _scoring(options: ScorerOptions, judge: Mapping[str, object] | None) -> RewardScorer:
     source = JudgeSource(
         options.url,
         judge,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from judgegym.integrations.inspect_ai.arguments import Options
+from judgegym.integrations.inspect_ai.arguments import ScorerOptions
 from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
 from judgegym.integrations.scores.conversations import conversation_json
 from judgegym.integrations.scores.scoring import RefusedError, Request
@@ -19,7 +19,7 @@ _FINISH_REASONS = {"max_tokens": CUT_OFF, "model_length": CUT_OFF}
 TARGET = "target"
 
 
-def request_of(state: TaskState, target: Target, options: Options) -> Request | RefusedError:
+def request_of(state: TaskState, target: Target, options: ScorerOptions) -> Request | RefusedError:
     """The body of `POST /v1/score` for a sample, or why there is none."""
     metadata = state.metadata or {}
     cells: dict[Field, object] = {
@@ -51,7 +51,7 @@ def _first(*values: object) -> object:
     return next((value for value in values if value is not None), None)
 
 
-def _prompt(state: TaskState, options: Options) -> JSON:
+def _prompt(state: TaskState, options: ScorerOptions) -> JSON:
     if not options.include_history:
         return state.input if isinstance(state.input, str) else conversation_json([_turn(each) for each in state.input])
     said = list(state.messages)

@@ -1,7 +1,7 @@
 """Scorers: a judge each, and the reward of an environment.
 
 inspect finds them by the entry point `inspect_ai`, under the names `judgegym/rubric` and so on. Each takes the
-arguments of `Options` and, without `url`, the settings of its judge under the names that the environments have.
+arguments of `ScorerOptions` and, without `url`, the settings of its judge under the names that the environments have.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from judgegym.integrations.inspect_ai.arguments import judging_of, shown_as_one_
 from judgegym.integrations.inspect_ai.names import registered
 from judgegym.integrations.inspect_ai.samples import choice_of, request_of
 from judgegym.integrations.inspect_ai.sources import opened_source
-from judgegym.integrations.scores.results import REFUSED, Rewarded
+from judgegym.integrations.scores.results import REFUSED, CompletionReward
 from judgegym.judges.scorers.settings import JudgeKind
 
 _METRICS = [mean(), stderr()]
@@ -30,7 +30,7 @@ def rubric(url: str | None = None, **arguments: object) -> Scorer:
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process.
-        arguments: those of `Options`, and the settings of the judge (`scale_min`, `judge_model_name`, …).
+        arguments: those of `ScorerOptions`, and the settings of the judge (`scale_min`, `judge_model_name`, …).
     """
     return _judge("rubric", {"url": url, **arguments})
 
@@ -41,7 +41,7 @@ def aspect(url: str | None = None, **arguments: object) -> Scorer:
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process.
-        arguments: those of `Options`, and the settings of the judge (`strictness`, `judge_model_name`, …).
+        arguments: those of `ScorerOptions`, and the settings of the judge (`strictness`, `judge_model_name`, …).
     """
     return _judge("aspect", {"url": url, **arguments})
 
@@ -52,7 +52,7 @@ def peer(url: str | None = None, **arguments: object) -> Scorer:
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process.
-        arguments: those of `Options`, and the settings of the judge.
+        arguments: those of `ScorerOptions`, and the settings of the judge.
     """
     return _judge("peer", {"url": url, **arguments})
 
@@ -63,7 +63,7 @@ def arena_hard(url: str | None = None, **arguments: object) -> Scorer:
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process.
-        arguments: those of `Options`, and the settings of the judge.
+        arguments: those of `ScorerOptions`, and the settings of the judge.
     """
     return _judge("arena_hard", {"url": url, **arguments})
 
@@ -74,7 +74,7 @@ def listwise(url: str | None = None, **arguments: object) -> Scorer:
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process, and needs `group_size`.
-        arguments: those of `Options`, and the settings of the judge; `group_size` is the number of epochs.
+        arguments: those of `ScorerOptions`, and the settings of the judge; `group_size` is the number of epochs.
     """
     return _judge("listwise", {"url": url, **arguments})
 
@@ -85,7 +85,7 @@ def tournament(url: str | None = None, **arguments: object) -> Scorer:
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process, and needs `group_size`.
-        arguments: those of `Options`, and the settings of the judge; `group_size` is the number of epochs.
+        arguments: those of `ScorerOptions`, and the settings of the judge; `group_size` is the number of epochs.
     """
     return _judge("tournament", {"url": url, **arguments})
 
@@ -96,7 +96,7 @@ def choice(url: str | None = None, **arguments: object) -> Scorer:
 
     Args:
         url: the URL of a reward server; without one, the judge runs in this process, and needs `group_size`.
-        arguments: those of `Options`, and the settings of the judge; `group_size` is the number of epochs.
+        arguments: those of `ScorerOptions`, and the settings of the judge; `group_size` is the number of epochs.
     """
     return _judge("choice", {"url": url, **arguments})
 
@@ -142,7 +142,7 @@ def _judge(kind: JudgeKind, arguments: Mapping[str, object]) -> Scorer:
     return score
 
 
-def _score(state: TaskState, rewarded: Rewarded, further: Mapping[str, object], *, invalid: str) -> Score:
+def _score(state: TaskState, rewarded: CompletionReward, further: Mapping[str, object], *, invalid: str) -> Score:
     """A sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
 
     Args:

@@ -14,7 +14,7 @@ from judgegym.integrations.inspect_ai.arguments import shown_as_one_line
 from judgegym.integrations.inspect_ai.names import registered
 from judgegym.integrations.inspect_ai.scorers import reward
 from judgegym.integrations.inspect_ai.sources import opened_source
-from judgegym.integrations.single_turn.rows import Row
+from judgegym.integrations.single_turn.rows import EnvironmentRow
 
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
@@ -45,7 +45,7 @@ def environment_task(
     )
 
 
-def _sample(row: Row) -> Sample:
+def _sample(row: EnvironmentRow) -> Sample:
     messages = [_MESSAGES[message["role"]](content=message["content"]) for message in row.messages]
     metadata = {"question": row.question, **({} if row.category is None else {"category": row.category})}
     return Sample(input=messages, id=row.uid, metadata=metadata)

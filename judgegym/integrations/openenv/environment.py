@@ -24,7 +24,7 @@ with needs("openenv"):
 
 from judgegym.data.rows import Split
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
-from judgegym.integrations.scores.results import JUDGE_FAILED, Rewarded
+from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, opened
 from judgegym.judges.core.background import run_blocking
 from judgegym.judges.core.seeding import derive
@@ -51,7 +51,7 @@ class RowReward(Rubric):
         return rewarded.reward
 
 
-def outcome(rewarded: Rewarded) -> dict[str, Any]:
+def outcome(rewarded: CompletionReward) -> dict[str, Any]:
     """What the metadata of an observation say of a reward."""
     return {
         "judge_failed": rewarded.is_failed,
@@ -140,7 +140,7 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         try:
             observation.reward = await asyncio.wait_for(self._apply_rubric_async(action, observation), timeout_s)
         except asyncio.TimeoutError:
-            late = Rewarded(None, JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s")
+            late = CompletionReward(None, JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s")
             observation.metadata.update(outcome(late))
         self._state = self._state.model_copy(
             update={"uid": uid, "step_count": self._state.step_count + 1, "done": True}

@@ -33,7 +33,7 @@ FIELDS: Mapping[Field, Place] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TextLocations:
     """Where the texts of a request are.
 
     Attributes:

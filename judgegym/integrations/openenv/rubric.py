@@ -21,10 +21,10 @@ from judgegym.judges.config.extras import needs
 with needs("openenv"):
     from openenv.core.rubrics import Rubric
 
-from judgegym.integrations.openenv.reading import FIELDS, PROMPT, RESPONSE, Place, Places
+from judgegym.integrations.openenv.reading import FIELDS, PROMPT, RESPONSE, Place, TextLocations
 from judgegym.integrations.scores.cells import Field
 from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.results import NoRewardError, Rewarded
+from judgegym.integrations.scores.results import CompletionReward, NoRewardError
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings, refuse_groups
 from judgegym.judges.core.background import run_blocking
 
@@ -87,9 +87,9 @@ class JudgeRubric(Rubric):
         refuse_groups(judge)
         self.name = name
         self.raises = False
-        self.last_result: Rewarded | None = None
+        self.last_result: CompletionReward | None = None
         self._invalid = invalid_completion_score
-        self._places = Places(prompt, response, fields)
+        self._places = TextLocations(prompt, response, fields)
         source = JudgeSource(
             url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
         )

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.integrations.scores.groups import Row, group_request, single_request
+from judgegym.integrations.scores.groups import CompletionRow, group_request, single_request
 from judgegym.integrations.scores.numbers import check_finite, check_seconds
-from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, Rewarded, Worth, stand_in
-from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, CompletionReward, Worth, stand_in
+from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.judges.core.background import BACKGROUND
 from judgegym.llm.errors import SettingsError
 
@@ -27,7 +27,7 @@ GROUP_WAIT_S = 600.0
 _MOST_KEPT = 1024
 """The most groups that are remembered after they were judged, for samples that come later."""
 
-Judge = Callable[[Sequence[Row]], Awaitable[list[Rewarded]]]
+Judge = Callable[[Sequence[CompletionRow]], Awaitable[list[CompletionReward]]]
 """Judges one row, or the rows of a group against each other."""
 
 
@@ -68,8 +68,8 @@ class _Group:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.rows: list[Row] = []
-        self.results: list[asyncio.Future[Rewarded]] = []
+        self.rows: list[CompletionRow] = []
+        self.results: list[asyncio.Future[CompletionReward]] = []
         self.closed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -79,19 +79,19 @@ class _Group:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def add(self, row: Row) -> int:
+    def add(self, row: CompletionRow) -> int:
         self.rows.append(row)
         self.results.append(asyncio.get_running_loop().create_future())
         if len(self.rows) >= self.size:
             self.closed.set()
         return len(self.rows) - 1
 
-    def twin(self, row: Row) -> int | None:
+    def twin(self, row: CompletionRow) -> int | None:
         """The place of a sample with the same response."""
         return next((place for place, known in enumerate(self.rows) if known == row), None)
 
 
-class Gathering:
+class SampleBatcher:
     """Scores samples that come one by one."""
 
     def __init__(self, judge: Judge, settings: GatheringSettings) -> None:
@@ -100,7 +100,9 @@ class Gathering:
         self._settings = settings
         self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
 
-    async def score(self, group: Hashable, row: Row, *, size: int | None = None, recurs: bool = False) -> Worth:
+    async def score(
+        self, group: Hashable, row: CompletionRow, *, size: int | None = None, recurs: bool = False
+    ) -> Worth:
         """What a sample is worth.
 
         Args:
@@ -114,7 +116,7 @@ class Gathering:
         """
         return await BACKGROUND.join(self._score(group, row, size or self._settings.size, recurs=recurs))
 
-    async def _score(self, group_id: Hashable, row: Row, size: int, *, recurs: bool) -> Worth:
+    async def _score(self, group_id: Hashable, row: CompletionRow, size: int, *, recurs: bool) -> Worth:
         group = self._groups.get(group_id)
         if group is None or (group.closed.is_set() and recurs):
             group = self._groups[group_id] = _Group(size)
@@ -151,23 +153,23 @@ class Gathering:
         for future, result in zip(group.results, results, strict=True):
             future.set_result(result)
 
-    async def _late(self, group: _Group, row: Row) -> Rewarded:
+    async def _late(self, group: _Group, row: CompletionRow) -> CompletionReward:
         """The score of a sample whose group is closed: that of its twin, or one from a comparison with the others."""
         place = group.twin(row)
         if place is not None:
             return await asyncio.shield(group.results[place])
         return (await self._together([*group.rows, row]))[-1]
 
-    async def _together(self, rows: Sequence[Row]) -> list[Rewarded]:
+    async def _together(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
         if len(rows) == 1 and "baseline" not in rows[0].shared:
             if not str(rows[0].response).strip():
                 worth = self._settings.invalid_completion_score
-                return [Rewarded(worth, INVALID_COMPLETION, explanation="the completion is empty")]
+                return [CompletionReward(worth, INVALID_COMPLETION, explanation="the completion is empty")]
             alone = "the other samples of the group did not come, and the judge compares them"
-            return [Rewarded(None, JUDGE_FAILED, explanation=alone)]
+            return [CompletionReward(None, JUDGE_FAILED, explanation=alone)]
         return await self._judge(rows)
 
-    async def _alone(self, row: Row) -> Rewarded:
+    async def _alone(self, row: CompletionRow) -> CompletionReward:
         return (await self._judge([row]))[0]
 
     def _forget(self) -> None:
@@ -176,17 +178,17 @@ class Gathering:
             self._groups.popitem(last=False)
 
 
-def judged_by(scoring: Scoring, settings: GatheringSettings) -> Judge:
+def judged_by(scoring: RewardScorer, settings: GatheringSettings) -> Judge:
     """A judge that asks a source: for one row, or for a group in one request."""
 
-    async def judge(rows: Sequence[Row]) -> list[Rewarded]:
+    async def judge(rows: Sequence[CompletionRow]) -> list[CompletionReward]:
         (results,) = await scoring.score([group_request(rows) if settings.together else single_request(rows[0])])
         return [result.rewarded(settings.invalid_completion_score) for result in results]
 
     return judge
 
 
-async def _into(future: asyncio.Future[Rewarded], work: Awaitable[Rewarded]) -> None:
+async def _into(future: asyncio.Future[CompletionReward], work: Awaitable[CompletionReward]) -> None:
     try:
         future.set_result(await work)
     except Exception as error:  # noqa: BLE001  # the caller gets it: a setting that cannot work

@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import Generic, TypeAlias, TypeVar
 
 from judgegym.integrations.scores.ranks import Ranks, distributed
-from judgegym.integrations.scores.results import Scored
-from judgegym.integrations.scores.scoring import RefusedError, Request, Scoring
+from judgegym.integrations.scores.results import TextScore
+from judgegym.integrations.scores.scoring import RefusedError, Request, RewardScorer
 from judgegym.llm.errors import JudgeGymError, SettingsError
 from judgegym.llm.wire import JSON
 
@@ -26,7 +26,7 @@ JudgeOfGroups: TypeAlias = Callable[[Sequence[Sequence[RowT]]], Awaitable[Sequen
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CompletionRow:
     """One completion.
 
     Attributes:
@@ -111,16 +111,16 @@ class GroupedBatch(Generic[RowT, ResultT]):
         return _Outcome(results)
 
 
-def groups_of(source: Scoring) -> GroupedBatch[Row, Scored]:
+def groups_of(source: RewardScorer) -> GroupedBatch[CompletionRow, TextScore]:
     """Groups that `source` judges as one request each."""
 
-    async def judge(groups: Sequence[Sequence[Row]]) -> list[list[Scored]]:
+    async def judge(groups: Sequence[Sequence[CompletionRow]]) -> list[list[TextScore]]:
         return await source.score([group_request(group) for group in groups])
 
     return GroupedBatch(judge, lambda row: row.shared)
 
 
-def group_request(group: Sequence[Row]) -> Request | RefusedError:
+def group_request(group: Sequence[CompletionRow]) -> Request | RefusedError:
     """The body of `POST /v1/score` for the rows of one group, or why there is none."""
     error = next((row.error for row in group if row.error), "")
     if not error and any(row.shared != group[0].shared for row in group[1:]):
@@ -130,6 +130,6 @@ def group_request(group: Sequence[Row]) -> Request | RefusedError:
     return {**group[0].shared, "responses": [row.response for row in group]}
 
 
-def single_request(row: Row) -> Request | RefusedError:
+def single_request(row: CompletionRow) -> Request | RefusedError:
     """The body of `POST /v1/score` for a row by itself, or why there is none."""
     return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from pydantic import ValidationError
 
 from judgegym.api.session import stand_in_settings
-from judgegym.integrations.scores.results import JUDGE_FAILED, Scored
+from judgegym.integrations.scores.results import JUDGE_FAILED, TextScore
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.scorers.items import ResponseScore
@@ -43,7 +43,7 @@ class InProcessSource:
         self._opening = asyncio.Lock()
         self._native = Native()
 
-    async def score(self, request: Request) -> list[Scored]:
+    async def score(self, request: Request) -> list[TextScore]:
         """See `Source`.
 
         Raises:
@@ -54,7 +54,7 @@ class InProcessSource:
             items = self._native.items(ScoreBody.model_validate(dict(request)), request)
             results = await core.score("", items, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
-            return [Scored(None, JUDGE_FAILED, f"{_MOST_PENDING} judgments are under way")]
+            return [TextScore(None, JUDGE_FAILED, f"{_MOST_PENDING} judgments are under way")]
         except ValidationError as error:
             first = error.errors()[0]
             raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
@@ -83,5 +83,5 @@ class InProcessSource:
         await stack.aclose()
 
 
-def _scored(result: ResponseScore) -> Scored:
-    return Scored(result.score, result.status, result.explanation, result.label)
+def _scored(result: ResponseScore) -> TextScore:
+    return TextScore(result.score, result.status, result.explanation, result.label)

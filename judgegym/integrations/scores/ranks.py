@@ -19,7 +19,7 @@ _PATIENCE = timedelta(hours=6)
 """How long a process waits for the judgments of another one, which have deadlines of their own."""
 
 
-class Distributed(Protocol):
+class ProcessGroup(Protocol):
     """What is used of `torch.distributed`."""
 
     def is_available(self) -> bool:
@@ -47,7 +47,7 @@ class Ranks:
     Each has a process group of its own: two reward functions that run at the same time cannot take each other's parts.
     """
 
-    def __init__(self, distributed: Distributed) -> None:
+    def __init__(self, distributed: ProcessGroup) -> None:
         """Join the other processes, each of which does the same: all make their first call in the same order."""
         self._distributed = distributed
         self.count = distributed.get_world_size()
@@ -65,9 +65,9 @@ class Ranks:
         return cast("list[PartT]", parts)
 
 
-def distributed() -> Distributed | None:
+def distributed() -> ProcessGroup | None:
     """`torch.distributed`, if the trainer runs in several processes."""
-    module = cast("Distributed | None", sys.modules.get("torch.distributed"))
+    module = cast("ProcessGroup | None", sys.modules.get("torch.distributed"))
     if module is None or not module.is_available() or not module.is_initialized() or module.get_world_size() < 2:
         return None
     return module

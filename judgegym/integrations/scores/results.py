@@ -1,6 +1,7 @@
 """What a judge says of a completion, and what the completion is worth in training.
 
-A judge of texts gives a `Scored`; `Scored.rewarded` makes of it the same `Rewarded` that an environment gives.
+A judge of texts gives a `TextScore`; `TextScore.rewarded` makes of it the same `CompletionReward` that an environment
+gives.
 Guarantees: a failed judge has no number, but for a `Worth`, which says so in its flags; an empty completion is no
 failed judge. Where a trainer takes nothing but numbers, `stand_in` is the mean of the group.
 """
@@ -39,7 +40,7 @@ class FailuresInARow:
         self._most = most
         self._count = 0
 
-    def add(self, rewarded: Rewarded) -> None:
+    def add(self, rewarded: CompletionReward) -> None:
         """Count a judgment.
 
         Raises:
@@ -51,7 +52,7 @@ class FailuresInARow:
             raise NoRewardError(f"the judge failed for {self._count} samples in a row, last with: {reason}")
 
 
-class _Judged:
+class _JudgmentEnd:
     """How a judgment ended."""
 
     __slots__ = ()
@@ -87,7 +88,7 @@ class _Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewarded(_Judged):
+class CompletionReward(_JudgmentEnd):
     """What a completion is worth, by a judge or by an environment.
 
     Attributes:
@@ -139,7 +140,7 @@ class Worth:
     """
 
     score: float
-    rewarded: Rewarded
+    rewarded: CompletionReward
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -148,7 +149,7 @@ class Worth:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored(_Judged):
+class TextScore(_JudgmentEnd):
     """What a judge of texts says of one response.
 
     Attributes:
@@ -168,10 +169,10 @@ class Scored(_Judged):
         """The score."""
         return self.score
 
-    def rewarded(self, invalid_completion_score: float | None) -> Rewarded:
+    def rewarded(self, invalid_completion_score: float | None) -> CompletionReward:
         """What the response is worth; if it is empty, `invalid_completion_score`."""
         reward = invalid_completion_score if self.is_invalid else self.score
-        return Rewarded(reward, self.status, self.label, self.explanation)
+        return CompletionReward(reward, self.status, self.label, self.explanation)
 
 
 def stand_in(rewards: Sequence[float | None], fallback: float) -> float:

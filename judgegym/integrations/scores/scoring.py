@@ -7,8 +7,8 @@ Guarantees:
   the process ends.
 * A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a `SettingsError` at the
   first request.
-* A row that cannot be judged is a `Scored` without a score, with one warning for each reason. If the whole first batch,
-  or the first `REFUSED_AT_START` requests, are refused, the settings are at fault, and a `SettingsError` says so.
+* A row that cannot be judged is a `TextScore` without a score, with one warning for each reason. If the whole first
+  batch, or the first `REFUSED_AT_START` requests, are refused, the settings are at fault: a `SettingsError` says so.
 * With a reward server only aiohttp and orjson are imported; a judge in this process needs all packages of the judges.
 """
 
@@ -19,7 +19,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, Scored
+from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, TextScore
 from judgegym.judges.core.background import BACKGROUND
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
@@ -45,7 +45,7 @@ class RefusedError(ValueError):
 class Source(Protocol):
     """Scores requests; always used on the background loop."""
 
-    async def score(self, request: Request) -> list[Scored]:
+    async def score(self, request: Request) -> list[TextScore]:
         """A result for each response of the request. A failed judge is a result, not an error.
 
         Raises:
@@ -57,7 +57,7 @@ class Source(Protocol):
         """Close what is open; the next request opens it again."""
 
 
-class Scoring:
+class RewardScorer:
     """Scores the requests of a trainer's reward function."""
 
     def __init__(self, source: Source, *, deadline_s: float) -> None:
@@ -74,7 +74,7 @@ class Scoring:
         self._said: set[str] = set()
         self._is_registered = False
 
-    async def score(self, requests: Sequence[Request | RefusedError]) -> list[list[Scored]]:
+    async def score(self, requests: Sequence[Request | RefusedError]) -> list[list[TextScore]]:
         """A result for each response of each request, in order; all requests are judged at the same time.
 
         Args:
@@ -89,7 +89,7 @@ class Scoring:
         """Close the connections; the next request opens them again."""
         await BACKGROUND.join(self._source.close())
 
-    async def _all(self, requests: Sequence[Request | RefusedError]) -> list[list[Scored]]:
+    async def _all(self, requests: Sequence[Request | RefusedError]) -> list[list[TextScore]]:
         if not self._is_registered:
             self._is_registered = True
             BACKGROUND.at_exit(self._source.close)
@@ -105,7 +105,7 @@ class Scoring:
             raise SettingsError(f"the first {self._refused} requests for a score were refused: {refusal}")
         return results
 
-    async def _one(self, request: Request | RefusedError) -> list[Scored]:
+    async def _one(self, request: Request | RefusedError) -> list[TextScore]:
         count = _responses(request)
         try:
             if isinstance(request, RefusedError):
@@ -113,9 +113,9 @@ class Scoring:
             results = await asyncio.wait_for(self._source.score(request), self._deadline_s)
         except asyncio.TimeoutError:
             logger.warning("no score within %g s", self._deadline_s)
-            return [Scored(None, JUDGE_FAILED, f"no score within {self._deadline_s:g} s")] * count
+            return [TextScore(None, JUDGE_FAILED, f"no score within {self._deadline_s:g} s")] * count
         except RefusedError as error:
-            results = [Scored(None, REFUSED, str(error))] * count
+            results = [TextScore(None, REFUSED, str(error))] * count
         refusal = next((result.refusal for result in results if result.refusal), "")
         if refusal:
             if not self._is_proven and any(result.is_unauthorized for result in results):

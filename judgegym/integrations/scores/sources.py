@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from judgegym.integrations.scores.cells import plain
 from judgegym.integrations.scores.numbers import check_seconds
-from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.server_source import ServerSource
 from judgegym.llm import wire
@@ -106,7 +106,7 @@ class JudgeSource:
     timeout_s: float = TIMEOUT_S
     deadline_s: float = DEADLINE_S
 
-    def scoring(self) -> Scoring:
+    def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.
 
         Raises:
@@ -123,7 +123,7 @@ class JudgeSource:
             if misplaced is not None:
                 raise SettingsError(f"{misplaced}: only with url; a judge in this process has none")
             source = _in_process(self.judge, self.deadline_s, offline=self.offline)
-            return Scoring(source, deadline_s=self.deadline_s)
+            return RewardScorer(source, deadline_s=self.deadline_s)
         assert self.url is not None
         if self.offline:
             raise SettingsError("offline: only without url; the server says whether its judge is the stand-in")
@@ -134,7 +134,7 @@ class JudgeSource:
             timeout_s=self.timeout_s,
             deadline_s=self.deadline_s,
         )
-        return Scoring(server, deadline_s=self.deadline_s)
+        return RewardScorer(server, deadline_s=self.deadline_s)
 
     def bearer_token(self) -> str | None:
         """The server's token.
@@ -160,9 +160,9 @@ class SharedScorings:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._of: dict[bytes, Scoring] = {}
+        self._of: dict[bytes, RewardScorer] = {}
 
-    def of(self, source: JudgeSource) -> Scoring:
+    def of(self, source: JudgeSource) -> RewardScorer:
         """What scores with these settings, which may be in the containers of any configuration library.
 
         Raises:

@@ -8,9 +8,9 @@ import logging
 from collections.abc import Sequence
 
 from judgegym.integrations.scores.gathering import Judge
-from judgegym.integrations.scores.groups import Row
+from judgegym.integrations.scores.groups import CompletionRow
 from judgegym.integrations.scores.numbers import check_seconds
-from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, Rewarded
+from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, CompletionReward
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
@@ -38,7 +38,7 @@ def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:
     check_seconds(deadline_s=deadline_s)
     known, unknown = itertools.count(), itertools.count(1)
 
-    async def judge(rows: Sequence[Row]) -> list[Rewarded]:
+    async def judge(rows: Sequence[CompletionRow]) -> list[CompletionReward]:
         error = next((row.error for row in rows if row.error), "")
         uid = rows[0].shared.get(UID)
         if error or not isinstance(uid, str) or any(row.shared.get(UID) != uid for row in rows):
@@ -46,7 +46,7 @@ def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:
             logger.warning("a sample has no reward: %s", why)
             if next(unknown) == REFUSED_AT_START and next(known) == 0:
                 raise SettingsError(f"the first {REFUSED_AT_START} samples have no reward: {why}")
-            return [Rewarded(None, REFUSED, explanation=why)] * len(rows)
+            return [CompletionReward(None, REFUSED, explanation=why)] * len(rows)
         environment = await asyncio.to_thread(opened, source)  # reads the rows at the first call
         next(known)
         judging = environment.rewards(uid, [str(row.response) for row in rows])
@@ -55,6 +55,6 @@ def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:
         except asyncio.TimeoutError:
             late = f"no reward within {deadline_s:g} s"
             logger.warning("%s", late)
-            return [Rewarded(None, JUDGE_FAILED, explanation=late)] * len(rows)
+            return [CompletionReward(None, JUDGE_FAILED, explanation=late)] * len(rows)
 
     return judge

@@ -30,9 +30,9 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
-from judgegym.integrations.scores.results import JUDGE_FAILED, Rewarded
+from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
-from judgegym.integrations.single_turn.rows import Row
+from judgegym.integrations.single_turn.rows import EnvironmentRow
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
@@ -74,7 +74,7 @@ class OpenedEnvironment:
         """How many rows there are."""
         return len(self._tasks)
 
-    def row(self, uid: str) -> Row:
+    def row(self, uid: str) -> EnvironmentRow:
         """The row with an id.
 
         Raises:
@@ -82,7 +82,7 @@ class OpenedEnvironment:
         """
         return self._row(self._task(uid))
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[EnvironmentRow]:
         """All rows in the order of the dataset; each is read when it is its turn."""
         return (self._row(task) for task in self._tasks)
 
@@ -91,7 +91,7 @@ class OpenedEnvironment:
         """Whether the completions of a row are judged against each other, and must be given together."""
         return self._env.group_judge is not None
 
-    async def rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[Rewarded]:
+    async def rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
         """Judge the completions of one row, all at once; with a judge of groups, against each other.
 
         Args:
@@ -108,11 +108,11 @@ class OpenedEnvironment:
         """
         return await BACKGROUND.join(self._rewards(uid, completions))
 
-    def rewards_sync(self, uid: str, completions: Sequence[str | Choice]) -> list[Rewarded]:
+    def rewards_sync(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
         """The same as `rewards`, in code without `await`."""
         return BACKGROUND.run(self._rewards(uid, completions))
 
-    async def _rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[Rewarded]:
+    async def _rewards(self, uid: str, completions: Sequence[str | Choice]) -> list[CompletionReward]:
         if self._is_closed:
             raise RuntimeError(f"{self.name}: the environment has been closed; `opened` opens it again")
         env, task = self._env, self._task(uid)
@@ -121,30 +121,32 @@ class OpenedEnvironment:
         try:
             judged = await judge_completions_of(env, task, read)
         except EndpointOutage as outage:
-            results = [Rewarded(None, JUDGE_FAILED, explanation=str(outage))] * len(choices)
+            results = [CompletionReward(None, JUDGE_FAILED, explanation=str(outage))] * len(choices)
             self._check(results, {choice.text for choice in choices})
             return results
         except RuntimeError:  # aiohttp's, of a session that is closed
             if not self._is_closed:
                 raise
-            return [Rewarded(None, JUDGE_FAILED, explanation=_CLOSED)] * len(choices)
+            return [CompletionReward(None, JUDGE_FAILED, explanation=_CLOSED)] * len(choices)
         results = []
         for completion, judgment, reward in zip(read, judged.judgments, judged.rewards, strict=True):
             if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
-                results.append(Rewarded(None, JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
+                results.append(CompletionReward(None, JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
                 continue
             if reward is not None and not math.isfinite(reward):  # of an environment of the user's
-                results.append(Rewarded(None, JUDGE_FAILED, judgment.label, f"the reward is {reward}"))
+                results.append(CompletionReward(None, JUDGE_FAILED, judgment.label, f"the reward is {reward}"))
                 continue
             metrics = MetricAggregator(_PREFIX, rounds=0)
             if not judgment.status.is_failure:
                 record_judged(env, metrics, task, completion, judgment, judged.together)
             values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
-            results.append(Rewarded(reward, judgment.status.value, judgment.label, judgment.explanation, values))
+            results.append(
+                CompletionReward(reward, judgment.status.value, judgment.label, judgment.explanation, values)
+            )
         self._check(results, {choice.text for choice in choices})
         return results
 
-    def _check(self, results: Sequence[Rewarded], texts: Collection[str]) -> None:
+    def _check(self, results: Sequence[CompletionReward], texts: Collection[str]) -> None:
         """Find out at the start whether the judge knows neither the key nor the model: all others would end the same.
 
         Other refusals (of a field in the request, say) may be the completion's fault, but not `REFUSED_AT_START` ones.
@@ -169,8 +171,8 @@ class OpenedEnvironment:
             raise DataError(f"{self.name}: no row {uid!r} among the {len(self)} rows of the split {self.source.split}")
         return self._tasks[place]
 
-    def _row(self, task: Any) -> Row:
-        return Row(task.uid, tuple(self._env.conversations(task)[0]), task.question, task.category)
+    def _row(self, task: Any) -> EnvironmentRow:
+        return EnvironmentRow(task.uid, tuple(self._env.conversations(task)[0]), task.question, task.category)
 
     async def close(self) -> None:
         """Close the judge's connections; to be run on the background loop."""

@@ -8,7 +8,7 @@ from judgegym.llm.wire import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EnvironmentRow:
     """A row of an environment.
 
     Attributes:

@@ -15,11 +15,11 @@ from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
 from judgegym.integrations.skyrl_gym.dataset import class_of
-from judgegym.integrations.skyrl_gym.episode import Episode
+from judgegym.integrations.skyrl_gym.episode import SkyRLEpisode
 from judgegym.llm.errors import DataError
 
 
-class SingleTurnEnv(Episode):
+class SingleTurnEnv(SkyRLEpisode):
     """A row of an environment, and the reward of the completion."""
 
     def __init__(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 
 
-class Episode(BaseTextEnv):
+class SkyRLEpisode(BaseTextEnv):
     """An episode of one step, with its metrics."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Episode(BaseTextEnv):
         """The metrics of the episode; `reward_of_judged` and the environment's own only where the judge gave one."""
         return dict(self._metrics)
 
-    def end(self, rewarded: Rewarded, fallback: float) -> BaseTextEnvStepOutput:
+    def end(self, rewarded: CompletionReward, fallback: float) -> BaseTextEnvStepOutput:
         """End the episode with a reward, or with `fallback` if the judge failed."""
         self.turns += 1
         self._metrics = rewarded.flags

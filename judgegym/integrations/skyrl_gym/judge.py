@@ -23,7 +23,7 @@ from judgegym.integrations.scores.sources import (
     SharedScorings,
     refuse_groups,
 )
-from judgegym.integrations.skyrl_gym.episode import Episode
+from judgegym.integrations.skyrl_gym.episode import SkyRLEpisode
 from judgegym.judges.core.background import run_blocking
 from judgegym.llm.wire import JSON
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SCORINGS = SharedScorings()
 
 
-class JudgeEnv(Episode):
+class JudgeEnv(SkyRLEpisode):
     """A prompt of any dataset, and a judge's score of the completion."""
 
     def __init__(

@@ -18,7 +18,7 @@ from judgegym.llm.wire import Choice
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TinkerCompletion:
     """What a policy has sampled.
 
     Attributes:
@@ -43,14 +43,14 @@ def renderer_of(renderer_name: str, model_name: str) -> Renderer:
     return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
 
 
-def read_answer(renderer: Renderer, tokens: Sequence[int], stop_reason: str | None) -> Answer:
+def read_answer(renderer: Renderer, tokens: Sequence[int], stop_reason: str | None) -> TinkerCompletion:
     """Read sampled tokens, of which `length` as the reason to stop says that they were cut off."""
     finish = "length" if stop_reason == "length" else "stop"
     try:
         message, termination = renderer.parse_response(list(tokens))
     except RendererError:  # more than one turn: all of it is the policy's answer, in the wrong format
-        return Answer(Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish), False)
+        return TinkerCompletion(Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish), False)
     content = message["content"]
     parts = [] if isinstance(content, str) else content
     thinking = "".join(part["thinking"] for part in parts if part["type"] == "thinking")
-    return Answer(Choice(get_text_content(message), thinking or None, finish), termination.is_clean)
+    return TinkerCompletion(Choice(get_text_content(message), thinking or None, finish), termination.is_clean)

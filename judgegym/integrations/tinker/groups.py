@@ -16,8 +16,8 @@ from typing import cast
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory
 
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.results import Rewarded
-from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.integrations.scores.sources import JudgeSource, SharedScorings
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
@@ -92,7 +92,7 @@ class JudgedGroupBuilder(EnvGroupBuilder):
         """What the policy is asked."""
 
     @abstractmethod
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Rewarded]:
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
         """The results of the completions, in order."""
 
 
@@ -109,12 +109,12 @@ class EnvironmentGroupBuilder(JudgedGroupBuilder):
     async def _messages(self) -> Sequence[Message]:
         return await asyncio.to_thread(lambda: opened(self.source).row(self.uid).messages)
 
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Rewarded]:
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
         environment = await asyncio.to_thread(opened, self.source)
         return await environment.rewards(self.uid, choices)
 
 
-def scoring_of(source: JudgeSource) -> Scoring:
+def scoring_of(source: JudgeSource) -> RewardScorer:
     """What scores in this process; equal sources share it.
 
     Raises:
@@ -142,7 +142,7 @@ class PromptGroupBuilder(JudgedGroupBuilder):
     async def _messages(self) -> Sequence[Message]:
         return self.messages
 
-    async def _judged(self, choices: Sequence[Choice]) -> Sequence[Rewarded]:
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
         prompt = conversation_json(cast(Conversation, self.messages))
         request = {"prompt": prompt, "responses": [choice.text for choice in choices], **self.fields}
         (scored,) = await scoring_of(self.source).score([request])

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from judgegym.data.rows import Row, Table, by_uid, load_rows
+from judgegym.data.rows import DataSet, Row, by_uid, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.integrations.scores.cells import CellError, fields_in, plain
 from judgegym.llm.errors import DataError
@@ -42,7 +42,7 @@ def prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[Promp
     if isinstance(prompts, str):
         rows = load_rows(prompts, split="train")
     else:
-        rows = Table("prompts", [_json(number, row) for number, row in enumerate(prompts, start=1)])
+        rows = DataSet("prompts", [_json(number, row) for number, row in enumerate(prompts, start=1)])
     if not rows:
         raise DataError("prompts: no rows")
     return TaskList.of(by_uid(rows, numbered=True), _prompt_row)

@@ -13,14 +13,14 @@ from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.types import Metrics
 
 from judgegym.environments.rollouts.judged_group import fill_in
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 
 
 class NoRewardsError(AllTrajectoriesFailedError):
     """A group without rewards. The cookbook takes this error for a group to skip, and counts it as skipped."""
 
 
-def group_rewards(results: Sequence[Rewarded], name: str) -> list[tuple[float, Metrics]]:
+def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[float, Metrics]]:
     """The reward and the metrics of each rollout.
 
     An environment's metrics are left out where the judge failed: the cookbook takes the mean of those that are there.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from judgegym.integrations.scores.conversations import Conversation
 from judgegym.integrations.trl.answers import choice_of
-from judgegym.integrations.trl.episodes import Episode, Episodes
+from judgegym.integrations.trl.episodes import Episodes, ToolEpisode
 from judgegym.integrations.trl.reward_function import RewardFunction, log, log_means, named
 from judgegym.integrations.trl.trainer import call_when_gone, close_after, closing, group_size_of, trainer_of
 from judgegym.llm.errors import SettingsError
@@ -89,11 +89,11 @@ class JudgeEnvironment:
 
     def __init__(self, sources: Mapping[Split, EnvironmentSource], *, name: str, group_size: int | None) -> None:
         """See `judge_environment`."""
-        from judgegym.integrations.trl.judging import Judging
+        from judgegym.integrations.trl.judging import EnvironmentJudge
 
         self.name = name
         self._group_size = group_size
-        self._judging = Judging(sources)
+        self._judging = EnvironmentJudge(sources)
         self._close = self._judging.close  # one object, so that it is known again
         self._episodes = Episodes(self._judging, group_size)
         self._alive: set[int] = set()
@@ -118,9 +118,9 @@ class JudgeEnvironment:
 
         return Dataset.from_list(self.rows(split))
 
-    def __call__(self) -> Episode:
+    def __call__(self) -> ToolEpisode:
         """One environment of those that the trainer makes."""
-        episode: Episode = self._episode_type(self._episodes)
+        episode: ToolEpisode = self._episode_type(self._episodes)
         number = next(self._numbers)
         self._alive.add(number)
         call_when_gone(episode, lambda: self._gone(number))
@@ -135,9 +135,9 @@ class JudgeEnvironment:
         return closing(self._close)
 
     @cached_property
-    def _episode_type(self) -> type[Episode]:
+    def _episode_type(self) -> type[ToolEpisode]:
         # TRL logs rewards under the name of the class, and takes one class for one environment.
-        return type(self.name, (Episode,), {"__doc__": Episode.__doc__, "__module__": Episode.__module__})
+        return type(self.name, (ToolEpisode,), {"__doc__": ToolEpisode.__doc__, "__module__": ToolEpisode.__module__})
 
     def _gone(self, number: int) -> None:
         self._alive.discard(number)
@@ -150,7 +150,7 @@ class JudgeEnvironment:
     async def _score(
         self, prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
     ) -> list[float | None]:
-        from judgegym.integrations.trl.judging import Answer, place_of
+        from judgegym.integrations.trl.judging import RolloutCompletion, place_of
 
         trainer = trainer_of(columns)
         close_after(trainer, self._close)
@@ -158,7 +158,7 @@ class JudgeEnvironment:
         cells, splits, tokens = columns.get("uid"), columns.get("split"), columns.get("completion_ids")
         ends = getattr(trainer, "eos_token_ids", None)
         answers = [
-            Answer(
+            RolloutCompletion(
                 place_of(_cell(cells, place), _cell(splits, place)),
                 choice_of(completions[place], _cell(tokens, place), ends),
             )

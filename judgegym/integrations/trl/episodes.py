@@ -23,14 +23,14 @@ from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Choice
 
 if TYPE_CHECKING:
-    from judgegym.integrations.scores.results import Rewarded
-    from judgegym.integrations.trl.judging import Answer, Judging, Place
+    from judgegym.integrations.scores.results import CompletionReward
+    from judgegym.integrations.trl.judging import EnvironmentJudge, RolloutCompletion, RowReference
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _OpenRollout:
     """A rollout that has begun.
 
     Attributes:
@@ -38,26 +38,26 @@ class _Begun:
         is_mixed: there may be other environments in the batch, which other classes judge.
     """
 
-    place: Place
+    place: RowReference
     is_mixed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _AnswerJudgment:
     """An answer and how it was judged."""
 
     text: str
-    rewarded: Rewarded
+    rewarded: CompletionReward
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingJudgment:
     """A judgment that is under way, or done, and the episode's number in it."""
 
-    task: asyncio.Task[list[_Judged]]
+    task: asyncio.Task[list[_AnswerJudgment]]
     number: int
 
-    async def result(self) -> _Judged:
+    async def result(self) -> _AnswerJudgment:
         """Wait for it; who stops waiting does not stop it for the others."""
         return (await asyncio.shield(self.task))[self.number]
 
@@ -65,30 +65,30 @@ class _Asked:
 class Episodes:
     """The rollouts of one factory that are under way. It keeps none of them alive."""
 
-    def __init__(self, judging: Judging, group_size: int | None) -> None:
+    def __init__(self, judging: EnvironmentJudge, group_size: int | None) -> None:
         """Judge with `judging`, in groups of `group_size` if it is told."""
         self._judging = judging
         self._group_size = group_size
-        self._open: list[weakref.ref[Episode]] = []
+        self._open: list[weakref.ref[ToolEpisode]] = []
 
-    def begin(self, episode: Episode) -> None:
+    def begin(self, episode: ToolEpisode) -> None:
         """Count an episode among those that are judged together next."""
         own = weakref.ref(episode)
         if own in self._open:  # of a batch that nobody has asked for its rewards
             self._open = []
         self._open.append(own)
 
-    def judge(self, episode: Episode) -> _Asked:
+    def judge(self, episode: ToolEpisode) -> _PendingJudgment:
         """Judge an episode, and with it all that have begun with it."""
         batch = [each for reference in self._open if (each := reference()) is not None]
         self._open = []
         batch = batch if episode in batch else [episode]
         task = asyncio.ensure_future(self._judge(batch))
         for number, each in enumerate(batch):
-            each._asked = _Asked(task, number)
-        return _Asked(task, batch.index(episode))
+            each._asked = _PendingJudgment(task, number)
+        return _PendingJudgment(task, batch.index(episode))
 
-    async def _judge(self, batch: Sequence[Episode]) -> list[_Judged]:
+    async def _judge(self, batch: Sequence[ToolEpisode]) -> list[_AnswerJudgment]:
         begun = [each._begun_with() for each in batch]
         texts = [each._text for each in batch]
         answers = [_answer(each.place, text) for each, text in zip(begun, texts, strict=True)]
@@ -106,10 +106,10 @@ class Episodes:
         failed = sum(result.is_failed for result in results)
         if failed:
             logger.warning("%d of %d answers have no reward, because the judge failed", failed, len(results))
-        return list(map(_Judged, texts, results))
+        return list(map(_AnswerJudgment, texts, results))
 
 
-class Episode:
+class ToolEpisode:
     """One rollout of a row, in which the policy answers with a tool.
 
     Attributes:
@@ -118,11 +118,11 @@ class Episode:
 
     def __init__(self, episodes: Episodes) -> None:
         """Be one of `episodes`."""
-        self.rewarded: Rewarded | None = None
+        self.rewarded: CompletionReward | None = None
         self._episodes = episodes
         self._text = ""
-        self._begun: _Begun | None = None
-        self._asked: _Asked | None = None
+        self._begun: _OpenRollout | None = None
+        self._asked: _PendingJudgment | None = None
 
     def reset(self, **row: object) -> None:
         """Begin with a row of `dataset()`, whose prompt has all that the policy is asked.
@@ -132,7 +132,7 @@ class Episode:
         """
         from judgegym.integrations.trl.judging import place_of
 
-        self._begun = _Begun(place_of(row.get("uid"), row.get("split")), "environment" not in row)
+        self._begun = _OpenRollout(place_of(row.get("uid"), row.get("split")), "environment" not in row)
         self.rewarded, self._text, self._asked = None, "", None
         self._episodes.begin(self)
 
@@ -162,17 +162,17 @@ class Episode:
         self.rewarded = judged.rewarded
         return judged.rewarded.reward
 
-    def _begun_with(self) -> _Begun:
+    def _begun_with(self) -> _OpenRollout:
         if self._begun is None:
             raise DataError("get_reward: expected a call of reset before")
         return self._begun
 
 
-def _answer(place: Place, text: str) -> Answer:
-    from judgegym.integrations.trl.judging import Answer
+def _answer(place: RowReference, text: str) -> RolloutCompletion:
+    from judgegym.integrations.trl.judging import RolloutCompletion
 
     # Reasoning stands outside the call of the tool, so that its format is not checked: it counts as valid.
-    return Answer(place, replace(Choice(text), reasoning=""))
+    return RolloutCompletion(place, replace(Choice(text), reasoning=""))
 
 
-__all__ = ["Episode", "Episodes"]
+__all__ = ["Episodes", "ToolEpisode"]

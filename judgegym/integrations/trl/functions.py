@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from judgegym.integrations.scores.cells import CellError, Field, fields_of
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import Row, groups_of, single_request
+from judgegym.integrations.scores.groups import CompletionRow, groups_of, single_request
 from judgegym.integrations.scores.numbers import check_finite
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups
 from judgegym.integrations.trl.reward_function import RewardFunction, log, named
@@ -101,7 +101,7 @@ def judge_reward(
 
 def _row(
     prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object], place: int
-) -> Row:
+) -> CompletionRow:
     cells: dict[Field, object] = {}
     for column, field in COLUMNS.items():
         values = columns.get(column)
@@ -111,8 +111,8 @@ def _row(
         shared = {"prompt": conversation_json(prompts[place]), **fields_of(cells)}
         response = conversation_json(completions[place])
     except CellError as refusal:
-        return Row({"prompt": ""}, "", str(refusal))
-    return Row(shared, response)
+        return CompletionRow({"prompt": ""}, "", str(refusal))
+    return CompletionRow(shared, response)
 
 
 __all__ = ["COLUMNS", "judge_reward"]

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from judgegym.data.rows import Split
 from judgegym.integrations.scores.groups import GroupedBatch
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_opened, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
@@ -23,7 +23,7 @@ from judgegym.llm.wire import Choice
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowReference:
     """Which row of an environment a rollout is of."""
 
     uid: str
@@ -31,14 +31,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RolloutCompletion:
     """What the policy has answered to a row."""
 
-    place: Place
+    place: RowReference
     choice: Choice
 
 
-def place_of(uid: object, split: object) -> Place:
+def place_of(uid: object, split: object) -> RowReference:
     """The row with these cells.
 
     Raises:
@@ -46,10 +46,10 @@ def place_of(uid: object, split: object) -> Place:
     """
     if not isinstance(uid, str) or split not in (None, "train", "eval"):
         raise DataError(f"expected a row of dataset(), with its uid and split, found uid {uid!r} and split {split!r}")
-    return Place(uid, "eval" if split == "eval" else "train")
+    return RowReference(uid, "eval" if split == "eval" else "train")
 
 
-class Judging:
+class EnvironmentJudge:
     """Judges answers with the environments of the two splits, which open at the first use."""
 
     def __init__(self, sources: Mapping[Split, EnvironmentSource]) -> None:
@@ -73,7 +73,7 @@ class Judging:
         for source in self._sources.values():
             close_opened(source)
 
-    async def rewards(self, answers: Sequence[Answer], size: int | None) -> list[Rewarded]:
+    async def rewards(self, answers: Sequence[RolloutCompletion], size: int | None) -> list[CompletionReward]:
         """The results of this process's answers, in order.
 
         Args:
@@ -94,7 +94,7 @@ class Judging:
         """Whether answers to a row are compared with each other."""
         return (await asyncio.to_thread(self.opened, split)).compares
 
-    async def _judge(self, groups: Sequence[Sequence[Answer]]) -> list[list[Rewarded]]:
+    async def _judge(self, groups: Sequence[Sequence[RolloutCompletion]]) -> list[list[CompletionReward]]:
         splits = {group[0].place.split for group in groups}
         environments = {split: await asyncio.to_thread(self.opened, split) for split in splits}
         judged = await asyncio.gather(
@@ -103,7 +103,7 @@ class Judging:
                 for group in groups
             )
         )
-        requests: list[list[Rewarded]] = []
+        requests: list[list[CompletionReward]] = []
         for group, results in zip(groups, judged, strict=True):
             judgments = [result for result in results if not result.is_invalid]
             is_one = environments[group[0].place.split].compares
@@ -111,7 +111,7 @@ class Judging:
         self._check(requests)
         return judged
 
-    def _check(self, requests: Sequence[Sequence[Rewarded]]) -> None:
+    def _check(self, requests: Sequence[Sequence[CompletionReward]]) -> None:
         """Find out at the start whether all is refused; `requests` are the results by what was judged together."""
         refusals = [of[0].refusal for of in requests if all(result.refusal for result in of)]
         self._refused += len(refusals)

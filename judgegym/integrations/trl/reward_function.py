@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 from judgegym.integrations.scores.conversations import Conversation
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.trl.trainer import check_sum, trainer_of
 
 
@@ -59,7 +59,7 @@ async def close(reward: RewardFunction) -> None:
     await cast("Callable[[], Awaitable[None]]", reward.close)()  # type: ignore[attr-defined]  # set by `named`
 
 
-def log(results: Sequence[Rewarded | None], columns: Mapping[str, object], name: str) -> None:
+def log(results: Sequence[CompletionReward | None], columns: Mapping[str, object], name: str) -> None:
     """Log explanations, statuses, and the shares of failures and of empty completions, where TRL passes loggers.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 import verifiers.v1 as vf
 from pydantic import Field
 
-from judgegym.integrations.scores.results import NoRewardError, Rewarded
+from judgegym.integrations.scores.results import CompletionReward, NoRewardError
 from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import ScoresConfig
 from judgegym.integrations.verifiers.tasksets import EnvironmentTask
@@ -88,7 +88,7 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
             episode.ok = sum(trace.ok for trace in episode.traces) >= _FEWEST
         return episode
 
-    async def _judged(self, task: vf.Task, traces: Sequence[vf.Trace]) -> list[Rewarded]:
+    async def _judged(self, task: vf.Task, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
         """A verdict for each trace, recorded there."""
         if not self._has_judge:
             verdicts = await task.judged(traces)

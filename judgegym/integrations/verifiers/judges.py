@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import verifiers.v1 as vf
 
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.sources import is_of_groups
 from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import ScoresConfig
@@ -50,7 +50,7 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
         ids: dict[str, JSON] = {"group": trace.task.key or trace.task.hash, "member": trace.id}
         scoring = config.scoring({} if config.url else self._settings())
         ((scored,),) = await scoring.score([{**request, **ids}])
-        verdict: Rewarded = scored.rewarded(config.invalid_completion_score)
+        verdict: CompletionReward = scored.rewarded(config.invalid_completion_score)
         record(verdict, trace, name, request, prefix=f"{name}/")
         if verdict.reward is None:
             raise verdict.error()

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 
 import verifiers.v1 as vf
 
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.llm.wire import JSON
 
 
-def record(rewarded: Rewarded, trace: vf.Trace, name: str, request: Mapping[str, JSON], *, prefix: str = "") -> None:
+def record(
+    rewarded: CompletionReward, trace: vf.Trace, name: str, request: Mapping[str, JSON], *, prefix: str = ""
+) -> None:
     """Record on a trace what a judge said of it.
 
     Args:

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from judgegym.integrations.scores.cells import Field as Cell
 from judgegym.integrations.scores.cells import fields_of
 from judgegym.integrations.scores.conversations import conversation_json
-from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.integrations.scores.secrets import secret_in
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings
 from judgegym.llm.errors import SettingsError
@@ -75,7 +75,7 @@ class ScoresConfig(vf.BaseConfig):
             raise ValueError(f"{'mount' if self.mount else 'token_env'}: only with url")
         return self
 
-    def scoring(self, settings: Mapping[str, object]) -> Scoring:
+    def scoring(self, settings: Mapping[str, object]) -> RewardScorer:
         """What scores; shared by all traces of the process.
 
         Args:

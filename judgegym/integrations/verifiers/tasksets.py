@@ -17,9 +17,9 @@ import verifiers.v1 as vf
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, opened
-from judgegym.integrations.single_turn.rows import Row
+from judgegym.integrations.single_turn.rows import EnvironmentRow
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import refuse_secrets
@@ -94,12 +94,12 @@ class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig])
             raise verdict.error()
         return verdict.reward
 
-    async def judged(self, traces: Sequence[vf.Trace]) -> list[Rewarded]:
+    async def judged(self, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
         """What the environment says of the last replies; with its `group_judge`, compared with each other."""
         environment = await asyncio.to_thread(self._opened)
         return await environment.rewards(self.data.uid, [choice_of(trace) for trace in traces])
 
-    def record(self, verdict: Rewarded, trace: vf.Trace, name: str) -> None:
+    def record(self, verdict: CompletionReward, trace: vf.Trace, name: str) -> None:
         """Record a verdict under the name of its reward."""
         request: Mapping[str, JSON] = {"environment": self.data.environment, "uid": self.data.uid}
         record(verdict, trace, name, request)
@@ -150,7 +150,7 @@ def choice_of(trace: vf.Trace) -> Choice:
     return Choice(trace.last_reply, reasoning=reasoning, finish_reason=ended)
 
 
-def _data(row: Row, environment: str) -> EnvironmentData:
+def _data(row: EnvironmentRow, environment: str) -> EnvironmentData:
     """A row as data: a system prompt of its own, and one question as text."""
     messages = [dict(message) for message in row.messages]
     system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else None

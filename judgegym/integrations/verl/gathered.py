@@ -14,8 +14,8 @@ import dataclasses
 import hashlib
 from typing import Any, Protocol
 
-from judgegym.integrations.scores.gathering import Gathering
-from judgegym.integrations.scores.groups import Row
+from judgegym.integrations.scores.gathering import SampleBatcher
+from judgegym.integrations.scores.groups import CompletionRow
 from judgegym.integrations.scores.results import Worth
 from judgegym.integrations.verl.settings import ManagerSettings
 
@@ -26,7 +26,7 @@ _MOST_WAITING = 100_000
 class Groups(Protocol):
     """Scores samples one by one."""
 
-    async def score(self, group: str, row: Row, *, size: int, recurs: bool) -> Worth:
+    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> Worth:
         """What a sample is worth."""
 
 
@@ -37,7 +37,7 @@ class Actor:
         """Gather groups of `size`."""
         self._gathering = settings.gathering(size)
 
-    async def score(self, group: str, row: Row, size: int, recurs: bool) -> Worth:
+    async def score(self, group: str, row: CompletionRow, size: int, recurs: bool) -> Worth:
         """See `Groups`."""
         return await self._gathering.score(group, row, size=size, recurs=recurs)
 
@@ -60,7 +60,7 @@ class InActor:
         }
         self._actor: Any = ray.remote(Actor).options(**options).remote(settings, size)
 
-    async def score(self, group: str, row: Row, *, size: int, recurs: bool) -> Worth:
+    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> Worth:
         """See `Groups`."""
         worth: Worth = await self._actor.score.remote(group, row, size, recurs)
         return worth
@@ -72,7 +72,7 @@ def groups_of(settings: ManagerSettings, size: int, *, workers: int) -> Groups:
     Raises:
         SettingsError: a setting is wrong.
     """
-    here: Gathering = settings.gathering(size)
+    here: SampleBatcher = settings.gathering(size)
     return InActor(settings, size) if workers > 1 and _has_ray() else here
 
 

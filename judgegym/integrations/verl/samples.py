@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import Row
+from judgegym.integrations.scores.groups import CompletionRow
 from judgegym.integrations.scores.results import Worth
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt
@@ -25,7 +25,7 @@ PROMPTS = ("question", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class VerlSample:
     """A sample.
 
     Attributes:
@@ -38,10 +38,10 @@ class Sample:
     group: str
     has_uid: bool
     is_validation: bool
-    row: Row
+    row: CompletionRow
 
 
-def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> Sample:
+def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
     """Read a sample; of an agent's several outputs, the last, as verl's own managers do.
 
     Args:
@@ -58,7 +58,7 @@ def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> Sample:
 
 def sample_of_row(
     fields: Mapping[str, Any], response: str, *, prompt: JSON = None, is_environment: bool = False
-) -> Sample:
+) -> VerlSample:
     """Read a sample in the fields of its row.
 
     Args:
@@ -74,7 +74,7 @@ def sample_of_row(
     prompt = prompt_in(info) or _messages(fields.get("raw_prompt")) or prompt
     uid = group_id(plain(fields.get("uid")))
     split = info.get("split")
-    return Sample(
+    return VerlSample(
         group=f"{prompt!r}\n{truth!r}" if uid is None else str(uid),
         has_uid=uid is not None,
         is_validation=isinstance(split, str) and split != "train",
@@ -106,16 +106,16 @@ def _messages(value: object) -> JSON:
     return None
 
 
-def _row(prompt: JSON, info: Mapping[str, object], truth: object, response: str) -> Row:
+def _row(prompt: JSON, info: Mapping[str, object], truth: object, response: str) -> CompletionRow:
     try:
-        return Row({"prompt": prompt, **fields_in(info, truth)}, response)
+        return CompletionRow({"prompt": prompt, **fields_in(info, truth)}, response)
     except CellError as refusal:
-        return Row({"prompt": prompt}, response, str(refusal))
+        return CompletionRow({"prompt": prompt}, response, str(refusal))
 
 
-def _row_of_environment(info: Mapping[str, object], response: str) -> Row:
+def _row_of_environment(info: Mapping[str, object], response: str) -> CompletionRow:
     uid = info.get("uid")
-    return Row({"uid": uid if isinstance(uid, str) else None}, response)
+    return CompletionRow({"uid": uid if isinstance(uid, str) else None}, response)
 
 
 def _response(item: Any, tokenizer: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.integrations.scores.cells import plain
-from judgegym.integrations.scores.gathering import GROUP_WAIT_S, Gathering, GatheringSettings, judged_by
+from judgegym.integrations.scores.gathering import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
 from judgegym.integrations.scores.sources import JudgeSource, is_of_groups, refuse_unknown
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
@@ -171,7 +171,7 @@ class ManagerSettings(JudgeSource):
             return opened(self.environment).compares  # wherever its `group_judge` comes from: a file, a variable
         return self.judge is not None and is_of_groups(self.judge)
 
-    def gathering(self, size: int) -> Gathering:
+    def gathering(self, size: int) -> SampleBatcher:
         """What scores samples one by one, and lets those of a prompt meet.
 
         Args:
@@ -188,7 +188,7 @@ class ManagerSettings(JudgeSource):
             invalid_completion_score=self.invalid_completion_score,
         )
         if self.environment is None:
-            return Gathering(judged_by(self.scoring(), settings), settings)
+            return SampleBatcher(judged_by(self.scoring(), settings), settings)
         from judgegym.integrations.single_turn.judged import judged_in  # late: it needs all packages
 
-        return Gathering(judged_in(self.environment, deadline_s=self.deadline_s), settings)
+        return SampleBatcher(judged_in(self.environment, deadline_s=self.deadline_s), settings)

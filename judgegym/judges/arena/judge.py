@@ -26,8 +26,8 @@ from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.self_critique import with_self_critique
 from judgegym.judges.core.shared_texts import NOTHING_SHARED, SharedTexts
-from judgegym.judges.parsing.found import Found
 from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import ArenaLabel, arena_form, arena_label
 from judgegym.judges.parsing.written_object import explained
 from judgegym.llm.at_once import all_results
@@ -105,7 +105,7 @@ class ArenaDetail:
     entries: tuple[float, ...] = ()
 
 
-class PlayedGame(NamedTuple):
+class JudgedGame(NamedTuple):
     """A game, every call that was made for it, and the suspects in the texts that it shows."""
 
     game: Game
@@ -139,7 +139,7 @@ class ArenaCaseJudge:
         # Both games show the same texts.
         return self._judgment((first.game, second.game), first.calls + second.calls, suspects=first.suspects)
 
-    async def play(self, case: ArenaCase, order: GameOrder, *, name: str) -> PlayedGame:
+    async def play(self, case: ArenaCase, order: GameOrder, *, name: str) -> JudgedGame:
         """Play one game, with a question in the same conversation for each answer without a verdict.
 
         Args:
@@ -173,7 +173,7 @@ class ArenaCaseJudge:
             reasoning=last.reasoning,
             error=call.error,
         )
-        return PlayedGame(game, tuple(calls), prompt.suspects)
+        return JudgedGame(game, tuple(calls), prompt.suspects)
 
     def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest[ArenaLabel]]:
         """A request for the label of each game."""
@@ -274,7 +274,7 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
     return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, _OUTCOMES[as_a] if as_a == as_b else "tie")
 
 
-def _read(choice: Choice) -> Found[ArenaLabel] | None:
+def _read(choice: Choice) -> ParsedVerdict[ArenaLabel] | None:
     return arena_label.find(choice.text)
 
 

@@ -17,8 +17,8 @@ from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_me
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.voting import collect_votes, vote
-from judgegym.judges.parsing.found import Found
 from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import ASPECT_FORM
 from judgegym.judges.parsing.written_object import critique_before
 from judgegym.llm.client import ChatClient
@@ -110,7 +110,7 @@ class AspectCaseJudge:
         )
 
 
-def _read(choice: Choice) -> Found[AspectVerdict] | None:
+def _read(choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
     return find_verdict(choice.text)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from judgegym.judges.aspects.prompt import Aspect
 from judgegym.judges.aspects.settings import effective_strictness
-from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import binary_verdict, verdict_reason
 
 
@@ -70,7 +70,7 @@ def read_verdict(text: str) -> AspectVerdict | None:
     return None if found is None else found.value
 
 
-def find_verdict(text: str) -> Found[AspectVerdict] | None:
+def find_verdict(text: str) -> ParsedVerdict[AspectVerdict] | None:
     """The same, with its place: that of the object that holds both."""
     yes = binary_verdict.find(text)
     return None if yes is None else yes.but(AspectVerdict(yes.value, verdict_reason(text)))

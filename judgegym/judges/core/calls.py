@@ -12,8 +12,8 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judgegym.judges.parsing.found import Found, Place, VerdictParser
 from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place, VerdictParser
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, let_go
 from judgegym.llm.structured import structured_chat
@@ -73,9 +73,9 @@ async def ask(
         find = parse.find
     else:
 
-        def find(text: str) -> Found[ValueT] | None:
+        def find(text: str) -> ParsedVerdict[ValueT] | None:
             value = parse(text)
-            return None if value is None else Found(value)
+            return None if value is None else ParsedVerdict(value)
 
     return await ask_choice(client, messages, lambda choice: find(choice.text), name=name, vote=vote, form=form)
 
@@ -83,7 +83,7 @@ async def ask(
 async def ask_choice(
     client: ChatClient,
     messages: Sequence[Message],
-    read: Callable[[Choice], Found[ValueT] | NoVerdict | None],
+    read: Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None],
     *,
     name: str,
     vote: Vote = Vote(),
@@ -132,11 +132,11 @@ async def ask_choice(
 class _Verdicts(Generic[ValueT]):
     """The verdict of a call's choice, parsed once for the cache, the ledger and the caller."""
 
-    read: Callable[[Choice], Found[ValueT] | NoVerdict | None]
+    read: Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None]
     choice: Choice | None = None
-    verdict: Found[ValueT] | NoVerdict = NoVerdict("")
+    verdict: ParsedVerdict[ValueT] | NoVerdict = NoVerdict("")
 
-    def of(self, choice: Choice) -> Found[ValueT] | NoVerdict:
+    def of(self, choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
         """The verdict of a choice, or why there is none."""
         if choice is not self.choice:
             # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.

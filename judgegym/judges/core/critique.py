@@ -15,8 +15,8 @@ from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.delimiters import fence
 from judgegym.judges.core.judgment import JudgeCall
 from judgegym.judges.core.lookalikes import Lookalikes
-from judgegym.judges.parsing.found import Found
 from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.wire import JSON, Choice, Message
 
 VerdictT = TypeVar("VerdictT")
@@ -53,7 +53,7 @@ class CritiqueRequest(Generic[VerdictT]):
     verdict: ShownVerdict
     reasoning: str
     messages: Sequence[Message]
-    read: Callable[[Choice], Found[VerdictT] | NoVerdict | None]
+    read: Callable[[Choice], ParsedVerdict[VerdictT] | NoVerdict | None]
     revision: Callable[[JudgeCall[VerdictT]], Revision]
     extra: Mapping[str, JSON] = field(default_factory=dict)
     form: VerdictForm | None = None

@@ -71,7 +71,7 @@ class Delimiters:
 _WITHOUT_TAG = Delimiters("")
 
 
-class Fenced(NamedTuple):
+class DelimitedTexts(NamedTuple):
     """Texts as a prompt shows them.
 
     Attributes:
@@ -95,7 +95,7 @@ class Prompt:
 
 def fence(
     texts: Sequence[str], lookalikes: Lookalikes, *, shared: int | None = None, fenced: Sequence[str] = ()
-) -> Fenced:
+) -> DelimitedTexts:
     """Fence the texts of one prompt.
 
     Args:
@@ -116,9 +116,9 @@ def fence(
         suspects += broken.tokens + alike
     is_changed = shown != list(texts)  # also without a suspect: a token that was broken up before gets one more sign
     if not (suspects or is_changed or any(map(lookalikes.count, fenced))):
-        return Fenced(tuple(shown), _WITHOUT_TAG, 0)
+        return DelimitedTexts(tuple(shown), _WITHOUT_TAG, 0)
     tag = _tag([*fenced, *texts[:shared]], [*fenced, *texts])
-    return Fenced(tuple(shown), Delimiters(tag, is_changed), suspects)
+    return DelimitedTexts(tuple(shown), Delimiters(tag, is_changed), suspects)
 
 
 @lru_cache(maxsize=64)  # a row's texts are shown in several prompts: two games, several aspects, critiques

@@ -73,7 +73,7 @@ class MemberDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class OrderAgreement:
     """How far two orders agree: of the pairs of answers that were seen in both orders, in how many the same one won.
 
     Two answers that are equal in both orders agree; a pair that is equal in one of them only does not.
@@ -95,7 +95,7 @@ class GroupJudgment:
     """
 
     members: tuple[Judgment[MemberDetail], ...]
-    orders: Agreement = Agreement()
+    orders: OrderAgreement = OrderAgreement()
 
 
 class GroupInProgress(Protocol):

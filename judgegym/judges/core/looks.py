@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from judgegym.judges.core.group import Agreement, Look
+from judgegym.judges.core.group import Look, OrderAgreement
 
 _MOST_ONE_BY_ONE = 3
 
@@ -28,7 +28,7 @@ def looks_in_words(looks: Sequence[Look]) -> str:
     return f"{len(looks)} calls, mean {fmean(look.points for look in looks):.3g}"
 
 
-def orders_in_words(orders: Agreement) -> str:
+def orders_in_words(orders: OrderAgreement) -> str:
     """How far the orders agree; empty if no pair was seen in both.
 
     >>> orders_in_words(Agreement(agreed=26, pairs=28))

@@ -18,7 +18,7 @@ from judgegym.judges.core.seeding import generator
 from judgegym.judges.listwise.chunks import about_tokens
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, repair_request
 from judgegym.judges.listwise.settings import ListwiseJudgeSettings
-from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import (
     LISTWISE_FORM,
     ListwiseScores,
@@ -71,7 +71,7 @@ async def ask_order(
     rng = generator(settings.seed, key, f"ids of {name}")
     ids = draw_ids(rng, len(shown), [*shown, *shared.values()])
 
-    def read(choice: Choice) -> Found[ListwiseScores] | NoVerdict:
+    def read(choice: Choice) -> ParsedVerdict[ListwiseScores] | NoVerdict:
         return listwise_scores.find(choice.text, ids) or NoVerdict(listwise_fault(choice.text, ids))
 
     prompt = listwise_prompt(shared, dict(zip(ids, shown, strict=True)), system_prompt=settings.judge_system_prompt)

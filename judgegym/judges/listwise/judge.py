@@ -72,7 +72,7 @@ class ListwiseGroupJudge:
 
     def start(self, case: GroupCase, size: int) -> GroupInProgress:
         """Begin a group; its answers are judged together when it is closed."""
-        return _Collected(self, case)
+        return _GroupCollector(self, case)
 
     async def _judged(self, case: GroupCase, shared: Mapping[str, str]) -> GroupJudgment:
         """The judgments of answers of which at least two differ, the anchor included."""
@@ -101,7 +101,7 @@ class ListwiseGroupJudge:
         return ChunkResult(tuple(await all_results(asked)))
 
 
-class _Collected:
+class _GroupCollector:
     """A group whose answers are judged when all are there."""
 
     def __init__(self, judge: ListwiseGroupJudge, case: GroupCase) -> None:

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.group import Agreement, GroupCase, Look, MemberDetail
+from judgegym.judges.core.group import GroupCase, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.listwise.asking import ScoredOrder
 from judgegym.judges.listwise.chunks import Chunks
@@ -44,7 +44,7 @@ class ChunkResult:
         }
 
 
-class _Given(NamedTuple):
+class _CallReply(NamedTuple):
     """What one call gave an answer, with the ids in its explanation replaced."""
 
     look: Look
@@ -85,7 +85,7 @@ def judgments(
     return [by_text[text] for text in case.answers]
 
 
-def agreement(results: Sequence[ChunkResult]) -> Agreement:
+def agreement(results: Sequence[ChunkResult]) -> OrderAgreement:
     """Of the pairs that were shown in both orders, the anchor's included, in how many the same answer is better."""
     agreed = pairs = 0
     for result in results:
@@ -95,7 +95,7 @@ def agreement(results: Sequence[ChunkResult]) -> Agreement:
         for one, other in combinations(first, 2):
             pairs += 1
             agreed += _sign(first[one] - first[other]) == _sign(second[one] - second[other])
-    return Agreement(agreed, pairs)
+    return OrderAgreement(agreed, pairs)
 
 
 def _sign(number: float) -> int:
@@ -109,14 +109,14 @@ def _against(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, fl
     }
 
 
-def _given(text: str, order: ScoredOrder, scores: Mapping[str, ScoredAnswer], names: Mapping[str, str]) -> _Given:
+def _given(text: str, order: ScoredOrder, scores: Mapping[str, ScoredAnswer], names: Mapping[str, str]) -> _CallReply:
     by_id = {own: names[other] for own, other in zip(order.ids, order.shown, strict=True)}
     ids = re.compile(rf"\b(?:answer )?({'|'.join(order.ids)})\b", re.IGNORECASE)
     explanation = ids.sub(lambda match: by_id[match[1].lower()], scores[text].explanation)
-    return _Given(Look(order.shown.index(text) + 1, len(order.shown), scores[text].score), explanation)
+    return _CallReply(Look(order.shown.index(text) + 1, len(order.shown), scores[text].score), explanation)
 
 
-def _judgment(own: float, score: float, given: Sequence[_Given]) -> Judgment[MemberDetail]:
+def _judgment(own: float, score: float, given: Sequence[_CallReply]) -> Judgment[MemberDetail]:
     detail = MemberDetail(tuple(entry.look for entry in given), own)
     if len(given) == 1:
         said = given[0].explanation
@@ -125,7 +125,7 @@ def _judgment(own: float, score: float, given: Sequence[_Given]) -> Judgment[Mem
     return Judgment(score, Status.OK, f"{own:.3g}", said, detail=detail)
 
 
-def _failed(unscored: Sequence[ScoredOrder], given: Sequence[_Given]) -> Judgment[MemberDetail]:
+def _failed(unscored: Sequence[ScoredOrder], given: Sequence[_CallReply]) -> Judgment[MemberDetail]:
     """The judgment of a text whose chunks all lack a verdict in at least one order."""
     reasons = [f"{order.calls[0].name}: {order.calls[-1].error}" for order in unscored]
     calls = [call for order in unscored for call in order.calls]

@@ -13,9 +13,9 @@ from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.self_critique import with_self_critique
 from judgegym.judges.pairwise.prompt import LETTERS, choice_prompt
 from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
-from judgegym.judges.parsing.found import VerdictParser
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.judges.parsing.verdict_parser import VerdictParser
 from judgegym.judges.parsing.verdicts import choice_form, choice_letter
 from judgegym.judges.parsing.written_object import explained
 from judgegym.llm.client import ChatClient

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from judgegym.judges.parsing.found import Found, Place
 from judgegym.judges.parsing.json_objects import LOOKED_AT, last_first
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place
 from judgegym.judges.parsing.written_object import decoded, end_in_fence, is_on_its_own_line, whole_object
 from judgegym.llm.wire import JSON
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(Generic[T]):
+class VerdictCandidate(Generic[T]):
     """Something in a text that could be a verdict.
 
     Attributes:
@@ -65,7 +65,7 @@ class VerdictKind(Generic[T]):
 
     name: str
     of_fields: Callable[[Mapping[str, JSON]], T | None]
-    in_words: Callable[[str], Iterable[Candidate[T]]]
+    in_words: Callable[[str], Iterable[VerdictCandidate[T]]]
     in_text_too: bool = False
     read: int = LOOKED_AT
     decode: Callable[[str], Mapping[str, JSON] | None] = decoded
@@ -113,13 +113,13 @@ class _Object:
     is_closed: bool = True
 
 
-def last_candidate(own: str, kind: VerdictKind[T]) -> Found[T] | None:
+def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     """The verdict of a judge's own text: that of the last candidate."""
     unread = max(0, len(own) - kind.read)
     whole = whole_object(own) if unread else None
     if whole is not None:
         value = _value(kind.decode(own[slice(*whole)]), kind)
-        return None if value is None else Found(value, whole)
+        return None if value is None else ParsedVerdict(value, whole)
     text = own[unread:]
     objects, doubtful = _objects(text)
     if not kind.in_text_too and not any(each.fields and kind.name in each.fields for each in objects):
@@ -140,10 +140,10 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> Found[T] | None:
         at_the_end = last.at[1] == end_in_fence(text) and is_on_its_own_line(text, last.at[0])
         if _is_quoted(text, last.at) or (last.is_object and not at_the_end):
             return None
-    return Found(last.value, last.at).behind(unread)
+    return ParsedVerdict(last.value, last.at).behind(unread)
 
 
-def _is_the_judges_object(last: Candidate[T], earlier: list[Candidate[T]], words: str) -> bool:
+def _is_the_judges_object(last: VerdictCandidate[T], earlier: list[VerdictCandidate[T]], words: str) -> bool:
     """Whether an object is within no malformed one, and contradicts nothing that the judge has said in words."""
     stated = [each for each in earlier if each.stated]
     if stated and stated[-1].value != last.value:
@@ -165,7 +165,7 @@ def _value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T | None:
     return None if fields is None or fields.get(kind.name) is None else kind.of_fields(fields)
 
 
-def _without_overlaps(in_words: list[Candidate[T]]) -> Iterator[Candidate[T]]:
+def _without_overlaps(in_words: list[VerdictCandidate[T]]) -> Iterator[VerdictCandidate[T]]:
     """The candidates without near misses that are a part of what the parser takes."""
     taken = sorted(each.at for each in in_words if each.taken)
     for each in in_words:
@@ -174,7 +174,7 @@ def _without_overlaps(in_words: list[Candidate[T]]) -> Iterator[Candidate[T]]:
             yield each
 
 
-def _doubted(candidate: Candidate[T], doubtful: list[Place]) -> Candidate[T]:
+def _doubted(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCandidate[T]:
     """A candidate in words: without a value where a malformed object may extend."""
     inside = any(start <= candidate.at[0] < end for start, end in doubtful)
     return replace(candidate, value=None, taken=False, stated=False) if inside else candidate
@@ -182,7 +182,7 @@ def _doubted(candidate: Candidate[T], doubtful: list[Place]) -> Candidate[T]:
 
 def _object_candidates(
     text: str, objects: list[_Object], doubtful: list[Place], kind: VerdictKind[T]
-) -> Iterator[Candidate[T]]:
+) -> Iterator[VerdictCandidate[T]]:
     text_end = end_in_fence(text)
     number, furthest = 0, 0
     is_open = any(not each.is_closed for each in objects[:-MOST_COMPARED])
@@ -191,7 +191,7 @@ def _object_candidates(
         is_open = is_open or not each.is_closed
         if each.fields is not None and kind.name not in each.fields:
             if _could_be_a_verdict(each.fields):
-                yield Candidate(each.at, is_object=True)
+                yield VerdictCandidate(each.at, is_object=True)
             continue
         fields = None if each.fields is None else kind.decode(text[start:end])
         ends = end == text_end and (not kind.in_text_too or is_on_its_own_line(text, start))
@@ -199,7 +199,7 @@ def _object_candidates(
             number, furthest = number + 1, max(furthest, doubtful[number][1])
         is_within = start < furthest and (is_open or not ends)
         taken = fields is not None and (ends or not kind.in_text_too) and not is_within
-        yield Candidate(each.at, _value(fields, kind), taken, is_object=True)
+        yield VerdictCandidate(each.at, _value(fields, kind), taken, is_object=True)
 
 
 def _could_be_a_verdict(value: JSON) -> bool:

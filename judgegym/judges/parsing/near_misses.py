@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import TypeVar, cast
 
-from judgegym.judges.parsing.candidates import Candidate
+from judgegym.judges.parsing.candidates import VerdictCandidate
 
 T = TypeVar("T")
 
@@ -98,13 +98,13 @@ class NamedValues:
             forms.append(rf"[\"'“‘]{field}[\"'”’]\s*:\s*(?P<quoted>[^\s\"'“”‘’,}}]+|\S)")
         self._pattern = re.compile("|".join(forms), re.IGNORECASE)
 
-    def in_words(self, words: str, meaning: Callable[[str], T | None]) -> Iterator[Candidate[T]]:
+    def in_words(self, words: str, meaning: Callable[[str], T | None]) -> Iterator[VerdictCandidate[T]]:
         """The candidates; `meaning` gives what a value states, `None` if it cannot be told."""
         for match in self._pattern.finditer(words):
             form = cast("str", match.lastgroup)
             value = meaning(match[form].strip(".,;*_`"))
             is_stated = form in ("value", "titled", "any", "given") and _is_a_statement(words, match, form)
-            yield Candidate(match.span(form), value, stated=value is not None and is_stated)
+            yield VerdictCandidate(match.span(form), value, stated=value is not None and is_stated)
 
 
 def _is_a_statement(words: str, match: re.Match[str], form: str) -> bool:
@@ -118,6 +118,6 @@ def _is_a_statement(words: str, match: re.Match[str], form: str) -> bool:
 _LIST = re.compile(r"(?m)^[ \t]*\[\s*-?\d[\d.eE+-]{0,12}(?:\s*,\s*-?\d[\d.eE+-]{0,12})*\s*\][ \t]*$")
 
 
-def number_lists(words: str) -> Iterator[Candidate[T]]:
+def number_lists(words: str) -> Iterator[VerdictCandidate[T]]:
     """Lists of numbers on lines of their own, which a judge may have written in place of an object."""
-    return (Candidate(match.span()) for match in _LIST.finditer(words))
+    return (VerdictCandidate(match.span()) for match in _LIST.finditer(words))

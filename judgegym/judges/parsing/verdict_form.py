@@ -31,41 +31,41 @@ BEGINNING = (
 """How the description of a form in a prompt begins."""
 
 
-class Field(NamedTuple):
+class VerdictField(NamedTuple):
     """A field of the object: its schema, and what the prompt shows in its place."""
 
     schema: Mapping[str, JSON]
     shown: str
 
 
-def text_field(shown: str) -> Field:
+def text_field(shown: str) -> VerdictField:
     """A field with a text; `shown` says of what."""
-    return Field({"type": "string"}, f'"<{shown}>"')
+    return VerdictField({"type": "string"}, f'"<{shown}>"')
 
 
-def one_of(values: Sequence[str]) -> Field:
+def one_of(values: Sequence[str]) -> VerdictField:
     """A field with one of some words."""
     quoted = [f'"{value}"' for value in values]
-    return Field({"type": "string", "enum": [*values]}, f"<{', '.join(quoted[:-1])} or {quoted[-1]}>")
+    return VerdictField({"type": "string", "enum": [*values]}, f"<{', '.join(quoted[:-1])} or {quoted[-1]}>")
 
 
-def integer(low: int, high: int) -> Field:
+def integer(low: int, high: int) -> VerdictField:
     """A field with a whole number from the lowest to the highest."""
     levels = range(low, high + 1)
     schema: dict[str, JSON] = {"type": "integer"}
     if len(levels) <= MOST_LISTED:
         schema["enum"] = [*levels]
-    return Field(schema, f"<an integer between {low} and {high}>")
+    return VerdictField(schema, f"<an integer between {low} and {high}>")
 
 
-def number(shown: str) -> Field:
+def number(shown: str) -> VerdictField:
     """A field with any number; `shown` says from where to where."""
-    return Field({"type": "number"}, f"<{shown}>")
+    return VerdictField({"type": "number"}, f"<{shown}>")
 
 
-def entries(fields: Mapping[str, Field]) -> Field:
+def entries(fields: Mapping[str, VerdictField]) -> VerdictField:
     """A field with a list of objects."""
-    return Field({"type": "array", "items": _schema(fields)}, f"[{_shown(fields)}, …]")
+    return VerdictField({"type": "array", "items": _schema(fields)}, f"[{_shown(fields)}, …]")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class VerdictForm:
     """
 
     name: str
-    fields: Mapping[str, Field]
+    fields: Mapping[str, VerdictField]
 
     @property
     def schema(self) -> Mapping[str, JSON]:
@@ -120,7 +120,7 @@ def without_form(content: str) -> str:
     return before if found else content
 
 
-def _schema(fields: Mapping[str, Field]) -> Mapping[str, JSON]:
+def _schema(fields: Mapping[str, VerdictField]) -> Mapping[str, JSON]:
     return {
         "type": "object",
         "properties": {name: field.schema for name, field in fields.items()},
@@ -129,5 +129,5 @@ def _schema(fields: Mapping[str, Field]) -> Mapping[str, JSON]:
     }
 
 
-def _shown(fields: Mapping[str, Field]) -> str:
+def _shown(fields: Mapping[str, VerdictField]) -> str:
     return f"{{{', '.join(f'{wire.dumps(name).decode()}: {field.shown}' for name, field in fields.items())}}}"

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from judgegym.judges.parsing.found import Place
 from judgegym.judges.parsing.json_objects import MOST_NESTED, last_first, prose_before
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_form import CRITIQUE
+from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, scrub
 

@@ -17,8 +17,8 @@ from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.core.self_critique import with_self_critique
-from judgegym.judges.parsing.found import Found
 from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.written_object import critique_before
 from judgegym.judges.peers.settings import PeerJudgeSettings
@@ -162,7 +162,7 @@ def _judgment(verdict: ScoreObject, text: str, calls: tuple[JudgeCall[object], .
     return Judgment(float(verdict.score), Status.OK, str(verdict.score), verdict.reasoning or "", calls, detail)
 
 
-def _read(choice: Choice) -> Found[ScoreObject] | None:
+def _read(choice: Choice) -> ParsedVerdict[ScoreObject] | None:
     return score_object.find(choice.text)
 
 

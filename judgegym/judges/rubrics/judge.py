@@ -14,8 +14,8 @@ from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.core.self_critique import with_self_critique
 from judgegym.judges.core.voting import collect_votes, vote
-from judgegym.judges.parsing.found import Found
 from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import (
     SCORE_FIELD,
     before_feedback,
@@ -195,7 +195,7 @@ class RubricCaseJudge:
     def _extra(self) -> Mapping[str, JSON]:
         return REQUEST if self._is_weighted else {}
 
-    def _read(self, choice: Choice, scale: Scale) -> Found[RubricVerdict] | NoVerdict | None:
+    def _read(self, choice: Choice, scale: Scale) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
         score = find_score(choice.text, self.settings.output_format, scale)
         if score is None:
             return None
@@ -207,7 +207,7 @@ class RubricCaseJudge:
         expected = expected_score(choice, scale, tag=tag)
         if isinstance(expected, NoVerdict):
             return expected
-        return Found(RubricVerdict(score.value, expected))  # of all probabilities, not of a place in the text
+        return ParsedVerdict(RubricVerdict(score.value, expected))  # of all probabilities, not of a place in the text
 
     def _score(self, call: JudgeCall[RubricVerdict], scale: Scale) -> RubricScore:
         verdict = call.value

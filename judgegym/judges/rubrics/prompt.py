@@ -18,7 +18,7 @@ from judgegym.judges.config.prompt_layout import PromptLayout
 from judgegym.judges.core.delimiters import Prompt, fence
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.scale import Scale
-from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
 from judgegym.llm.wire import Message
 
@@ -77,7 +77,7 @@ def read_score(text: str, output_format: RubricFormat, scale: Scale) -> int | No
     return None if found is None else found.value
 
 
-def find_score(text: str, output_format: RubricFormat, scale: Scale) -> Found[int] | None:
+def find_score(text: str, output_format: RubricFormat, scale: Scale) -> ParsedVerdict[int] | None:
     """The same, with its place."""
     parser = feedback_score if output_format == "feedback_score" else prometheus_result
     return parser.find(text, scale)

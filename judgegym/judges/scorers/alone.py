@@ -18,7 +18,7 @@ GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely 
 """The rubric judge's rubric if neither the request nor the settings have one."""
 
 
-class _Alone:
+class _SingleResponses:
     """Sees each response by itself."""
 
     def compares(self, item: Item) -> bool:
@@ -26,7 +26,7 @@ class _Alone:
         return False
 
 
-class RubricScorer(_Alone):
+class RubricScorer(_SingleResponses):
     """(score − lowest) / (highest − lowest) of the rubric judge."""
 
     def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
@@ -48,7 +48,7 @@ class RubricScorer(_Alone):
         return [unit_score(await self._judge.judge(case), self._scale.unit)]
 
 
-class PeerScorer(_Alone):
+class PeerScorer(_SingleResponses):
     """A peer's score of 0 to 100, by a rubric in text, over 100."""
 
     def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
@@ -67,7 +67,7 @@ class PeerScorer(_Alone):
         return [unit_score(await self._judge.judge(case), SCALE.unit)]
 
 
-class AspectScorer(_Alone):
+class AspectScorer(_SingleResponses):
     """The combined score of a panel of aspects."""
 
     def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:

@@ -41,9 +41,9 @@ class ChoiceScorer:
         """Two."""
         return FEWEST_CHOICES
 
-    def start(self, item: Item, size: int) -> _Collected:
+    def start(self, item: Item, size: int) -> _ResponseCollector:
         """Collect responses, since one call chooses among all."""
-        return _Collected(self, item)
+        return _ResponseCollector(self, item)
 
     async def score(self, item: Item) -> list[ResponseScore]:
         """Judge the distinct responses, in an order that depends on the seed and the item only.
@@ -62,7 +62,7 @@ class ChoiceScorer:
         return [_of_choice(judgment, item, everyone, order, place) for place in range(len(everyone))]
 
 
-class _Collected:
+class _ResponseCollector:
     """Responses that are judged when all are there."""
 
     def __init__(self, scorer: ChoiceScorer, item: Item) -> None:

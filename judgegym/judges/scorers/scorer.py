@@ -69,7 +69,7 @@ Place: TypeAlias = "tuple[int, int]"
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ItemParts:
     """What is to be judged of an item.
 
     Attributes:
@@ -95,34 +95,34 @@ def result_without_judge(item: Item) -> ResponseScore | None:
     return _EMPTY if is_blank(item.response) else None
 
 
-def parts_of(scorer: Scorer, item: Item) -> Parts:
+def parts_of(scorer: Scorer, item: Item) -> ItemParts:
     """What is to be judged of a checked item."""
     responses = item.responses
     if item.fault is not None:
-        return Parts((), (failure(item.fault),) * len(responses))
+        return ItemParts((), (failure(item.fault),) * len(responses))
     filled = tuple(number for number, response in enumerate(responses) if not is_blank(response))
     if len(filled) == len(responses) == 1:
-        return Parts((item,), ((0, 0),))
+        return ItemParts((item,), ((0, 0),))
     if filled and scorer.compares(item):
         return _compared(scorer, item, filled)
     texts = {text: number for number, text in enumerate(dict.fromkeys(responses[number] for number in filled))}
     cases = tuple(replace(item, responses=(text,)) for text in texts)
-    return Parts(cases, tuple((texts[text], 0) if text in texts else _EMPTY for text in responses))
+    return ItemParts(cases, tuple((texts[text], 0) if text in texts else _EMPTY for text in responses))
 
 
-def _compared(scorer: Scorer, item: Item, filled: tuple[int, ...]) -> Parts:
+def _compared(scorer: Scorer, item: Item, filled: tuple[int, ...]) -> ItemParts:
     """The item without its empty responses, if the judge can compare the others."""
     count, places = len(item.responses), {number: place for place, number in enumerate(filled)}
     if len(filled) == count:
-        return Parts((item,), tuple((0, number) for number in range(count)))
+        return ItemParts((item,), tuple((0, number) for number in range(count)))
     rest = replace(item, responses=tuple(item.responses[number] for number in filled), places=filled)
     try:
         scorer.check(rest)
     except ItemError as error:
         why = f"{count - len(filled)} of {count} responses are empty or invalid; of the others: {error}"
         alone = failure(why, is_final=True)
-        return Parts((), tuple(alone if number in places else _EMPTY for number in range(count)))
-    return Parts((rest,), tuple((0, places[number]) if number in places else _EMPTY for number in range(count)))
+        return ItemParts((), tuple(alone if number in places else _EMPTY for number in range(count)))
+    return ItemParts((rest,), tuple((0, places[number]) if number in places else _EMPTY for number in range(count)))
 
 
 def unit_score(judgment: Judgment[object], unit: Callable[[float], float]) -> ResponseScore:

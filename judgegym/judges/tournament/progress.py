@@ -15,8 +15,8 @@ from judgegym.judges.core.group import GroupCase, GroupJudgment
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.tournament.game import GameResult, PairJudge
 from judgegym.judges.tournament.result import (
-    Field,
     PlayedGame,
+    Players,
     comparable,
     connected,
     decided,
@@ -52,7 +52,7 @@ class _Player:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _OpenGame:
     """A game that has begun."""
 
     name: str
@@ -72,7 +72,7 @@ class TournamentInProgress:
         self._players: dict[str, _Player] = {}
         self._taken: dict[int, _Player] = {}
         self._answers: list[int] = []
-        self._games: list[_Begun] = []
+        self._games: list[_OpenGame] = []
         self._at_once = asyncio.Semaphore(MOST_GAMES_AT_ONCE)
         self._times = Counter[Meeting]()
         self._plan = self._ordered(planned(settings.schedule, places, settings.rounds_of(places)))
@@ -115,11 +115,11 @@ class TournamentInProgress:
         # In a thread: the first fit of a process imports scikit-learn, and 64 players have thousands of games.
         return await asyncio.to_thread(self._result, field, games)
 
-    def _result(self, field: Field, games: Sequence[PlayedGame]) -> GroupJudgment:
+    def _result(self, field: Players, games: Sequence[PlayedGame]) -> GroupJudgment:
         strengths = strengths_of(comparable(field, games), games)
         return group_judgment(field, games, strengths, self._suspects)
 
-    async def _swiss_rounds(self, field: Field) -> None:
+    async def _swiss_rounds(self, field: Players) -> None:
         """The rounds after the first one: each waits for the results of those before it, as long as there are any."""
         for _ in range(1, self._settings.rounds_of(len(field.names))):
             games = await self._played()
@@ -129,7 +129,7 @@ class TournamentInProgress:
             standing = sorted(strengths, key=lambda place: (-strengths[place], place))
             self._begin(self._ordered(swiss_round(standing, self._met)))
 
-    async def _connect(self, field: Field) -> None:
+    async def _connect(self, field: Players) -> None:
         """Play further games until those with a verdict connect everyone, at most a few times."""
         for attempt in range(MOST_REPAIRS):
             games = await self._played()
@@ -155,7 +155,7 @@ class TournamentInProgress:
             self._times[first, second] += 1
             name = f"game_{one.number}_{other.number}" + (f"_again_{again}" if again else "")
             task = asyncio.create_task(self._play(one.text, other.text, name))
-            self._games.append(_Begun(name, (first, second), task))
+            self._games.append(_OpenGame(name, (first, second), task))
 
     async def _play(self, first: str, second: str, name: str) -> GameResult:
         async with self._at_once:
@@ -174,11 +174,11 @@ class TournamentInProgress:
         number = {place: player.number for place, player in self._taken.items()}
         return sorted(ended, key=lambda game: (number[game.first], number[game.second], len(game.name), game.name))
 
-    def _field(self) -> Field:
+    def _field(self) -> Players:
         players = sorted(self._taken.values(), key=lambda player: player.number)
         names = {player.place: f"answer {player.number}" if player.number else "the anchor" for player in players}
         anchor = None if self._case.anchor is None else players[0].place
-        return Field(names, anchor, tuple(self._answers))
+        return Players(names, anchor, tuple(self._answers))
 
     def _suspects(self, place: int) -> int:
         return self._judge.suspects(self._case, self._taken[place].text)

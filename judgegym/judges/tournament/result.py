@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judgegym.judges.core.group import Agreement, GroupJudgment, Look, MemberDetail
+from judgegym.judges.core.group import GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.tournament.game import GameResult
 from judgegym.judges.tournament.schedule import components, pair
-from judgegym.statistics.bradley_terry import Game, fit
+from judgegym.statistics.bradley_terry import GameOutcome, fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PlayedGame:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Players:
     """The players of a tournament.
 
     Attributes:
@@ -57,13 +57,13 @@ def decided(games: Sequence[PlayedGame]) -> list[PlayedGame]:
     return [game for game in games if game.result.points is not None]
 
 
-def connected(field: Field, games: Sequence[PlayedGame]) -> list[list[int]]:
+def connected(field: Players, games: Sequence[PlayedGame]) -> list[list[int]]:
     """The players in groups that games with a verdict connect; first that of the anchor, else the largest."""
     groups = components(field.names, (game.players for game in decided(games)))
     return sorted(groups, key=lambda group: field.anchor not in group)
 
 
-def comparable(field: Field, games: Sequence[PlayedGame]) -> list[int]:
+def comparable(field: Players, games: Sequence[PlayedGame]) -> list[int]:
     """The players that can be compared: those connected with the anchor, or the largest group, if it has two players.
 
     A single player, whose answers are all there are, is as good as the mean.
@@ -79,14 +79,15 @@ def strengths_of(players: Sequence[int], games: Sequence[PlayedGame]) -> dict[in
     number = {player: place for place, player in enumerate(players)}
     among = [game for game in decided(games) if game.first in number and game.second in number]
     results = (
-        Game(number[game.first], number[game.second], game.points_of(game.first), game.result.weight) for game in among
+        GameOutcome(number[game.first], number[game.second], game.points_of(game.first), game.result.weight)
+        for game in among
     )
     fitted = fit(len(players), list(results))
     return dict(zip(players, fitted.values, strict=True))
 
 
 def group_judgment(
-    field: Field, games: Sequence[PlayedGame], strengths: Mapping[int, float], suspects: Callable[[int], int]
+    field: Players, games: Sequence[PlayedGame], strengths: Mapping[int, float], suspects: Callable[[int], int]
 ) -> GroupJudgment:
     """The judgment of each answer, with all calls in the first one's.
 
@@ -111,7 +112,7 @@ def group_judgment(
 
 
 def _member(
-    field: Field,
+    field: Players,
     player: int,
     games: Sequence[PlayedGame],
     strengths: Mapping[int, float],
@@ -150,7 +151,7 @@ def _record(looks: Sequence[Look]) -> str:
     return f"{won} won, {len(points) - won - lost} tied, {lost} lost"
 
 
-def _line(field: Field, player: int, game: PlayedGame) -> str:
+def _line(field: Players, player: int, game: PlayedGame) -> str:
     """One game from a player's side."""
     shown, other = ("first", game.second) if player == game.first else ("second", game.first)
     if game.result.points is None:
@@ -161,7 +162,7 @@ def _line(field: Field, player: int, game: PlayedGame) -> str:
     return f"{game.name}, shown {shown}: {outcome} {field.names[other]}{strong}"
 
 
-def _why_without_score(field: Field, games: Sequence[PlayedGame]) -> str:
+def _why_without_score(field: Players, games: Sequence[PlayedGame]) -> str:
     if len(field.answers) + (field.anchor is not None) < 2:
         return "There is no other answer to compare it with."
     if not decided(games):
@@ -170,7 +171,7 @@ def _why_without_score(field: Field, games: Sequence[PlayedGame]) -> str:
     return f"No games with a verdict connect it with {side}."
 
 
-def _agreement(games: Sequence[PlayedGame]) -> Agreement:
+def _agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
     """In how many of the pairs with verdicts in both orders both are the same; of repeated games the last counts."""
     by_order = {(game.first, game.second): game.points_of(game.first) for game in games}
     both = [
@@ -178,4 +179,4 @@ def _agreement(games: Sequence[PlayedGame]) -> Agreement:
         for (first, second), points in by_order.items()
         if first < second and (second, first) in by_order
     ]
-    return Agreement(sum(one == other for one, other in both), len(both))
+    return OrderAgreement(sum(one == other for one, other in both), len(both))

@@ -4,7 +4,7 @@ Every completion's request that is sent is a call, each retry of its own. None i
 because it refused the connection, nor an answer of a ledger, of the judgment cache or of an identical call in flight.
 
 Guarantees: no request is sent beyond a budget of calls; none is sent once the answers have cost a budget of dollars, so
-that those in flight at that moment are all that can go beyond it. A refused call raises `BudgetSpent`, and not before
+that those in flight at that moment are all that can go beyond it. A refused call raises `BudgetError`, and not before
 all requests in flight have ended and their answers are recorded: whoever is told may end everything at once, and
 nothing that was paid for is lost. Whoever is told once is told for good.
 """
@@ -15,12 +15,12 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from judgegym.llm.errors import BudgetSpent, SettingsError
+from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class Expense:
     """What was spent.
 
     Attributes:
@@ -39,7 +39,7 @@ class Budget:
     60
     """
 
-    def __init__(self, calls: int | None = None, usd: float | None = None, *, before: Spent = Spent()) -> None:
+    def __init__(self, calls: int | None = None, usd: float | None = None, *, before: Expense = Expense()) -> None:
         """Begin with what an earlier part of the run has spent.
 
         Args:
@@ -52,15 +52,15 @@ class Budget:
         self._unfinished = 0
         self._changed = asyncio.Event()
 
-    def begin_after(self, before: Spent) -> None:
+    def begin_after(self, before: Expense) -> None:
         """Add what an earlier part of the run has spent, which is not known when the clients are made."""
         self._calls += before.calls
         self.pay(before.usd)
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> Expense:
         """What was spent so far, requests in flight included, as far as they have cost anything yet."""
-        return Spent(self._calls, self._usd)
+        return Expense(self._calls, self._usd)
 
     @property
     def left_calls(self) -> int | None:
@@ -111,7 +111,7 @@ class Budget:
         began = time.monotonic()
         while (why := self.why) is not None:
             if not self._unfinished:
-                raise BudgetSpent(why)
+                raise BudgetError(why)
             self._changed.clear()
             await self._changed.wait()
         return time.monotonic() - began

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judgegym.reports.compare.conditions import Condition, Differing
+from judgegym.reports.compare.conditions import Condition, ConditionDifference
 from judgegym.reports.compare.outcomes import Kind
 from judgegym.statistics.bootstrap import Interval
 from judgegym.statistics.paired import PairedTest, RowsNeeded
@@ -253,7 +253,7 @@ class GoldComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ComparisonSettings:
     """How the numbers were computed: bootstrap rounds, their seed, and the level of all intervals."""
 
     rounds: int
@@ -291,9 +291,9 @@ class Comparison:
     runs: Sequence[ComparedRun]
     differences: Sequence[Difference]
     across: Sequence[Condition]
-    differing: Sequence[Differing]
+    differing: Sequence[ConditionDifference]
     notes: Sequence[str]
-    settings: Settings
+    settings: ComparisonSettings
     item: str = "row"
     unit: str = "row"
     gold: GoldComparison | None = None

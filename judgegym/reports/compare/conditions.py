@@ -46,7 +46,7 @@ UNSET = "unset"
 
 
 @dataclass(frozen=True, slots=True)
-class Differing:
+class ConditionDifference:
     """A condition that differs between the reference and a run.
 
     Attributes:
@@ -64,7 +64,7 @@ class Differing:
     run: str
 
 
-def differing(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[Differing]:
+def differing(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[ConditionDifference]:
     """Where the conditions of two runs differ, as far as `metrics.json` says; the texts of the rows are the data's."""
     readers: Sequence[tuple[Condition, Callable[[SavedRun], Mapping[str, JSON]]]]
     readers = (("judge", judge_of), ("protocol", protocol_of))
@@ -73,14 +73,14 @@ def differing(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[Diffe
         are_of_one_kind = first.get(_KIND) == second.get(_KIND)  # or else each has settings that the other never reads
         for name in {**first, **second} if are_of_one_kind else [name for name in first if name in second]:
             if first.get(name) != second.get(name):
-                yield Differing(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
+                yield ConditionDifference(condition, letter, name, shown(first.get(name)), shown(second.get(name)))
     first_data, second_data = data_of(reference), data_of(run)
     if first_data.keys() != second_data.keys():
         only = [
             ", ".join(said for digest, said in one.items() if digest not in other) or "none further"
             for one, other in ((first_data, second_data), (second_data, first_data))
         ]
-        yield Differing("data", letter, "datasets", *only)
+        yield ConditionDifference("data", letter, "datasets", *only)
 
 
 def policy_is_judge(run: SavedRun) -> bool:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from judgegym.reports.compare.comparison import (
     CategoryDifference,
     ChangedRow,
+    ComparisonSettings,
     Difference,
     Estimate,
     JudgesAgreement,
-    Settings,
     TestResult,
     Transition,
 )
@@ -55,7 +55,7 @@ class Pair:
     reference: Side
     run: Side
     kind: Kind
-    settings: Settings
+    settings: ComparisonSettings
 
     def together(self, places: Places = _ALL) -> tuple[Side, Side]:
         """Return both sides of some rows, or of all: sums over those that depend on each other."""

@@ -14,7 +14,7 @@ _MARGIN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ForestLine:
     """A difference, in pixels from the left; without an interval `low` and `high` are the difference."""
 
     low: float
@@ -27,7 +27,7 @@ class Forest:
     """The lines of several differences, and the place of 0."""
 
     zero: float
-    lines: Sequence[Line]
+    lines: Sequence[ForestLine]
 
 
 def forest(estimates: Sequence[Estimate]) -> Forest:
@@ -40,7 +40,8 @@ def forest(estimates: Sequence[Estimate]) -> Forest:
         return round(_MARGIN + (value - least) / span * (WIDTH - 2 * _MARGIN), 1)
 
     lines = [
-        Line(place(low), place(each.value), place(high)) for (low, high), each in zip(ends, estimates, strict=True)
+        ForestLine(place(low), place(each.value), place(high))
+        for (low, high), each in zip(ends, estimates, strict=True)
     ]
     return Forest(place(0.0), lines)
 

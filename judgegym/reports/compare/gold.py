@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from judgegym.engine.metrics import GoldLabel
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.comparison import (
+    ComparisonSettings,
     Estimate,
     GoldAgreement,
     GoldComparison,
     GoldDifference,
-    Settings,
     TestResult,
 )
 from judgegym.reports.results.run import SavedRun
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def gold_comparison(
-    runs: Sequence[SavedRun], letters: Sequence[str], uids: Sequence[str], settings: Settings
+    runs: Sequence[SavedRun], letters: Sequence[str], uids: Sequence[str], settings: ComparisonSettings
 ) -> GoldComparison:
     """Compare each run with gold, and the agreement of each further run with that of the first.
 
@@ -90,7 +90,7 @@ def _agreement(
     keys: Sequence[tuple[str, str]],
     rows: Sequence[int],
     side: Shares,
-    settings: Settings,
+    settings: ComparisonSettings,
 ) -> GoldAgreement:
     golds, judges = _embedded([labels[key].gold for key in keys], [labels[key].judge for key in keys])
     kappa = kappa_interval(golds, judges, rows, rounds=settings.rounds, seed=settings.seed, level=settings.level)
@@ -114,7 +114,7 @@ def _embedded(
     return one_hot[[names[str(each)] for each in golds]], one_hot[[names[str(each)] for each in judges]]
 
 
-def _difference(letter: str, reference: Shares, run: Shares, settings: Settings) -> GoldDifference:
+def _difference(letter: str, reference: Shares, run: Shares, settings: ComparisonSettings) -> GoldDifference:
     import numpy as np
 
     found = paired_intervals(reference, run, rounds=settings.rounds, seed=settings.seed, level=settings.level)

@@ -12,11 +12,11 @@ from itertools import combinations
 
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
-from judgegym.reports.compare.comparison import ComparedRun, Comparison, Difference, Settings, TestResult
+from judgegym.reports.compare.comparison import ComparedRun, Comparison, ComparisonSettings, Difference, TestResult
 from judgegym.reports.compare.conditions import (
     CONDITIONS,
     Condition,
-    Differing,
+    ConditionDifference,
     differing,
     notes_on,
     policy_is_judge,
@@ -80,7 +80,7 @@ def compare_runs(
         raise NotComparableError(f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment")
     differs = [each for place in range(1, len(runs)) for each in _differing(runs, place, letters, found)]
     _check_allowed(runs, letters, differs, across)
-    settings = Settings(rounds, seed, LEVEL)
+    settings = ComparisonSettings(rounds, seed, LEVEL)
     kind = kind_of(headline, words, [side.values for side in found.sides])
     pairs = [Pair(found, found.sides[0], side, kind, settings) for side in found.sides[1:]]
     estimates = [pair.estimate() for pair in pairs]
@@ -160,19 +160,24 @@ def _letter(place: int) -> str:
     return _LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}"
 
 
-def _differing(runs: Sequence[SavedRun], place: int, letters: Sequence[str], found: SharedRows) -> list[Differing]:
+def _differing(
+    runs: Sequence[SavedRun], place: int, letters: Sequence[str], found: SharedRows
+) -> list[ConditionDifference]:
     """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
     differs = [*differing(runs[0], runs[place], letters[place])]
     others = found.texts_differ[place]
     if others:
         title, first, second = first_difference(runs[0].read_sample(others[0]), runs[place].read_sample(others[0]))
         name = f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
-        differs.append(Differing("data", letters[place], name, first, second))
+        differs.append(ConditionDifference("data", letters[place], name, first, second))
     return differs
 
 
 def _check_allowed(
-    runs: Sequence[SavedRun], letters: Sequence[str], differs: Sequence[Differing], across: Collection[Condition]
+    runs: Sequence[SavedRun],
+    letters: Sequence[str],
+    differs: Sequence[ConditionDifference],
+    across: Collection[Condition],
 ) -> None:
     """Refuse to compare under conditions that differ and were not allowed to.
 
@@ -208,7 +213,7 @@ def _notes(
     letters: Sequence[str],
     found: SharedRows,
     across: Collection[Condition],
-    differs: Sequence[Differing],
+    differs: Sequence[ConditionDifference],
 ) -> list[str]:
     """What a reader of the numbers must know."""
     notes = [note for run, letter in zip(runs[1:], letters[1:], strict=True) for note in notes_on(runs[0], run, letter)]

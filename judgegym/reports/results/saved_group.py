@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judgegym.engine.records import explained
 from judgegym.engine.runs.lines import whole_lines
-from judgegym.judges.core.group import Agreement, Look
+from judgegym.judges.core.group import Look, OrderAgreement
 
 
 class _Line(BaseModel):
@@ -65,9 +65,9 @@ class SavedTogether(_Line):
     is_again: bool
 
     @property
-    def orders(self) -> Agreement:
+    def orders(self) -> OrderAgreement:
         """How far the orders agree in which the answers were shown."""
-        return Agreement(self.orders_agreed, self.orders_pairs)
+        return OrderAgreement(self.orders_agreed, self.orders_pairs)
 
 
 class SavedRow(_Line):

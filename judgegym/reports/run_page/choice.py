@@ -38,7 +38,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ItemSelection:
     """The items of a page.
 
     Attributes:
@@ -50,7 +50,7 @@ class Choice:
     notice: str | None
 
 
-def choose(ranks: Sequence[Rank], *, most: int | None, order: Order, items: str = "rows") -> Choice:
+def choose(ranks: Sequence[Rank], *, most: int | None, order: Order, items: str = "rows") -> ItemSelection:
     """Choose the items of a page.
 
     Args:
@@ -65,7 +65,7 @@ def choose(ranks: Sequence[Rank], *, most: int | None, order: Order, items: str 
         places, notice = _some(ranks, most, items)
     if order == "worst":
         places = sorted(places, key=lambda place: (*ranks[place].key, place))
-    return Choice(places, notice)
+    return ItemSelection(places, notice)
 
 
 def _some(ranks: Sequence[Rank], most: int, items: str) -> tuple[list[int], str]:

@@ -12,14 +12,14 @@ from judgegym.engine.runs.directory import CONFIG, run_directory_of
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.judges.config.yaml_text import load_yaml
-from judgegym.judges.core.group import Agreement
+from judgegym.judges.core.group import OrderAgreement
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.saved_group import read_groups
 from judgegym.reports.run_page.charts import Words, charts
-from judgegym.reports.run_page.choice import Choice, Rank, choose
+from judgegym.reports.run_page.choice import ItemSelection, Rank, choose
 from judgegym.reports.run_page.contents import Contents, ReportOptions
 from judgegym.reports.run_page.figures import RunFigures
 from judgegym.reports.run_page.groups import figures_of, group_detail, group_summary, is_judges
@@ -39,7 +39,7 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
     """
     run_path = run_directory_of(path)
     config = _config(run_path / CONFIG)
-    figures, ranks, has_messages, orders = RunFigures(), list[Rank](), True, Agreement()
+    figures, ranks, has_messages, orders = RunFigures(), list[Rank](), True, OrderAgreement()
     uids: list[str | None] = []
     totals, weights = array("d"), array("d")
     for group in read_groups(path):
@@ -53,7 +53,9 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
         ranks.append(Rank(any(group.substituted), group.reward))
         has_messages = has_messages and group.messages is not None
         if group.together is not None:
-            orders = Agreement(orders.agreed + group.together.orders_agreed, orders.pairs + group.together.orders_pairs)
+            orders = OrderAgreement(
+                orders.agreed + group.together.orders_agreed, orders.pairs + group.together.orders_pairs
+            )
         uids.append(None if group.row is None else group.row.uid)
     for call in read_calls(run_path):
         if call.answer.latency_s and not call.answer.cached:
@@ -73,7 +75,7 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
     return Contents(page_head, lambda: _items(path, calls, choice))
 
 
-def _items(path: Path, calls: CallsOfRows, choice: Choice) -> Iterator[tuple[ItemSummary, ItemDetail]]:
+def _items(path: Path, calls: CallsOfRows, choice: ItemSelection) -> Iterator[tuple[ItemSummary, ItemDetail]]:
     """The items in their order; only if that is not the file's are all groups of the page in memory."""
     wanted = set(choice.places)
     groups = ((place, group) for place, group in enumerate(read_groups(path)) if place in wanted)
@@ -96,7 +98,7 @@ def _headline(totals: array[float], weights: array[float], seed: int) -> str:
     return f"{said} (95 %: {bounds.low:.4f} to {bounds.high:.4f})"
 
 
-def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures, orders: Agreement) -> list[Fact]:
+def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures, orders: OrderAgreement) -> list[Fact]:
     def said(name: str, setting: str, *, is_first: bool = False) -> Fact:
         value = wire.lookup(config, setting)
         return Fact(name, "" if value is None else str(value), is_first)
@@ -118,7 +120,7 @@ def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures, orders:
     return [fact for fact in found if fact.value]
 
 
-def _agreement(orders: Agreement) -> str:
+def _agreement(orders: OrderAgreement) -> str:
     return f"agree on {orders.agreed / orders.pairs:.1%} of {orders.pairs:,} pairs" if orders.pairs else ""
 
 

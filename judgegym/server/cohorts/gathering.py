@@ -43,7 +43,7 @@ class Work:
 
 
 @dataclass(eq=False, kw_only=True)
-class Gathering(Cohort):
+class CohortJudgment(Cohort):
     """A cohort with its judgment.
 
     Attributes:

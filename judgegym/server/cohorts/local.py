@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 
 from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score, with_others
 from judgegym.judges.scorers.scorer import result_without_judge
-from judgegym.server.cohorts.gathering import Gatherer, Gathering, Work
+from judgegym.server.cohorts.gathering import CohortJudgment, Gatherer, Work
 from judgegym.server.cohorts.key import cohort_key
-from judgegym.server.cohorts.register import Place, Register, Sign, sign_of
+from judgegym.server.cohorts.register import MemberSlot, Register, Sign, sign_of
 from judgegym.server.errors import OverloadError
 from judgegym.server.operation.record import Record
 
@@ -57,11 +57,11 @@ class LocalCohorts:
         self._deadline_s = deadline_s
         self._record, self._is_full = record, is_full
         self._registers = {
-            name: Register[Gathering](late_s=gatherer.wait_s, kept_s=deadline_s, most_kept=MOST_KEPT)
+            name: Register[CohortJudgment](late_s=gatherer.wait_s, kept_s=deadline_s, most_kept=MOST_KEPT)
             for name, gatherer in gatherers.items()
         }
-        self._open: set[Gathering] = set()
-        self._judging: dict[Gathering, asyncio.Task[None]] = {}
+        self._open: set[CohortJudgment] = set()
+        self._judging: dict[CohortJudgment, asyncio.Task[None]] = {}
         self._warned: set[str] = set()
         self._is_stopping = False
         self.pending = 0
@@ -99,7 +99,7 @@ class LocalCohorts:
 
     def _place(
         self, mount: str, item: Item, spent_s: float, *, is_empty: bool
-    ) -> tuple[Gathering, Place] | ResponseScore:
+    ) -> tuple[CohortJudgment, MemberSlot] | ResponseScore:
         """The place of a response, or what it is told instead of a result.
 
         Raises:
@@ -123,7 +123,7 @@ class LocalCohorts:
         self._close_for(gathering, now, spent_s)
         return gathering, place
 
-    def _late(self, missed: Gathering, item: Item, sign: Sign) -> ResponseScore:
+    def _late(self, missed: CohortJudgment, item: Item, sign: Sign) -> ResponseScore:
         result = failure(
             f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
             f"{self._waited(missed)} s after the first one came (--group_wait, or less for one with less time)"
@@ -140,10 +140,10 @@ class LocalCohorts:
             self._record.known(missed.mount, item.prompt, item.response, result)
         return result
 
-    def _opened(self, mount: str, item: Item, key: str, now: float) -> Gathering:
+    def _opened(self, mount: str, item: Item, key: str, now: float) -> CohortJudgment:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
         scorer, size = gatherer.scorer, gatherer.size
-        gathering = Gathering(
+        gathering = CohortJudgment(
             key,
             size,
             mount=mount,
@@ -158,9 +158,9 @@ class LocalCohorts:
         self._record.cohort(mount, "opened")
         return gathering
 
-    def _seated(self, gathering: Gathering, item: Item, sign: Sign) -> Place:
+    def _seated(self, gathering: CohortJudgment, item: Item, sign: Sign) -> MemberSlot:
         """Give a response a place; the last one closes the cohort."""
-        place, work = Place(sign), gathering.work
+        place, work = MemberSlot(sign), gathering.work
         if not sign.is_empty and work is not None:
             place.number = len(work.responses)
             work.scores.add(item.response)
@@ -171,7 +171,7 @@ class LocalCohorts:
             self._close(gathering)
         return place
 
-    def _close_for(self, gathering: Gathering, now: float, spent_s: float) -> None:
+    def _close_for(self, gathering: CohortJudgment, now: float, spent_s: float) -> None:
         """Close a cohort early enough for a caller, so that the judge has its share of the time that the caller has.
 
         A caller with little time may be one whose cohort was lost with another worker, and comes with its fellows. One
@@ -186,13 +186,13 @@ class LocalCohorts:
             gathering.closes_at = closes_at
             gathering.timer = asyncio.get_running_loop().call_at(closes_at, self._close, gathering)
 
-    def _leave_open(self, gathering: Gathering) -> None:
+    def _leave_open(self, gathering: CohortJudgment) -> None:
         self._open.remove(gathering)
         if gathering.timer is not None:
             gathering.timer.cancel()
             gathering.timer = None
 
-    def _close(self, gathering: Gathering) -> None:
+    def _close(self, gathering: CohortJudgment) -> None:
         """Take no more members, and judge those that are there."""
         self._leave_open(gathering)
         self._registers[gathering.mount].closed(gathering, asyncio.get_running_loop().time())
@@ -200,7 +200,7 @@ class LocalCohorts:
         task = self._judging[gathering] = asyncio.create_task(self._judge(gathering))
         task.add_done_callback(lambda _: self._judging.pop(gathering))
 
-    async def _judge(self, gathering: Gathering) -> None:
+    async def _judge(self, gathering: CohortJudgment) -> None:
         work, loop = gathering.work, asyncio.get_running_loop()
         if work is None:
             return
@@ -232,19 +232,19 @@ class LocalCohorts:
         else:
             register.forget(gathering)
 
-    def _give_up(self, gathering: Gathering) -> None:
+    def _give_up(self, gathering: CohortJudgment) -> None:
         if gathering.work is not None:
             gathering.work.scores.cancel()
         gathering.results.cancel()
         self._finish(gathering)
         self._registers[gathering.mount].forget(gathering)
 
-    def _finish(self, gathering: Gathering) -> None:
+    def _finish(self, gathering: CohortJudgment) -> None:
         """Count the places as pending no longer, and keep no texts."""
         self.pending -= len(gathering.places)
         gathering.work = None
 
-    def _too_few(self, gathering: Gathering, work: Work) -> str:
+    def _too_few(self, gathering: CohortJudgment, work: Work) -> str:
         """Why there is nothing to judge."""
         came = len(gathering.places)
         until = "before the server stopped" if self._is_stopping else f"within {self._waited(gathering)} s"
@@ -252,11 +252,11 @@ class LocalCohorts:
         without = f", {empty} of them with nothing to judge" if empty else ""
         return f"{came} of {gathering.size} members came {until}{without}: there is nothing to compare with"
 
-    def _waited(self, gathering: Gathering) -> str:
+    def _waited(self, gathering: CohortJudgment) -> str:
         """Seconds for which a cohort that was closed short was to be open."""
         return f"{round(gathering.closes_at - gathering.opened_at, 2):g}"
 
-    async def _result(self, gathering: Gathering, place: Place, timeout_s: float) -> ResponseScore:
+    async def _result(self, gathering: CohortJudgment, place: MemberSlot, timeout_s: float) -> ResponseScore:
         """The result at a place; a failure if it is not there in time."""
         mount, results = gathering.mount, gathering.results
         place.waiting += 1

@@ -51,7 +51,7 @@ def _digest(text: str) -> bytes:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class MemberSlot:
     """A place in a cohort.
 
     Attributes:
@@ -83,7 +83,7 @@ class Cohort:
 
     key: str
     size: int
-    places: list[Place] = field(default_factory=list)
+    places: list[MemberSlot] = field(default_factory=list)
     late: list[Sign] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     closed_at: float | None = None
@@ -109,7 +109,7 @@ class Cohort:
         if sign.member is not None:
             self.ids.add(sign.member)
 
-    def place_of(self, sign: Sign) -> Place | None:
+    def place_of(self, sign: Sign) -> MemberSlot | None:
         """The place that the response had when it came before."""
         places = (place for place in self.places if place.sign == sign)
         if sign.member is not None:
@@ -168,7 +168,7 @@ class Register(Generic[CohortT]):
         """How many cohorts are known."""
         return sum(len(of_key.known) for of_key in self._by_key.values())
 
-    def repeated(self, key: str, sign: Sign) -> tuple[CohortT, Place] | None:
+    def repeated(self, key: str, sign: Sign) -> tuple[CohortT, MemberSlot] | None:
         """The place that a response had when it came before, if it did."""
         for cohort in reversed(self._of(key).seated.get(sign, ())):
             place = cohort.place_of(sign)
@@ -192,7 +192,7 @@ class Register(Generic[CohortT]):
         of_key = self._by_key.setdefault(cohort.key, _OfKey())
         of_key.known[cohort] = of_key.open[cohort] = None
 
-    def seat(self, cohort: CohortT, place: Place) -> None:
+    def seat(self, cohort: CohortT, place: MemberSlot) -> None:
         """A member has a place in a cohort."""
         cohort.places.append(place)
         if place.sign.member is not None:

@@ -19,7 +19,7 @@ from judgegym.llm.urls import is_loopback
 from judgegym.server.errors import RequestError
 from judgegym.server.service.messages import ServerRequest, ServerResponse, json_response
 from judgegym.server.service.opened import Service
-from judgegym.server.service.routes import Place, Routes
+from judgegym.server.service.routes import Route, Routes
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ def failed_response(error: RequestError, identity: str) -> ServerResponse:
     return json_response(body, error.code, headers, closes=error.is_unread)
 
 
-def _caller(service: Service, request: ServerRequest, place: Place) -> str | None:
+def _caller(service: Service, request: ServerRequest, place: Route) -> str | None:
     """The name of the caller's token; `None` where no token is needed.
 
     Raises:

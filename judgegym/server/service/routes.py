@@ -17,7 +17,7 @@ Handler = Callable[[ServerRequest], Awaitable[ServerResponse]]
 Methods = Mapping[str, Handler]
 
 
-class Place(NamedTuple):
+class Route(NamedTuple):
     """Where a path leads.
 
     Attributes:
@@ -66,9 +66,9 @@ class Routes:
             "/openapi.json": _get(handlers.document(service)),
             "/v1/recent": _get(handlers.recent(service)),
         }
-        self._places = {path: Place(methods, path) for path, methods in (self._of_judges | others).items()}
+        self._places = {path: Route(methods, path) for path, methods in (self._of_judges | others).items()}
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> Route:
         """Where a percent-encoded path leads."""
         known = self._places.get(path or "/")
         if known is not None:
@@ -79,8 +79,8 @@ class Routes:
         if len(parts) > 3 and beginning[0] == PREFIX:
             methods = self._of_judges.get("/" + "/".join(parts[3:]))
             if methods is not None:
-                return Place(methods, without_token(plain), beginning[1].replace("%2F", "/"))
-        return self._places.get(plain) or Place({}, without_token(plain))
+                return Route(methods, without_token(plain), beginning[1].replace("%2F", "/"))
+        return self._places.get(plain) or Route({}, without_token(plain))
 
 
 def _get(handler: Handler) -> Methods:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judgegym.data.rows import Table, load_rows
+from judgegym.data.rows import DataSet, load_rows
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.merge import merge_shards
 from judgegym.datasets.files.shards import shards_of
@@ -21,7 +21,7 @@ from judgegym.llm.errors import DataError
 from tests.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, write
 
 
-def load(path: Path, count: int) -> Table:
+def load(path: Path, count: int) -> DataSet:
     """The rows of a data set of which one column is of mixed types in JSON, and a dictionary with NaN in Parquet."""
     rows: list[dict[str, Any]] = [
         {"prompt": f"é {n}?", "mixed": n if n % 2 else {"n": n}, "policy/response": "own"} for n in range(count)
@@ -38,7 +38,7 @@ def load(path: Path, count: int) -> Table:
     return load_rows(str(path), split="train")
 
 
-def shard(rows: Table, out: Path, count: int, columns: AddedColumns, starts: list[int] | None = None) -> None:
+def shard(rows: DataSet, out: Path, count: int, columns: AddedColumns, starts: list[int] | None = None) -> None:
     for each in shards_of(count):
         write(out, each.path(out), columns, numbers=each.rows(len(rows), starts), rows=rows)
 

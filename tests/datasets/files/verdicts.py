@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from judgegym.data.rows import Table, load_rows
+from judgegym.data.rows import DataSet, load_rows
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.writer import write_scored
 
@@ -33,7 +33,7 @@ def added(number: int, columns: AddedColumns = ONE) -> dict[str, Any]:
 
 
 def write(
-    path: Path, out: Path, columns: AddedColumns = ONE, *, numbers: range | None = None, rows: Table | None = None
+    path: Path, out: Path, columns: AddedColumns = ONE, *, numbers: range | None = None, rows: DataSet | None = None
 ) -> Path:
     """Write what `added` gives for rows of a file to another."""
     rows = rows or load_rows(str(path), split="train")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.data.rows import Table
+from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import first_equals
 from judgegym.datasets.rows.units import Units
@@ -20,7 +20,7 @@ from judgegym.llm.wire import JSON
 
 
 def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> Units:
-    units = Units(Table("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
+    units = Units(DataSet("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
     units.require_all()
     return units
 
@@ -93,7 +93,7 @@ def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> N
             raise ItemError("responses: expected several")
 
     with pytest.raises(DataError, match=r"data.jsonl, row 2: responses: expected several"):
-        Units(Table("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
+        Units(DataSet("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
 
 
 @given(st.lists(st.integers(0, 5)))
@@ -156,6 +156,6 @@ def test_prompts_that_read_alike_and_are_other_turns_are_other_units() -> None:
         {"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]},
         {"prompt": "system: Be brief.\n\nuser: Q"},
     ]
-    units = Units(Table("data.jsonl", asked), ColumnSettings(), lambda item: None, sampled=2)
+    units = Units(DataSet("data.jsonl", asked), ColumnSettings(), lambda item: None, sampled=2)
     assert units[0].item == units[1].item
     assert units.key(0) != units.key(1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.data.rows import Table
+from judgegym.data.rows import DataSet
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.judges.scorers.items import ResponseScore
 from judgegym.reports.run_page.write import write_report
@@ -57,7 +57,7 @@ def test_samples_and_page_say_where_the_judge_is_not_gold(tmp_path: Path, ending
     ],
 )
 def test_labels_of_any_judge(value: Any, result: dict[str, Any], labels: list[Any]) -> None:
-    table = Table("data", [{"gold": value}, {"gold": 1}])
+    table = DataSet("data", [{"gold": value}, {"gold": 1}])
     column = GoldColumn(table, range(2), "gold", lambda row: 1, of_aspects=False)
     found = column.labels(0, 0, ResponseScore(status="ok", **{"label": None, **result}))
     assert [(each.name, each.gold, each.judge, each.agrees) for each in found] == labels
@@ -78,7 +78,7 @@ def test_labels_of_any_judge(value: Any, result: dict[str, Any], labels: list[An
     ],
 )
 def test_labels_of_a_judge_of_aspects(value: Any, components: dict[str, float], labels: list[Any]) -> None:
-    column = GoldColumn(Table("data", [{"gold": value}]), range(1), "gold", lambda row: 1, of_aspects=True)
+    column = GoldColumn(DataSet("data", [{"gold": value}]), range(1), "gold", lambda row: 1, of_aspects=True)
     found = column.labels(0, 0, ResponseScore(score=1.0, status="ok", label="x", components=components))
     assert [(each.name, each.gold, each.judge, each.agrees) for each in found] == labels
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judgegym.datasets.select.candidates import Candidates, digest_of
-from judgegym.datasets.select.rules import REASONS, AtLeast, Best, Labelled, Pairs, Rule
+from judgegym.datasets.select.rules import REASONS, AtLeast, Best, Labels, Pairs, Rule
 from judgegym.datasets.select.selection import SELECTED, Selection, select
 
 Scored = tuple[float | None, str]
@@ -21,7 +21,7 @@ MARGINS = st.sampled_from([0.0, 0.1, 0.2, 0.5])
 RULES: st.SearchStrategy[Rule] = st.one_of(
     st.builds(Best, st.integers(1, 3), st.one_of(st.none(), st.just(0.5))),
     st.builds(AtLeast, st.sampled_from([0.0, 0.7])),
-    st.builds(Labelled, st.just(0.5)),
+    st.builds(Labels, st.just(0.5)),
     st.builds(
         Pairs,
         MARGINS,

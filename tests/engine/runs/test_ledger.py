@@ -22,7 +22,7 @@ from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, read_calls
 from judgegym.llm.answers.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunDirectoryError
-from judgegym.llm.ledger import Asked, OpenCall, component, recorded_in
+from judgegym.llm.ledger import CallKey, OpenCall, component, recorded_in
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.types import ChatAnswer, ChatSettings
 from judgegym.llm.usage import Prices, Usage
@@ -404,6 +404,6 @@ def test_a_row_without_a_ledger_records_nothing() -> None:
 def test_keys_do_not_change(tmp_path: Path) -> None:
     """Else no run of an earlier version could be resumed; a change must be meant."""
     with Session(tmp_path) as ledger:
-        call: Any = ledger.row("row-1").record(Asked("game_1", 1, "judge", ASK, {"b": 1, "a": [None]}))
-        same: Any = ledger.row("row-1").record(Asked("game_1", 1, "judge", ASK, {"a": [None], "b": 1}))
+        call: Any = ledger.row("row-1").record(CallKey("game_1", 1, "judge", ASK, {"b": 1, "a": [None]}))
+        same: Any = ledger.row("row-1").record(CallKey("game_1", 1, "judge", ASK, {"a": [None], "b": 1}))
     assert call._key == same._key == "f7550106fd1a79a77e4fb60cbb1dd848.1"

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import recorded_in
-from judgegym.llm.limits.budget import Spent
+from judgegym.llm.limits.budget import Expense
 from judgegym.llm.usage import Prices
 from tests.engine.runs.test_ledger import ASK, Session, connected
 from tests.scripted import Reply, completion, in_turn
@@ -18,7 +18,7 @@ PRICES = {"judge": Prices(1e6, 0.0)}
 """A dollar a prompt token."""
 
 
-def spent(path: Path, prices: dict[str, Prices]) -> Spent:
+def spent(path: Path, prices: dict[str, Prices]) -> Expense:
     with Session(path) as ledger:
         return ledger.earlier.priced(prices)
 
@@ -35,8 +35,8 @@ async def test_answers_failures_and_what_was_in_flight_count(tmp_path: Path) -> 
             await endpoint.arrived(5)
             stopped.cancel()
             await asyncio.wait([stopped])
-    assert spent(tmp_path, PRICES) == Spent(5, 16.0)
-    assert spent(tmp_path, PRICES) == Spent(5, 16.0)  # opening the ledger again adds nothing
+    assert spent(tmp_path, PRICES) == Expense(5, 16.0)
+    assert spent(tmp_path, PRICES) == Expense(5, 16.0)  # opening the ledger again adds nothing
 
 
 async def test_retries_and_refused_connections_of_what_was_in_flight_are_known(tmp_path: Path) -> None:
@@ -70,5 +70,5 @@ async def test_without_a_price_then_or_now_the_cost_is_not_known(tmp_path: Path)
     async with connected("fine", prices=Prices()) as (client, _):
         with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
             await client.chat(ASK)
-    assert spent(tmp_path, {}) == Spent(1, None)
-    assert spent(tmp_path, PRICES) == Spent(1, 10.0)
+    assert spent(tmp_path, {}) == Expense(1, None)
+    assert spent(tmp_path, PRICES) == Expense(1, 10.0)

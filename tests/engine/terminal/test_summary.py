@@ -7,19 +7,19 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from judgegym.engine.terminal.summary import Line, Section, Summary, show_summary
+from judgegym.engine.terminal.summary import Section, Summary, SummaryLine, show_summary
 from tests.engine.terminal.odd import ODD
 from tests.engine.terminal.screen import screen
 
 LONG = "a category with a rather long name " * 5
 SUMMARY = Summary(
     title="arena_hard: a policy, judged by a judge",
-    headline=Line("win rate", "0.4583", "95 %: 0.2083 to 0.7083, 12 rows, eval/overall_winrate"),
+    headline=SummaryLine("win rate", "0.4583", "95 %: 0.2083 to 0.7083, 12 rows, eval/overall_winrate"),
     sections=(
-        Section("outcomes", [Line("rows", "", "won 41.7 %, tied 8.3 %, lost 50.0 %")]),
-        Section("categories", [Line(ODD, "0.5000", "n = 2"), Line(LONG.strip(), "0.2500", "n = 10")]),
+        Section("outcomes", [SummaryLine("rows", "", "won 41.7 %, tied 8.3 %, lost 50.0 %")]),
+        Section("categories", [SummaryLine(ODD, "0.5000", "n = 2"), SummaryLine(LONG.strip(), "0.2500", "n = 10")]),
         Section("went wrong", [], is_alarm=True),
-        Section("time", [Line("", "2.3 s", "a call: judge 0.05 s (p95 0.20), policy 0.10 s (p95 0.30)")]),
+        Section("time", [SummaryLine("", "2.3 s", "a call: judge 0.05 s (p95 0.20), policy 0.10 s (p95 0.30)")]),
     ),
     notices=(f"A notice {ODD} " + "of some length " * 20,),
 )
@@ -59,7 +59,7 @@ def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch, variabl
     out = screen(monkeypatch, "stdout", width=80, term=term)
     if variable:
         monkeypatch.setenv(variable, "1")
-    alarm = Summary("title", Line("a", "1"), [Section("went wrong", [Line("b", "2")], is_alarm=True)])
+    alarm = Summary("title", SummaryLine("a", "1"), [Section("went wrong", [SummaryLine("b", "2")], is_alarm=True)])
     show_summary(alarm)
     assert not re.search(r"\x1b\[[0-9;]*[34]\d", out.getvalue())
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -71,7 +71,7 @@ def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch, variabl
 def test_text_of_a_data_set_moves_no_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     out = screen(monkeypatch, "stdout", width=80)
     hostile = "\x1b[2J\x1b]0;title\x07\r\n\u202e"
-    categories = Section("categories", [Line(f"b{hostile}c", "2", hostile)])
-    show_summary(Summary(f"title {hostile}", Line("a", "1", hostile), [categories]))
+    categories = Section("categories", [SummaryLine(f"b{hostile}c", "2", hostile)])
+    show_summary(Summary(f"title {hostile}", SummaryLine("a", "1", hostile), [categories]))
     assert not re.search(r"\x1b\[2J|\x1b\]0;|\x07|\u202e", out.getvalue())
     assert len(out.getvalue().splitlines()) == 4

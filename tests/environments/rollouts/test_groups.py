@@ -13,7 +13,7 @@ from judgegym.engine.completions import Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judgegym.environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup
-from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
 from judgegym.environments.rollouts.judging import judge_each
 from judgegym.environments.rollouts.rollout import NoTokens, Rollout
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
@@ -61,7 +61,7 @@ class Records:
     def record_unsampled(self, usage: Usage) -> None:
         self.unsampled.append(usage)
 
-    def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
+    def record_group(self, group: JudgedGroup[Any], scores: GroupRewards | None, record_rollout: RecordRollout) -> None:
         self.judged += 1
         for number in range(len(group.rollouts)):
             record_rollout(self.metrics, number)

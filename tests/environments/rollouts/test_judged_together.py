@@ -16,9 +16,9 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
-from judgegym.environments.rollouts.judged_together import TogetherJudged, judge_together, reward_of
+from judgegym.environments.rollouts.judged_together import RolloutJudgments, judge_together, reward_of
 from judgegym.environments.rollouts.scored_group import RowOfGroup
-from judgegym.judges.core.group import Agreement, GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail
+from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from tests.environments.rollouts.test_groups import Fixed, Records
 from tests.environments.rollouts_of import rollout
@@ -50,7 +50,7 @@ class Planted:
         scores = self.scores[len(self.cases) - 1]
         members = [self._member(scores[answer], place) for place, answer in enumerate(case.answers, start=1)]
         members[0] = replace(members[0], calls=(replace(call(f"order_{len(self.cases)}"), value=self.verdict),))
-        return GroupJudgment(tuple(members), Agreement(1, 2))
+        return GroupJudgment(tuple(members), OrderAgreement(1, 2))
 
     def _member(self, score: float | None, place: int) -> Judgment[MemberDetail]:
         if score is None:
@@ -61,12 +61,12 @@ class Planted:
         raise AssertionError("all answers are there")
 
 
-async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> TogetherJudged:
+async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> RolloutJudgments:
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
     return await judge_together(judge, "listwise", replace(CASE, anchor=anchor), wanted)
 
 
-def scores(found: TogetherJudged) -> list[float | None]:
+def scores(found: RolloutJudgments) -> list[float | None]:
     return [judgment.score for judgment in found.judgments]
 
 
@@ -77,7 +77,7 @@ async def test_each_completion_has_its_own_judgment_and_the_calls_are_in_the_fir
     assert judge.cases == [replace(CASE, answers=("a", "b", "c"), anchor="base", numbers=(1, 2, 3))]
     assert [len(judgment.calls) for judgment in found.judgments] == [1, 0, 0]
     together = found.together
-    assert (together.anchored, together.orders, together.calls) == (True, Agreement(1, 2), 1)
+    assert (together.anchored, together.orders, together.calls) == (True, OrderAgreement(1, 2), 1)
     assert not together.is_again and not together.is_alone
 
 

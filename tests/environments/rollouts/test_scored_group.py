@@ -12,7 +12,7 @@ from atroposlib.api.server import ScoredData
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.rollouts import groups
 from judgegym.environments.rollouts.groups import ScoredGroup
-from judgegym.environments.rollouts.judged_group import GroupScores
+from judgegym.environments.rollouts.judged_group import GroupRewards
 from judgegym.environments.rollouts.scored_group import packed, scored_group
 from judgegym.llm import wire
 from tests.environments.rollouts_of import PROMPT, group, rollout
@@ -83,7 +83,7 @@ def test_one_rollout_without_logprobs_takes_them_from_the_group() -> None:
     """The trainer pads what is missing with the prompt's 1.0, and trains on it."""
     judged = group([1.0, 0.0])
     mixed = replace(judged, rollouts=(judged.rollouts[0], rollout(4, logprobs=False)))
-    data = scored_group(mixed, GroupScores((1.0, 0.0), (False, False)), temperature=1.0, include_messages=False)
+    data = scored_group(mixed, GroupRewards((1.0, 0.0), (False, False)), temperature=1.0, include_messages=False)
     assert "inference_logprobs" not in data
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.environments.training import rollout_api
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi, insist
-from judgegym.environments.training.rollout_api import Trainer as Wanted
+from judgegym.environments.training.rollout_api import TrainerLimits as Wanted
 from judgegym.llm import wire
 from tests.scripted import Json, Recorded, Reply, refusing
 from tests.trainer import RunApi, ScriptedServer, Trainer, registration, training

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.training.rollout_api import ApiStatus, Trainer
+from judgegym.environments.training.rollout_api import ApiStatus, TrainerLimits
 from judgegym.environments.training.slots import available_slots
 
 
@@ -22,7 +22,7 @@ def places(
     run: dict[str, Any] = {"evaluating": False, "total_steps": 100}
     return available_slots(
         config or EnvConfig(group_size=4, max_batches_offpolicy=3),
-        Trainer(batch_size, -1),
+        TrainerLimits(batch_size, -1),
         ApiStatus(**{**values, **(status or {})}),
         **{**ours, **run, **other},
     )

@@ -10,14 +10,16 @@ import pytest
 from judgegym.eval_environments.arena import ratings
 from judgegym.eval_environments.arena.ratings import Rating, rate
 from judgegym.statistics.bootstrap import Interval
-from judgegym.statistics.bradley_terry import Game
+from judgegym.statistics.bradley_terry import GameOutcome
 
 POINT = 400 / math.log(10)
 PLANTED = (0.8, -0.5, 0.0)
 """The strengths of three players; the last one is the anchor."""
 
 
-def rows_of(count: int, *, seed: int, spread: float = 0.0, times: int = 1, style: float = 0.0) -> list[list[Game]]:
+def rows_of(
+    count: int, *, seed: int, spread: float = 0.0, times: int = 1, style: float = 0.0
+) -> list[list[GameOutcome]]:
     """Rows in which each pair plays in both orders.
 
     Args:
@@ -38,12 +40,12 @@ def rows_of(count: int, *, seed: int, spread: float = 0.0, times: int = 1, style
                     covariates = (drawn.gauss(0, 1) + 0.7 * (first - second),) if style else ()
                     odds = own[first] - own[second] + 0.3 + style * sum(covariates)
                     points = float(drawn.random() < 1 / (1 + math.exp(-odds)))
-                    row += [Game(first, second, points, covariates=covariates)] * times
+                    row += [GameOutcome(first, second, points, covariates=covariates)] * times
         rows.append(row)
     return rows
 
 
-def found(rows: list[list[Game]]) -> list[Rating]:
+def found(rows: list[list[GameOutcome]]) -> list[Rating]:
     rated = rate(3, rows, anchor=2, seed=0).players
     return [each for each in rated if isinstance(each, Rating)]
 
@@ -55,7 +57,7 @@ def width(rating: Rating) -> float:
 
 def test_rating_is_400_points_for_odds_of_ten_to_one_and_the_anchor_has_1000() -> None:
     """The first wins ten of eleven games in each order, so that the ridge of the fit hardly matters."""
-    rows = [[Game(0, 1, 10 / 11, weight=50), Game(1, 0, 1 / 11, weight=50)]] * 100
+    rows = [[GameOutcome(0, 1, 10 / 11, weight=50), GameOutcome(1, 0, 1 / 11, weight=50)]] * 100
     rated = rate(2, rows, anchor=1, seed=0)
     first, anchor = rated.players
     assert isinstance(first, Rating) and isinstance(anchor, Rating)
@@ -112,7 +114,7 @@ def test_same_seed_gives_the_same_intervals() -> None:
 
 
 def test_player_apart_from_the_anchor_has_the_reason() -> None:
-    rated = rate(4, [[Game(0, 3, 1.0), Game(1, 2, 1.0)]] * 3, anchor=3, seed=0).players
+    rated = rate(4, [[GameOutcome(0, 3, 1.0), GameOutcome(1, 2, 1.0)]] * 3, anchor=3, seed=0).players
     assert isinstance(rated[0], Rating)
     assert rated[1] == rated[2] == "no game connects it with the baseline"
 
@@ -125,7 +127,7 @@ def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
     assert best.value > 1500
     assert best.interval == "its games are all won, or all lost, and do not say how far it is from the baseline"
     assert isinstance(other.interval, Interval)
-    tie = [*rows[0], Game(1, 0, 0.5)]
+    tie = [*rows[0], GameOutcome(1, 0, 0.5)]
     assert all(isinstance(each.interval, Interval) for each in found([tie, *rows[1:]])[:2])  # through the other one
 
 

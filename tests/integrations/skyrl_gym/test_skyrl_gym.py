@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, of_example, settings_of
 from tests.integrations.examples import example, swap
@@ -147,7 +147,7 @@ async def test_the_generator_of_skyrl(tmp_path: Path) -> None:
         check_generated(found, [rewarded for uid in found["uids"] for _, rewarded in wanted[uid]], fails=fails)
 
 
-def check_generated(found: Any, flat: list[Rewarded], *, fails: bool) -> None:
+def check_generated(found: Any, flat: list[CompletionReward], *, fails: bool) -> None:
     """Rewards, loss masks, metrics and SkyRL's own advantages, of groups of four."""
     plain, left_out = found["plain"], found["left_out"]
     flags = [bool(metrics["judge_failed"]) for metrics in plain["env_metrics"]]

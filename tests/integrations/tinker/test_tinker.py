@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.single_turn.opened import close_all, opened
-from judgegym.integrations.single_turn.rows import Row
+from judgegym.integrations.single_turn.rows import EnvironmentRow
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.llm.wire import Choice
 from tests.integrations import trainers
@@ -98,7 +98,7 @@ def of_prompts(judge: str) -> str:
 def serve_order(uids: Sequence[str], *, seed: int) -> list[str]:
     """The order in which `serve` would have these rows."""
     names = sorted(uids)
-    rows = TaskList(names, lambda place: Row(names[place], (), ""))
+    rows = TaskList(names, lambda place: EnvironmentRow(names[place], (), ""))
     return list(uids_of(epoch_order(rows, seed=seed, epoch=0)))
 
 
@@ -108,7 +108,7 @@ def closed() -> Any:
     close_all()
 
 
-async def ours(uid: str, choices: Sequence[Choice] = ANSWERS, **settings: object) -> list[Rewarded]:
+async def ours(uid: str, choices: Sequence[Choice] = ANSWERS, **settings: object) -> list[CompletionReward]:
     """What the environment itself gives for the answers, in this process."""
     source = EnvironmentSource.of("arena_hard", {"judge_model_name": "the-judge", **settings}, offline=True)
     return await opened(source).rewards(uid, choices)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.results import Rewarded
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
 from judgegym.llm.wire import Choice
@@ -44,13 +44,13 @@ def taskset_of(settings: dict[str, Any]) -> tuple[object, ...]:
     return ("--taskset.id", "judgegym-rubric-absolute", *task)
 
 
-async def ours(environment: str, settings: dict[str, Any], found: Sequence[Attempt]) -> list[Rewarded]:
+async def ours(environment: str, settings: dict[str, Any], found: Sequence[Attempt]) -> list[CompletionReward]:
     """What the environment itself says of the same completions."""
     env = opened(EnvironmentSource.of(environment, settings, offline=True))
     return [(await env.rewards(each.data["uid"], [Choice(each.reply, finish_reason="stop")]))[0] for each in found]
 
 
-def check(found: Sequence[Attempt], rewarded: Sequence[Rewarded], *, name: str = "judgegym") -> None:
+def check(found: Sequence[Attempt], rewarded: Sequence[CompletionReward], *, name: str = "judgegym") -> None:
     """The rewards are ours to the digit; where ours is none, there is none, and the trace is not ok."""
     for attempt, expected in zip(found, rewarded, strict=True):
         assert attempt.rewards == {name: expected.reward}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.openenv.reading import Places
+from judgegym.integrations.openenv.reading import TextLocations
 from judgegym.integrations.scores.scoring import RefusedError
 from judgegym.llm.errors import SettingsError
 
@@ -23,7 +23,7 @@ class Turn:
 
 
 def request_of(action: Any, observation: Any, **places: Any) -> Any:
-    return Places(**places).request(action, observation)
+    return TextLocations(**places).request(action, observation)
 
 
 def test_defaults_take_what_is_there() -> None:
@@ -72,4 +72,4 @@ def test_an_empty_response_is_sent() -> None:
 @pytest.mark.parametrize("places", [{"prompt": "question"}, {"fields": {"label": "observation.label"}}])
 def test_wrong_places_are_settings_errors(places: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="expected"):
-        Places(**places)
+        TextLocations(**places)

@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.integrations.single_turn.opened import close_all
 from judgegym.integrations.verl.gathered import InActor
-from judgegym.integrations.verl.samples import Sample, sample_of
+from judgegym.integrations.verl.samples import VerlSample, sample_of
 from judgegym.integrations.verl.settings import ManagerSettings, Router
 from judgegym.llm.errors import SettingsError
 
@@ -34,7 +34,7 @@ class Batch(list[Any]):
         return Batch(found) if isinstance(place, slice) else found
 
 
-def read(*, is_environment: bool = False, meta: dict[str, object] | None = None, **fields: Any) -> Sample:
+def read(*, is_environment: bool = False, meta: dict[str, object] | None = None, **fields: Any) -> VerlSample:
     """A sample with the response `7 8`, padded, and the prompt `1 2`."""
     batch = {
         "prompts": np.array([1, 2]),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.calls import NoVerdict, Vote, ask, ask_choice
-from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.answers.cache import JudgmentCache
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Choice
@@ -95,11 +95,11 @@ async def test_votes_of_one_seed_never_share_an_answer(connect: Connect, tmp_pat
     assert len(endpoint.requests) == 3
 
 
-def lengths(choice: Choice) -> Found[int] | NoVerdict | None:
+def lengths(choice: Choice) -> ParsedVerdict[int] | NoVerdict | None:
     """A verdict that is read from more than the text."""
     if choice.reasoning is None:
         return None
-    return Found(len(choice.reasoning)) if choice.reasoning else NoVerdict("it thought nothing")
+    return ParsedVerdict(len(choice.reasoning)) if choice.reasoning else NoVerdict("it thought nothing")
 
 
 async def test_a_verdict_of_more_than_the_text(connect: Connect) -> None:
@@ -124,7 +124,7 @@ async def test_an_answer_is_parsed_once_even_where_it_is_kept(connect: Connect, 
 
 
 async def test_why_there_is_no_verdict(connect: Connect) -> None:
-    def read(choice: Choice) -> Found[int] | NoVerdict | None:
+    def read(choice: Choice) -> ParsedVerdict[int] | NoVerdict | None:
         return NoVerdict("it is not sure") if choice.text == "7" else None
 
     cut = Reply(body=completion("7", finish_reason="length"))
@@ -144,9 +144,9 @@ async def test_why_there_is_no_verdict(connect: Connect) -> None:
 async def test_a_text_that_was_cut_off_is_not_read(connect: Connect) -> None:
     read: list[Choice] = []
 
-    def reading(choice: Choice) -> Found[int]:
+    def reading(choice: Choice) -> ParsedVerdict[int]:
         read.append(choice)
-        return Found(7)
+        return ParsedVerdict(7)
 
     async with ScriptedEndpoint(Reply(body=completion("7", finish_reason="length"))) as endpoint:
         call = await ask_choice(connect(endpoint), ASK, reading, name="count")
@@ -154,8 +154,8 @@ async def test_a_text_that_was_cut_off_is_not_read(connect: Connect) -> None:
 
 
 async def test_an_answer_that_says_why_it_has_no_verdict_is_not_kept(connect: Connect, tmp_path: Path) -> None:
-    def read(choice: Choice) -> Found[int] | NoVerdict:
-        return Found(int(choice.text)) if choice.text != "1" else NoVerdict("it is not sure")
+    def read(choice: Choice) -> ParsedVerdict[int] | NoVerdict:
+        return ParsedVerdict(int(choice.text)) if choice.text != "1" else NoVerdict("it is not sure")
 
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(lambda request, number: str(number)) as endpoint:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.group import Agreement, GroupCase, GroupJudgment
+from judgegym.judges.core.group import GroupCase, GroupJudgment, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.listwise.chunks import about_tokens, divide
 from judgegym.judges.listwise.judge import listwise_judge
@@ -106,7 +106,7 @@ async def test_both_orders_show_the_same_chunks(connect: Connect) -> None:
     assert sorted(orders) == sorted(order[::-1] for order in orders)
     assert scores_of(judgment) == pytest.approx(TRUTH)
     sizes = [len(order) for order in orders]
-    assert judgment.orders == Agreement(*[sum(size * (size - 1) // 2 for size in sizes) // 2] * 2)
+    assert judgment.orders == OrderAgreement(*[sum(size * (size - 1) // 2 for size in sizes) // 2] * 2)
 
 
 async def test_chunk_without_a_verdict_costs_its_own_answers_only(connect: Connect) -> None:

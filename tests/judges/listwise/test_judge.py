@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.group import Agreement, GroupCase, GroupJudgment, Look, MemberDetail
+from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.turns import ChatTurn, conversation_case
 from judgegym.judges.listwise.judge import listwise_judge
@@ -57,7 +57,7 @@ async def test_one_call_gives_each_answer_its_own_score(connect: Connect) -> Non
     assert all(member.calls == () for member in judgment.members[1:])
     assert sorted(place for (place,) in places(judgment)) == [1, 2, 3]
     assert judgment.members[1].detail == MemberDetail((Look(places(judgment)[1][0], 3, 0.9),), 0.9)
-    assert judgment.orders == Agreement()
+    assert judgment.orders == OrderAgreement()
 
 
 async def test_result_and_prompt_do_not_depend_on_the_order_of_the_caller(connect: Connect) -> None:
@@ -149,13 +149,13 @@ async def test_two_orders_are_asked_at_once_with_new_ids_and_averaged(connect: C
     assert scores_of(judgment) == pytest.approx(expected)
     assert [call.name for call in judgment.members[0].calls] == ["order_1", "order_2"]
     assert all(sum(seen) == 4 for seen in places(judgment))
-    assert judgment.orders == Agreement(3, 3)
+    assert judgment.orders == OrderAgreement(3, 3)
     assert re.match(r"In place \d of 3: So is answer 1\.\n\nIn place \d of 3: ", judgment.members[0].explanation)
 
 
 async def test_pairs_on_which_the_orders_disagree_are_counted(connect: Connect) -> None:
     judgment, _ = await judged(connect, judging(lambda text, place: 1 / place), listwise_orders=2)
-    assert judgment.orders == Agreement(0, 3)
+    assert judgment.orders == OrderAgreement(0, 3)
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.7, 0.1), (0.6, 0.3)])
@@ -191,7 +191,7 @@ async def test_without_a_verdict_in_one_of_two_orders_no_answer_has_a_score(conn
     assert {member.status for member in judgment.members} == {Status.UNPARSABLE}
     assert all(re.match(r"order_\d: there is no JSON object", member.explanation) for member in judgment.members)
     assert all(len(member.detail.looks) == 1 for member in judgment.members if member.detail)
-    assert judgment.orders == Agreement()
+    assert judgment.orders == OrderAgreement()
 
 
 # The repair.

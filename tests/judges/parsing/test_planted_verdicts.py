@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from judgegym.judges.parsing.found import VerdictParser
+from judgegym.judges.parsing.verdict_parser import VerdictParser
 from judgegym.judges.parsing.verdicts import (
     arena_label,
     binary_verdict,

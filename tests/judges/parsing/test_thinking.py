@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.found import Found, verdict_parser
 from judgegym.judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.judges.parsing.verdicts import (
     arena_label,
     binary_verdict,
@@ -154,10 +154,10 @@ def test_what_follows_the_thinking_is_a_part_of_the_text_without_a_closing_tag(t
 
 
 @verdict_parser
-def words(own: str) -> Found[str] | None:
+def words(own: str) -> ParsedVerdict[str] | None:
     """The last word in capitals."""
     found = list(re.finditer("[A-Z]+", own))
-    return Found(found[-1][0], found[-1].span()) if found else None
+    return ParsedVerdict(found[-1][0], found[-1].span()) if found else None
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.found import VerdictParser
 from judgegym.judges.parsing.verdict_form import BEGINNING, VerdictForm, without_form
+from judgegym.judges.parsing.verdict_parser import VerdictParser
 from judgegym.judges.parsing.verdicts import (
     ARENA_LABELS,
     ASPECT_FORM,

@@ -14,7 +14,7 @@ from judgegym.judges.scorers.items import ResponseScore
 from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import BudgetSpent
+from judgegym.llm.errors import BudgetError
 from judgegym.llm.ledger import recorded_in
 from judgegym.llm.limits.budget import Budget
 from judgegym.llm.usage import Prices
@@ -36,7 +36,7 @@ async def judged(
             with recorded_in(ledger.row("row-1")):
                 try:
                     return await scorer_of(settings, client).score(ITEMS[kind])
-                except BudgetSpent as error:
+                except BudgetError as error:
                     return str(error)
 
 
@@ -86,6 +86,6 @@ async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: Judge
                 spent = ledger.earlier.priced({settings.judge_model_name: chat.prices})
                 assert spent.usd == (15.0 if part else 0.0)
                 async with ChatClient(chat, budget=Budget(usd=14.0, before=spent)) as client:
-                    with recorded_in(ledger.row("row-1")), pytest.raises(BudgetSpent, match=r"\$14 is spent: \$15"):
+                    with recorded_in(ledger.row("row-1")), pytest.raises(BudgetError, match=r"\$14 is spent: \$15"):
                         await scorer_of(settings, client).score(ITEMS[kind])
     assert len(endpoint.requests) == 1

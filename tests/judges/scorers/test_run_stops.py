@@ -10,7 +10,7 @@ from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, RunStop
-from judgegym.llm.ledger import Asked, HeldVerdict, recorded_in
+from judgegym.llm.ledger import CallKey, HeldVerdict, recorded_in
 from judgegym.llm.types import ChatAnswer
 from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import ScriptedEndpoint
@@ -26,10 +26,10 @@ class Ledger:
     answers: int = 0
     refused: int = 0
 
-    def record(self, asked: Asked) -> Record:
+    def record(self, asked: CallKey) -> Record:
         return Record(self)
 
-    def holds(self, asked: Asked) -> bool:
+    def holds(self, asked: CallKey) -> bool:
         return False
 
 

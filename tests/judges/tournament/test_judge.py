@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.judges.config import extras
 from judgegym.judges.config.extras import MissingExtraError
-from judgegym.judges.core.group import Agreement, GroupCase, GroupJudgment, Look
+from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.tournament.game import ArenaPairJudge, GameResult
 from judgegym.judges.tournament.judge import TournamentJudge, tournament_judge
@@ -73,7 +73,7 @@ async def test_scores_follow_the_judge_and_belong_to_their_answers(
     if schedule == "all":
         assert ranks(judgment) == [3, 1, 6, 4, 2, 5]
     if orders == "both":
-        assert judgment.orders == Agreement(games // 2, games // 2)
+        assert judgment.orders == OrderAgreement(games // 2, games // 2)
     assert [len(member.calls) for member in judgment.members] == [games, 0, 0, 0, 0, 0]
     names = [call.name for call in judgment.members[0].calls]
     assert names == sorted(set(names)) and len(names) == games
@@ -109,7 +109,7 @@ async def test_details_say_who_won_against_whom_in_which_order(connect: Connect)
 async def test_judge_that_prefers_the_first_gives_equal_scores(connect: Connect) -> None:
     judgment, _ = await play(connect, group(3, 1, 4, 2), "[[A>B]]")
     assert [member.score for member in judgment.members] == pytest.approx([0.5] * 4)
-    assert judgment.orders == Agreement(0, 6)
+    assert judgment.orders == OrderAgreement(0, 6)
 
 
 async def test_strong_verdict_counts_three_times(connect: Connect) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from judgegym.llm.answers.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient, ChatSettings
-from judgegym.llm.errors import BudgetSpent, SettingsError
-from judgegym.llm.limits.budget import Budget, Spent
+from judgegym.llm.errors import BudgetError, SettingsError
+from judgegym.llm.limits.budget import Budget, Expense
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.types import ChatAnswer
 from judgegym.llm.usage import Prices
@@ -30,7 +30,7 @@ def ask(number: int) -> list[Any]:
 async def asked(client: ChatClient, count: int) -> tuple[int, int]:
     """Ask so many questions at once; how many were answered, and how many refused."""
     outcomes = await asyncio.gather(*(client.chat(ask(number)) for number in range(count)), return_exceptions=True)
-    unexpected = [each for each in outcomes if not isinstance(each, ChatAnswer | BudgetSpent)]
+    unexpected = [each for each in outcomes if not isinstance(each, ChatAnswer | BudgetError)]
     assert unexpected == []
     answered = sum(isinstance(each, ChatAnswer) for each in outcomes)
     return answered, count - answered
@@ -47,21 +47,21 @@ async def test_a_budget_of_calls_is_used_up_and_never_exceeded(connect: Connect,
 
 async def test_what_was_spent_before_counts(connect: Connect) -> None:
     async with ScriptedEndpoint() as endpoint:
-        assert await asked(connect(endpoint, budget=Budget(calls=7, before=Spent(5))), 20) == (2, 18)
-        assert await asked(connect(endpoint, budget=Budget(calls=7, before=Spent(9))), 20) == (0, 20)
+        assert await asked(connect(endpoint, budget=Budget(calls=7, before=Expense(5))), 20) == (2, 18)
+        assert await asked(connect(endpoint, budget=Budget(calls=7, before=Expense(9))), 20) == (0, 20)
     assert len(endpoint.requests) == 2
 
 
 async def test_each_attempt_is_a_call_and_a_retry_is_refused_like_any_other(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(status=500)) as endpoint:
-        with pytest.raises(BudgetSpent, match="budget of 3 calls is spent") as raised:
+        with pytest.raises(BudgetError, match="budget of 3 calls is spent") as raised:
             await connect(endpoint, budget=Budget(calls=3)).chat(ask(1))
     assert (len(endpoint.requests), raised.value.attempts) == (3, 3)
 
 
 async def test_a_refused_retry_does_not_wait_for_its_pause(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(status=429, headers={"Retry-After": "30"})) as endpoint:
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(BudgetError):
             await asyncio.wait_for(connect(endpoint, budget=Budget(calls=1)).chat(ask(1)), 10)
 
 
@@ -85,7 +85,7 @@ async def test_answers_of_the_cache_and_of_identical_calls_cost_nothing(connect:
         for _ in range(5):
             assert (await client.chat(ask(1))).cached
         await client.chat(ask(2))
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(BudgetError):
             await client.chat(ask(3))
     cache.close()
     assert len(endpoint.requests) == 2
@@ -104,12 +104,12 @@ async def test_a_budget_of_dollars_is_exceeded_by_the_calls_in_flight_at_most(co
         client = connect(endpoint, budget=budget, prices=PRICED, max_concurrency=at_once)
         await asked(client, 40)
     assert len(endpoint.requests) == {1: 5, 4: 8}[at_once]  # the fifth answer, of ten dollars each, is beyond it
-    assert budget.spent == Spent(len(endpoint.requests), 10.0 * len(endpoint.requests))
+    assert budget.spent == Expense(len(endpoint.requests), 10.0 * len(endpoint.requests))
 
 
 async def test_unusable_answers_are_paid_for(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion(""))) as endpoint:
-        with pytest.raises(BudgetSpent, match=r"budget of \$25 is spent: \$30.0000 for 3 calls"):
+        with pytest.raises(BudgetError, match=r"budget of \$25 is spent: \$30.0000 for 3 calls"):
             await connect(endpoint, budget=Budget(usd=25.0), prices=PRICED).chat(ask(1))
     assert len(endpoint.requests) == 3
 
@@ -128,7 +128,7 @@ async def test_an_endpoint_that_counts_no_tokens_ends_the_run_and_its_errors_do_
         client = connect(endpoint, budget=Budget(usd=1000.0), prices=PRICED)
         assert (await client.chat(ask(1))).attempts == 2
         await client.chat(ask(2))
-        with pytest.raises(BudgetSpent, match="does not count the tokens"):
+        with pytest.raises(BudgetError, match="does not count the tokens"):
             await client.chat(ask(3))
     assert len(endpoint.requests) == 3
 
@@ -148,7 +148,7 @@ async def test_nobody_is_refused_before_the_requests_in_flight_have_ended(connec
         await asyncio.sleep(0.05)
         assert not refused.done()
         leave.set()
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(BudgetError):
             await refused
         assert [task.result().first.text for task in paid] == ["fine", "fine"]
     assert len(endpoint.requests) == 2
@@ -180,7 +180,7 @@ async def test_nobody_is_refused_before_an_answer_that_was_paid_for_is_recorded(
         await asyncio.sleep(0.05)
         assert not refused.done()
         cache.goes_on.set()
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(BudgetError):
             await refused
         assert paid.done()
     cache.close()
@@ -195,6 +195,6 @@ async def test_a_request_in_flight_that_is_cancelled_was_sent(connect: Connect) 
         cancelled.cancel()
         await asyncio.wait([cancelled])
         await client.chat(ask(2))
-        with pytest.raises(BudgetSpent):
+        with pytest.raises(BudgetError):
             await client.chat(ask(3))
     assert budget.spent.calls == 2

@@ -13,7 +13,7 @@ import pytest
 from judgegym.engine.runs.packing import pack
 from judgegym.engine.runs.recorded_calls import CallFacts, Texts, call_line, read_calls
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.llm.ledger import Asked
+from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatAnswer
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, Message
@@ -34,7 +34,7 @@ def ledger(path: Path, rows: list[tuple[str, int | None]]) -> None:
         for number in range(2):
             messages = [Message(role="system", content=SHARED), Message(role="user", content=text_of(uid))]
             facts = CallFacts(id=None, row=uid, group=group, key="k", part=0, has_verdict=True)
-            asked = Asked(f"game_{number}", 0, "judge", messages, {"temperature": 0.5})
+            asked = CallKey(f"game_{number}", 0, "judge", messages, {"temperature": 0.5})
             answer = ChatAnswer((Choice(f"{number} of {uid}"),), Usage(3, 4, 0.5), latency_s=0.5, attempts=1)
             lines.append(call_line(facts, asked, answer, texts))
     (path / "calls.jsonl").write_bytes(b"".join(lines))

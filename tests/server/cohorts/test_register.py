@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.server.cohorts.register import Cohort, Place, Register, Sign, sign_of
+from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, sign_of
 
 KEY = "key"
 SIZE, LATE_S, KEPT_S = 3, 10.0, 100.0
@@ -19,7 +19,9 @@ class Desk:
         self.register: Register[Cohort] = Register(late_s=LATE_S, kept_s=KEPT_S, most_kept=most_kept)
         self.now = 0.0
 
-    def seat(self, member: str | None, text: str, *, key: str = KEY, is_waiting: bool = True) -> tuple[Cohort, Place]:
+    def seat(
+        self, member: str | None, text: str, *, key: str = KEY, is_waiting: bool = True
+    ) -> tuple[Cohort, MemberSlot]:
         """The place of a response that is not late."""
         sign = sign_of(member, text, is_empty=not text)
         self.register.expire(self.now)
@@ -30,7 +32,7 @@ class Desk:
             if cohort is None:
                 cohort = Cohort(key, SIZE)
                 self.register.add(cohort)
-            found = cohort, Place(sign)
+            found = cohort, MemberSlot(sign)
             self.register.seat(*found)
             if cohort.is_full:
                 self.close(cohort)

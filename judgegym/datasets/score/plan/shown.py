@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judgegym.datasets.score.clients import Clients
+from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.plan.asking import CountingClient
 from judgegym.datasets.score.plan.lines import budget_line, plan_lines
 from judgegym.datasets.score.plan.planning import plan_of
@@ -27,7 +27,7 @@ async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:
         UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
     with interruptible(is_profiled=settings.profile is not None):
-        units = ScoreRun(settings, data, out, Clients(CountingClient(settings))).units
+        units = ScoreRun(settings, data, out, ScoreClients(CountingClient(settings))).units
     plan = await plan_of(settings, units, run=run_directory_of(out) if settings.resume else None)
     for line in plan_lines(plan):
         terminal.say(line)

@@ -15,7 +15,7 @@ from pathlib import Path
 from judgegym.data.provenance import DatasetRead
 from judgegym.datasets.rows.units import Units
 from judgegym.datasets.score.input import AnswersOf
-from judgegym.datasets.score.results.file import Named, metrics_file
+from judgegym.datasets.score.results.file import RunTitle, metrics_file
 from judgegym.datasets.score.results.numbers import HEADLINE, MOST_CATEGORIES, ScoreNumbers, score_numbers
 from judgegym.datasets.score.results.summary import Part, failed, summary_of, too_many_failures
 from judgegym.datasets.score.saved import SavedResponses
@@ -45,7 +45,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoreOutput:
     """What a command has written.
 
     Attributes:
@@ -97,7 +97,7 @@ async def concluded(
     await run.write_metrics(metrics_file(settings, rows, numbers, said, answers_of))
     problem = too_many_failures(outcomes, settings.max_judge_error_rate)
     _log(run, numbers.metrics, outcomes, problem)
-    summary = summary_of(Named.of(settings, answers_of).title, numbers, outcomes, part, run.path, said)
+    summary = summary_of(RunTitle.of(settings, answers_of).title, numbers, outcomes, part, run.path, said)
     return Result(outcomes.statuses, numbers.metrics, summary, problem)
 
 

@@ -11,7 +11,7 @@ from judgegym.datasets.score.input import AnswersOf
 from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym.environments.evaluate.metrics_file import EvaluatedRows, Measured, file_of, sampling_of, shortened
+from judgegym.environments.evaluate.metrics_file import EvaluatedRows, RunFacts, file_of, sampling_of, shortened
 from judgegym.judges.config.fields import group_of
 from judgegym.judges.scorers.settings import SETTINGS_OF_KINDS, ScorerSettings
 from judgegym.judges.tournament.settings import TournamentSettings
@@ -28,14 +28,14 @@ _NOTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class RunTitle:
     """What a run is called: what was judged, and who judged it."""
 
     subject: str
     judge: str
 
     @classmethod
-    def of(cls, settings: ScoreSettings, answers_of: AnswersOf | None) -> Named:
+    def of(cls, settings: ScoreSettings, answers_of: AnswersOf | None) -> RunTitle:
         """The name of the data set without folder and ending, after that of its policy; and that of the judge.
 
         What was judged before is called as then.
@@ -71,8 +71,8 @@ def metrics_file(
         notices: what a reader of the numbers must know.
         answers_of: the run that judged the same responses before, if there is one.
     """
-    named = Named.of(settings, answers_of)
-    measured = Measured(
+    named = RunTitle.of(settings, answers_of)
+    measured = RunFacts(
         name=ENVIRONMENT,
         subject=named.subject,
         judge=named.judge,

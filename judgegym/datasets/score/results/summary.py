@@ -15,7 +15,7 @@ from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, lat
 from judgegym.engine.terminal.outcomes import Outcome
 from judgegym.engine.terminal.quantities import duration
 from judgegym.engine.terminal.rate import rate_words
-from judgegym.engine.terminal.summary import Line, Section, Summary
+from judgegym.engine.terminal.summary import Section, Summary, SummaryLine
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.environments.evaluate.summary import FAILURE_WORDS, category_lines
 from judgegym.judges.core.judgment import Status
@@ -81,48 +81,50 @@ def summary_of(
             Section("categories", category_lines(numbers.categories)),
             Section("went wrong", [*_faults(metrics, outcomes, run)], is_alarm=True),
             Section("cost", cost_lines(metrics, "eval")),
-            Section("time", [Line("", duration(part.seconds), remark)]),
+            Section("time", [SummaryLine("", duration(part.seconds), remark)]),
         ),
         notices=notices,
     )
 
 
-def _distribution(metrics: Metrics) -> Iterator[Line]:
+def _distribution(metrics: Metrics) -> Iterator[SummaryLine]:
     names = ("median", "p25", "p75", "min", "max")
     found = [metrics.values.get(f"eval/score_{name}") for name in names]
     median, lower, upper, least, most = found
     if median is not None:
-        yield Line(
+        yield SummaryLine(
             "median", f"{median:.4f}", f"the middle half {lower:.4f} to {upper:.4f}, all {least:.4f} to {most:.4f}"
         )
     equal = metrics.values["eval/equal_responses"]
     if equal:
-        yield Line("equal", f"{equal:,}", "responses that share the judgment of an equal one")
+        yield SummaryLine("equal", f"{equal:,}", "responses that share the judgment of an equal one")
 
 
-def _within_rows(metrics: Metrics) -> Iterator[Line]:
+def _within_rows(metrics: Metrics) -> Iterator[SummaryLine]:
     yield from outcome_lines(_WITHIN_ROWS, metrics, "eval", faults=False)
     incomplete = metrics.values.get(f"eval/{INCOMPLETE}")
     if incomplete:
-        yield Line("left out of these", f"{incomplete:,}", "prompts of which a response has no score")
+        yield SummaryLine("left out of these", f"{incomplete:,}", "prompts of which a response has no score")
 
 
-def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[Line]:
+def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
     """What went wrong, each only above 0."""
     for status, words in FAILURE_WORDS.items():
         if outcomes.statuses[status]:
             where = f"responses have no score; they are in {run / FAILURES}"
-            yield Line(words, f"{outcomes.statuses[status]:,}", where)
+            yield SummaryLine(words, f"{outcomes.statuses[status]:,}", where)
     empty = outcomes.statuses[Status.INVALID_COMPLETION.value]
     if empty:
         what = "empty" if metrics.values.get("eval/policy_calls") is None else "empty, malformed or refusals"
-        yield Line("invalid", f"{empty:,}", f"responses are {what}: no score, and 0 in the mean")
+        yield SummaryLine("invalid", f"{empty:,}", f"responses are {what}: no score, and 0 in the mean")
     bad = metrics.values["eval/bad_rows"]
     if bad:
-        yield Line("bad rows", f"{bad:,}", f"rows could not be judged; {run.stem}.quarantine.jsonl says why")
+        yield SummaryLine("bad rows", f"{bad:,}", f"rows could not be judged; {run.stem}.quarantine.jsonl says why")
     suspects = metrics.values.get("eval/judge_injection_suspects", 0)
     if suspects:
-        yield Line("suspects", f"{suspects:,}", "tokens or markers of the judge's prompt, in texts under judgment")
+        yield SummaryLine(
+            "suspects", f"{suspects:,}", "tokens or markers of the judge's prompt, in texts under judgment"
+        )
 
 
 def too_many_failures(outcomes: Outcomes, highest: float) -> str | None:

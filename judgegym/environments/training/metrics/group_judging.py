@@ -11,7 +11,7 @@ from typing import Any
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.environments.rollouts.judged_group import JudgedGroup
 from judgegym.environments.training.metrics.correlation import record_correlation
-from judgegym.judges.core.group import Agreement, Look, MemberDetail
+from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
 
 _NONE = "no group was judged together"
 
@@ -21,13 +21,13 @@ def _numbers() -> array[float]:
 
 
 @dataclass(slots=True)
-class GroupJudging:
+class GroupJudgeMetrics:
     """What was recorded since the last flush. An answer that several completions have was shown once."""
 
     groups: int = 0
     calls: int = 0
     again: int = 0
-    orders: Agreement = Agreement()
+    orders: OrderAgreement = OrderAgreement()
     places: array[float] = field(default_factory=_numbers)
     """Where each look showed an answer, from 0 (first) to 1 (last)."""
     rewards: array[float] = field(default_factory=_numbers)
@@ -44,7 +44,9 @@ class GroupJudging:
         self.groups += 1
         self.calls += together.calls
         self.again += together.is_again
-        self.orders = Agreement(self.orders.agreed + together.orders.agreed, self.orders.pairs + together.orders.pairs)
+        self.orders = OrderAgreement(
+            self.orders.agreed + together.orders.agreed, self.orders.pairs + together.orders.pairs
+        )
         seen: set[str] = set()
         shown: dict[int, list[Look]] = {}
         for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True):

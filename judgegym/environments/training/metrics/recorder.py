@@ -10,11 +10,11 @@ from typing import Any
 from judgegym.engine.metrics import MetricAggregator, Metrics
 from judgegym.environments.evaluate.metrics import record_critique
 from judgegym.environments.rollouts.groups import RecordRollout
-from judgegym.environments.rollouts.judged_group import GroupScores, JudgedGroup
+from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
 from judgegym.environments.rollouts.judging import first_equals
 from judgegym.environments.rollouts.rollout import lengths
 from judgegym.environments.training.metrics.correlation import record_correlation
-from judgegym.environments.training.metrics.group_judging import GroupJudging
+from judgegym.environments.training.metrics.group_judging import GroupJudgeMetrics
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.usage import Usage
 
@@ -39,7 +39,7 @@ class _Window:
     judge_usage: Usage = Usage()
     policy_latencies: list[float] = field(default_factory=list)
     policy_usage: Usage = Usage()
-    group_judging: GroupJudging = field(default_factory=GroupJudging)
+    group_judging: GroupJudgeMetrics = field(default_factory=GroupJudgeMetrics)
 
 
 class TrainingMetrics:
@@ -68,7 +68,7 @@ class TrainingMetrics:
         """Return the costs of judge and policy since the last flush; `None` for one that is not known."""
         return {"judge": self._window.judge_usage.cost, "policy": self._window.policy_usage.cost}
 
-    def record_group(self, group: JudgedGroup[Any], scores: GroupScores | None, record_rollout: RecordRollout) -> None:
+    def record_group(self, group: JudgedGroup[Any], scores: GroupRewards | None, record_rollout: RecordRollout) -> None:
         """Record a judged group, before it is sent or dropped.
 
         Args:

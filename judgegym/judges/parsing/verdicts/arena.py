@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
-from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
 from judgegym.judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.llm.wire import JSON
 
 ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
@@ -39,7 +39,7 @@ def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
 
 
 @verdict_parser
-def arena_label(own: str) -> Found[ArenaLabel] | None:
+def arena_label(own: str) -> ParsedVerdict[ArenaLabel] | None:
     """The Arena-Hard label that a judge ended with.
 
     `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in double ones.
@@ -61,19 +61,19 @@ def _of_value(value: JSON) -> ArenaLabel | None:
     return None if alone is None else _label(alone[1])
 
 
-def _in_words(words: str) -> Iterator[Candidate[ArenaLabel]]:
+def _in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
     plain = folded(words)
     exact = _DOUBLE_BRACKETS if _DOUBLE_BRACKETS.search(words) else _SINGLE_BRACKETS
     for match in _LABELS.finditer(plain):
         taken = exact.search(words, *match.span())
         if taken is not None:
             label = _label(taken[1])
-            yield Candidate(taken.span(), label, taken=label is not None, stated=label is not None)
+            yield VerdictCandidate(taken.span(), label, taken=label is not None, stated=label is not None)
             continue
         written = re.sub(r"[\[\]\\\s*_`]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<").strip("<>")
         label = "A=B" if written in ("tie", "draw") else _label(written)
-        yield Candidate(match.span(), label, stated=label is not None and "[" in match[0])
-    named: Iterator[Candidate[ArenaLabel]] = _NAMED.in_words(plain, _named)
+        yield VerdictCandidate(match.span(), label, stated=label is not None and "[" in match[0])
+    named: Iterator[VerdictCandidate[ArenaLabel]] = _NAMED.in_words(plain, _named)
     yield from named
 
 

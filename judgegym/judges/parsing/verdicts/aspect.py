@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, NamedValues, folded, number_lists
 from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.judges.parsing.written_object import decoded
 from judgegym.llm.wire import JSON, scrub
 
@@ -23,7 +23,7 @@ _NAMED = NamedValues(
 
 
 @verdict_parser
-def binary_verdict(own: str) -> Found[bool] | None:
+def binary_verdict(own: str) -> ParsedVerdict[bool] | None:
     """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
 
     1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other values are not.
@@ -53,7 +53,7 @@ def _of_fields(fields: Mapping[str, JSON]) -> bool | None:
     return yes_or_no(fields["verdict"])
 
 
-def _in_words(words: str) -> Iterator[Candidate[bool]]:
+def _in_words(words: str) -> Iterator[VerdictCandidate[bool]]:
     plain = folded(words)
     yield from number_lists(plain)
     yield from _NAMED.in_words(plain, yes_or_no)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.near_misses import BETWEEN, DOUBLE_BRACKETED, NamedValues, folded
 from judgegym.judges.parsing.verdict_form import VerdictForm, one_of, text_field
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.llm.wire import JSON
 
 _OFFICIAL_LETTERS = "ABCD"
@@ -32,7 +32,7 @@ def choice_form(letters: Sequence[str]) -> VerdictForm:
 
 
 @verdict_parser
-def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
+def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
     """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
 
     The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my verdict is B" after it
@@ -49,17 +49,17 @@ def choice_letter(own: str, letters: Sequence[str]) -> Found[str] | None:
     def of_value(value: JSON) -> str | None:
         return next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
 
-    def in_words(words: str) -> Iterator[Candidate[str]]:
+    def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
         plain = folded(words)
         for match in _LETTERS.finditer(plain):
             taken = next((letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]), None)
             if taken is None:
                 written = match["last"] or re.sub(r"[\[\]\\\s*_`]", "", match[0]).upper()
                 value = written if written in letters else None
-                yield Candidate(match.span(), value, stated=value is not None)
+                yield VerdictCandidate(match.span(), value, stated=value is not None)
             else:
                 start = words.index("[[", match.start())
-                yield Candidate((start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True)
+                yield VerdictCandidate((start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True)
         yield from _NAMED.in_words(plain, lambda value: value if value in letters else None)
 
     kind = VerdictKind("verdict", lambda fields: of_value(fields["verdict"]), in_words, in_text_too=True)

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
-from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.parsing.near_misses import NUMBER, NamedValues, folded, number_lists
 from judgegym.judges.parsing.thinking import OPENED, after_thinking
 from judgegym.judges.parsing.verdict_form import VerdictForm, entries, number, text_field
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.llm.wire import JSON, scrub
 
 LOOKED_AT = 40_000
@@ -52,7 +52,7 @@ ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
 
 
 @verdict_parser
-def listwise_scores(own: str, ids: Sequence[str]) -> Found[ListwiseScores] | None:
+def listwise_scores(own: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScores] | None:
     """The scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the last candidate of the text.
 
     Args:
@@ -86,7 +86,7 @@ def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
         scores = _of_fields(fields, ids)
         return None if isinstance(scores, str) else scores
 
-    def in_words(words: str) -> Iterator[Candidate[ListwiseScores]]:
+    def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
         plain = folded(words)
         yield from number_lists(plain)
         yield from _named(tuple(ids)).in_words(plain, lambda _: None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded, number_lists
 from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.judges.parsing.verdicts.whole_score import score_in_words, whole_score
 from judgegym.judges.parsing.written_object import decoded
 from judgegym.llm.wire import scrub
@@ -28,7 +28,7 @@ _NAMED = NamedValues(SCORE, rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}", "score")
 
 
 @verdict_parser
-def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> Found[ScoreObject] | None:
+def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> ParsedVerdict[ScoreObject] | None:
     """The score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of the text.
 
     Returns:
@@ -36,7 +36,7 @@ def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> Found[ScoreObje
         (`judgegym.judges.parsing.candidates`).
     """
 
-    def in_words(words: str) -> Iterator[Candidate[int]]:
+    def in_words(words: str) -> Iterator[VerdictCandidate[int]]:
         plain = folded(words)
         yield from number_lists(plain)
         yield from _NAMED.in_words(plain, lambda value: score_in_words(value, scale))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from judgegym.judges.parsing.candidates import Candidate, VerdictKind, last_candidate
-from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.judges.parsing.verdicts.whole_score import whole_score
 
 # A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets, with a final stop.
@@ -29,7 +29,7 @@ RATING_FORM = VerdictForm("rating", {"explanation": text_field("your judgement i
 
 
 @verdict_parser
-def rating(own: str) -> Found[int] | None:
+def rating(own: str) -> ParsedVerdict[int] | None:
     """The rating from 1 to 10 that a judge ended with.
 
     "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
@@ -38,7 +38,7 @@ def rating(own: str) -> Found[int] | None:
     return last_candidate(own, _KIND)
 
 
-def _in_words(words: str) -> Iterator[Candidate[int]]:
+def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
     """The rating at the end, and before it the last one at the end of a line."""
     last = _at_the_end(words)
     if last is not None:
@@ -49,11 +49,11 @@ def _in_words(words: str) -> Iterator[Candidate[int]]:
         end -= len(line)
         found = _at_the_end(line)
         if found is not None:
-            yield Candidate((found.at[0] + end, found.at[1] + end), found.value, stated=True)
+            yield VerdictCandidate((found.at[0] + end, found.at[1] + end), found.value, stated=True)
             return
 
 
-def _at_the_end(own: str) -> Candidate[int] | None:
+def _at_the_end(own: str) -> VerdictCandidate[int] | None:
     ending = " ".join(own[-_LOOKED_AT:].split())
     match = _RATING.search(ending)
     if match is None or _NOT_ALONE.search(ending[: match.start(1)]):
@@ -62,7 +62,7 @@ def _at_the_end(own: str) -> Candidate[int] | None:
     if not 1 <= value <= 10:
         return None
     end = _end_before(own, len(ending) - match.end(1) - ending.count(" ", match.end(1)))
-    return Candidate((end - len(match[1]), end), value, taken=True, stated=True)
+    return VerdictCandidate((end - len(match[1]), end), value, taken=True, stated=True)
 
 
 def _end_before(text: str, signs: int) -> int:

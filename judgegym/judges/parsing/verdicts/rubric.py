@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from judgegym.judges.parsing.candidates import BLANK, MOST_COMPARED, Candidate, VerdictKind, last_candidate
-from judgegym.judges.parsing.found import Found, verdict_parser
+from judgegym.judges.parsing.candidates import BLANK, MOST_COMPARED, VerdictCandidate, VerdictKind, last_candidate
 from judgegym.judges.parsing.last_match import last_of
 from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_form import CRITIQUE, VerdictForm, integer, text_field
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.judges.parsing.verdicts.whole_score import score_in_words, whole_score
 from judgegym.judges.parsing.written_object import WrittenObject, written_object
 
@@ -34,7 +34,7 @@ def rubric_form(scale: tuple[int, int]) -> VerdictForm:
 
 
 @verdict_parser
-def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | None:
+def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
     """The score of a rubric's judge: the rest of the line after the last `[SCORE]`, or the next line if that is empty.
 
     It must be one integer of the scale and nothing else, optionally in (), [] or markdown, with "/5" or "out of 5" (the
@@ -51,7 +51,7 @@ def feedback_score(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | No
 
 
 @verdict_parser
-def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> Found[int] | None:
+def prometheus_result(own: str, scale: tuple[int, int] = (1, 5)) -> ParsedVerdict[int] | None:
     """As `feedback_score`, after the last `[RESULT]`: the format that Prometheus judges are trained on.
 
     Source:
@@ -78,7 +78,7 @@ _FEEDBACK_FIRST = re.compile(r"[\s*_#`]*(?:\[FEEDBACK\]|FEEDBACK:)", re.IGNORECA
 _NAMED = NamedValues(SCORE, rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}")
 
 
-def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None:
+def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> ParsedVerdict[int] | None:
     kind = VerdictKind(
         "score",
         lambda fields: whole_score(fields["score"], scale),
@@ -88,7 +88,7 @@ def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> Found[int] | None
     return last_candidate(own, kind)
 
 
-def _in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[Candidate[int]]:
+def _in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[VerdictCandidate[int]]:
     plain = folded(words)
     found = [*_tagged(tag, words, plain, scale)]
     named = [*_NAMED.in_words(plain, lambda value: score_in_words(value, scale))]
@@ -97,10 +97,10 @@ def _in_words(tag: str, words: str, scale: tuple[int, int]) -> Iterator[Candidat
     line = _LAST_LINE.search(words) if _FEEDBACK_FIRST.match(words) and BLANK not in words and not found else None
     value = None if line is None else _score_behind(line["rest"], scale)
     if line is not None and value is not None and all(line.start("named") <= each.at[0] for each in named):
-        yield Candidate(line.span("named"), value, taken=True, stated=True)
+        yield VerdictCandidate(line.span("named"), value, taken=True, stated=True)
 
 
-def _tagged(tag: str, words: str, plain: str, scale: tuple[int, int]) -> Iterator[Candidate[int]]:
+def _tagged(tag: str, words: str, plain: str, scale: tuple[int, int]) -> Iterator[VerdictCandidate[int]]:
     for match in deque(_TAG.finditer(plain), MOST_COMPARED):
         start, end = match.span()
         rest = _REST.match(words, end)[0]  # type: ignore[index]  # matches everywhere
@@ -109,7 +109,7 @@ def _tagged(tag: str, words: str, plain: str, scale: tuple[int, int]) -> Iterato
         value = _score_behind(rest, scale)
         exact = words[start:end].upper() == tag and value is not None
         until = end + len(rest.rstrip()) if exact else end
-        yield Candidate((start, until), value, taken=exact, stated=value is not None)
+        yield VerdictCandidate((start, until), value, taken=exact, stated=value is not None)
 
 
 def _score_behind(rest: str, scale: tuple[int, int]) -> int | None:

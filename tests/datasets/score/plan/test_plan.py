@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.score.clients import Clients
+from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.plan import planning
 from judgegym.datasets.score.plan.asking import CountingClient
 from judgegym.datasets.score.plan.lines import plan_lines
@@ -53,7 +53,7 @@ def rows_of(kind: JudgeKind) -> Sequence[Mapping[str, JSON]]:
 
 def planned(data: Path, words: Sequence[str], run: Path | None = None) -> Plan:
     settings = load(ScoreSettings, [f"--data={data}", *words], prog="judgegym score").settings
-    units = ScoreRun(settings, str(data), data.with_name("scored.jsonl"), Clients(CountingClient(settings))).units
+    units = ScoreRun(settings, str(data), data.with_name("scored.jsonl"), ScoreClients(CountingClient(settings))).units
     return asyncio.run(plan_of(settings, units, run=run))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.score.clients import Clients
+from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.plan.asking import CountingClient
 from judgegym.datasets.score.plan.numbers import Plan, Range
 from judgegym.datasets.score.plan.planning import plan_of
@@ -26,7 +26,7 @@ PROMPTS = [{"prompt": f"Question {number}: why is the sky blue?"} for number in 
 def planned(data: Path, *words: str) -> Plan:
     settings = load(ScoreSettings, [f"--data={data}", *words], prog="judgegym score").settings
     out = data.with_name("scored.jsonl")
-    units = ScoreRun(settings, str(data), out, Clients(CountingClient(settings))).units
+    units = ScoreRun(settings, str(data), out, ScoreClients(CountingClient(settings))).units
     return asyncio.run(plan_of(settings, units))
 
 

@@ -16,7 +16,7 @@ from judgegym.environments.rollouts.judged_group import JudgedGroup
 from judgegym.environments.rollouts.judged_together import Together
 from judgegym.environments.rollouts.together_metrics import record_compared
 from judgegym.environments.training.metrics.recorder import TrainingMetrics
-from judgegym.judges.core.group import Agreement, Look, MemberDetail
+from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.command import ROOT
 from tests.environments.rollouts_of import group, rollout
@@ -106,7 +106,7 @@ def test_equal_answers_were_shown_once() -> None:
 
 
 def test_agreement_is_that_of_all_pairs_that_were_seen_in_both_orders() -> None:
-    first, second = (replace(ONCE, orders=orders) for orders in (Agreement(1, 2), Agreement(6, 6)))
+    first, second = (replace(ONCE, orders=orders) for orders in (OrderAgreement(1, 2), OrderAgreement(6, 6)))
     found = values(flushed(together((0.1, []), (0.2, []), how=first), together((0.1, []), (0.2, []), how=second)))
     assert found["position_agreement_rate"] == 7 / 8
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.gathering import Gathering, GatheringSettings, judged_by
-from judgegym.integrations.scores.groups import Row
-from judgegym.integrations.scores.results import Rewarded, Scored, Worth
-from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.gathering import GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.scores.groups import CompletionRow
+from judgegym.integrations.scores.results import CompletionReward, TextScore, Worth
+from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
@@ -24,24 +24,24 @@ class Judge:
     def __init__(self) -> None:
         self.asked: list[list[JSON]] = []
 
-    async def __call__(self, rows: Sequence[Row]) -> list[Rewarded]:
+    async def __call__(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
         self.asked.append([row.response for row in rows])
         return [_scored(str(row.response)).rewarded(0.0) for row in rows]
 
 
-def _scored(text: str) -> Scored:
+def _scored(text: str) -> TextScore:
     if not text:
-        return Scored(None, "invalid_completion")
-    return Scored(SCORES.get(text), "ok" if text in SCORES else "unparsable", "why")
+        return TextScore(None, "invalid_completion")
+    return TextScore(SCORES.get(text), "ok" if text in SCORES else "unparsable", "why")
 
 
-def row(response: str, **shared: JSON) -> Row:
-    return Row({"prompt": "Q", **shared}, response)
+def row(response: str, **shared: JSON) -> CompletionRow:
+    return CompletionRow({"prompt": "Q", **shared}, response)
 
 
 async def scored(settings: GatheringSettings, *responses: str, group: str = "g") -> tuple[list[Worth], Judge]:
     judge = Judge()
-    gathering = Gathering(judge, settings)
+    gathering = SampleBatcher(judge, settings)
     return list(await asyncio.gather(*(gathering.score(group, row(each)) for each in responses))), judge
 
 
@@ -59,7 +59,7 @@ async def test_a_whole_group_is_one_call_and_a_missing_score_is_its_mean() -> No
 
 async def test_samples_by_themselves_are_judged_at_once_and_only_a_failed_one_waits() -> None:
     judge = Judge()
-    gathering = Gathering(judge, settings(3, together=False))
+    gathering = SampleBatcher(judge, settings(3, together=False))
     assert (await gathering.score("g", row("good"))).score == 1.0
     failed = asyncio.ensure_future(gathering.score("g", row("?")))
     assert (await gathering.score("g", row("bad"))).score == 0.0
@@ -69,7 +69,7 @@ async def test_samples_by_themselves_are_judged_at_once_and_only_a_failed_one_wa
 
 async def test_the_mean_of_equal_scores_gives_no_signal() -> None:
     judge = Judge()
-    gathering = Gathering(judge, settings(4, together=False))
+    gathering = SampleBatcher(judge, settings(4, together=False))
     worths = await asyncio.gather(*(gathering.score("g", row(each)) for each in ("tenth", "tenth", "tenth", "?")))
     assert {worth.score for worth in worths} == {0.1}
 
@@ -82,7 +82,7 @@ async def test_a_group_without_any_score_has_the_fallback(together: bool) -> Non
 
 async def test_a_short_group_is_closed_and_late_samples_are_compared_with_it() -> None:
     judge = Judge()
-    gathering = Gathering(judge, settings(3, wait_s=0.05))
+    gathering = SampleBatcher(judge, settings(3, wait_s=0.05))
     worths = await asyncio.gather(*(gathering.score("g", row(each)) for each in ("good", "bad")))
     assert [worth.score for worth in worths] == [1.0, 0.0]
     assert (await gathering.score("g", row("fair"))).score == 0.5
@@ -94,7 +94,7 @@ async def test_a_short_group_is_closed_and_late_samples_are_compared_with_it() -
 
 async def test_a_sample_whose_group_stays_away_is_flagged_unless_it_has_a_baseline() -> None:
     judge = Judge()
-    gathering = Gathering(judge, settings(2, wait_s=0.01, fallback_score=0.5))
+    gathering = SampleBatcher(judge, settings(2, wait_s=0.01, fallback_score=0.5))
     alone = await gathering.score("g", row("good"))
     assert (alone.score, alone.rewarded.is_failed, judge.asked) == (0.5, True, [])
     assert (await gathering.score("h", row("good", baseline="B"))).score == 1.0
@@ -104,14 +104,14 @@ async def test_a_sample_whose_group_stays_away_is_flagged_unless_it_has_a_baseli
 
 async def test_a_group_may_have_another_size() -> None:
     judge = Judge()
-    gathering = Gathering(judge, settings(8))
+    gathering = SampleBatcher(judge, settings(8))
     worths = await asyncio.gather(*(gathering.score("g", row(each), size=2) for each in ("good", "bad")))
     assert [worth.score for worth in worths] == [1.0, 0.0]
 
 
 async def test_an_id_that_recurs_is_another_group() -> None:
     judge = Judge()
-    gathering = Gathering(judge, settings(2))
+    gathering = SampleBatcher(judge, settings(2))
     for _ in range(2):
         await asyncio.gather(*(gathering.score("Q", row(each), recurs=True) for each in ("good", "bad")))
     assert judge.asked == [["good", "bad"]] * 2
@@ -119,7 +119,7 @@ async def test_an_id_that_recurs_is_another_group() -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_caller_that_leaves_takes_no_group_with_it(together: bool) -> None:
-    gathering = Gathering(Judge(), settings(2, together=together))
+    gathering = SampleBatcher(Judge(), settings(2, together=together))
     leaving = asyncio.ensure_future(gathering.score("g", row("good")))
     await asyncio.sleep(0.05)
     leaving.cancel()
@@ -129,7 +129,7 @@ async def test_a_caller_that_leaves_takes_no_group_with_it(together: bool) -> No
 class Refusing:
     """A source that no request can be asked of."""
 
-    async def score(self, request: Any) -> list[Scored]:
+    async def score(self, request: Any) -> list[TextScore]:
         raise SettingsError("no such judge")
 
     async def close(self) -> None: ...
@@ -138,14 +138,14 @@ class Refusing:
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_setting_that_cannot_work_is_raised_for_every_sample(together: bool) -> None:
     told = settings(2, together=together)
-    gathering = Gathering(judged_by(Scoring(Refusing(), deadline_s=5), told), told)
+    gathering = SampleBatcher(judged_by(RewardScorer(Refusing(), deadline_s=5), told), told)
     ended = await asyncio.gather(*(gathering.score("g", row(each)) for each in "ab"), return_exceptions=True)
     assert [str(each) for each in ended] == ["no such judge"] * 2
 
 
 async def test_samples_that_differ_in_their_row_are_no_group() -> None:
-    gathering = Gathering(judged_by(Scoring(Refusing(), deadline_s=5), settings(2)), settings(2))
-    rows = [row("good"), Row({"prompt": "another"}, "bad")]
+    gathering = SampleBatcher(judged_by(RewardScorer(Refusing(), deadline_s=5), settings(2)), settings(2))
+    rows = [row("good"), CompletionRow({"prompt": "another"}, "bad")]
     worths = await asyncio.gather(*(gathering.score("g", each) for each in rows))
     assert all(worth.rewarded.is_failed and "differ in their prompt" in worth.rewarded.explanation for worth in worths)
 

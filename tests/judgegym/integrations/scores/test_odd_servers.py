@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from judgegym.integrations.scores import server_source
-from judgegym.integrations.scores.scoring import Scoring
+from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.integrations.scores.sources import JudgeSource
 from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
@@ -17,7 +17,7 @@ from tests.judgegym.integrations.scoring_server import answering
 REQUEST = {"prompt": "Why?", "response": "Because."}
 
 
-def scoring(url: str, **settings: Any) -> Scoring:
+def scoring(url: str, **settings: Any) -> RewardScorer:
     return JudgeSource(url, **{"timeout_s": 0.5, "deadline_s": 5.0, **settings}).scoring()
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from judgegym.integrations.scores.groups import Row as Sample
-from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, Rewarded
+from judgegym.integrations.scores.groups import CompletionRow as Sample
+from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, CompletionReward
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.judged import judged_in
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_all, opened
@@ -172,7 +172,7 @@ async def test_scores_that_cannot_be_compared_are_no_rewards(monkeypatch: pytest
 
 
 def test_without_a_reason_the_error_says_so() -> None:
-    assert str(Rewarded(None, "unparsable").error()) == "no reward (unparsable): no reason was given"
+    assert str(CompletionReward(None, "unparsable").error()) == "no reward (unparsable): no reason was given"
 
 
 async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions() -> None:

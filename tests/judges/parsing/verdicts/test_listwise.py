@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.found import Found
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import ScoredAnswer, listwise_fault, listwise_scores
 from judgegym.judges.parsing.verdicts.listwise import LOOKED_AT
 
@@ -135,7 +135,7 @@ def test_fault_names_a_few_of_many_ids() -> None:
 
 def test_place_is_that_of_the_object() -> None:
     text = f"<think>{SOUND}</think> {SOUND} So it is."
-    assert listwise_scores.find(text, IDS) == Found(SCORES, (text.rindex('{"scores'), text.index(" So it is.")))
+    assert listwise_scores.find(text, IDS) == ParsedVerdict(SCORES, (text.rindex('{"scores'), text.index(" So it is.")))
 
 
 NUMBERS = st.floats(0, 1) | st.sampled_from([0, 1, 0.5, -1, 2, True, None, "1", float("nan"), float("inf")])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.judge_texts.texts import IDS, generated
 from judgegym.judges.aspects.votes import find_verdict
-from judgegym.judges.parsing.found import Found, Place, verdict_parser
 from judgegym.judges.parsing.json_objects import LOOKED_AT
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place, verdict_parser
 from judgegym.judges.parsing.verdicts import (
     arena_label,
     binary_verdict,
@@ -24,7 +24,7 @@ from judgegym.judges.parsing.verdicts import (
     score_object,
 )
 
-Find = Callable[[str], Found[Any] | None]
+Find = Callable[[str], ParsedVerdict[Any] | None]
 
 FINDERS: Mapping[str, Find] = {
     "arena": arena_label.find,
@@ -69,7 +69,7 @@ def check(find: Find, text: str) -> bool:
     before = "[FEEDBACK]\n" if untagged else ""
     alone = find(before + text[start:end])
     alone = None if alone is None else alone.behind(-len(before))
-    assert alone == Found(found.value, (0, end - start)), "the marked part alone has the same verdict"
+    assert alone == ParsedVerdict(found.value, (0, end - start)), "the marked part alone has the same verdict"
     assert find(text[:start] + text[end:]) != found, "without it something else is read, or nothing"
     blank = find(text[:start] + "~" * (end - start) + text[end:])
     assert blank is None or blank.at is None or blank.at[1] <= start or blank.at[0] >= end
@@ -130,28 +130,28 @@ def test_a_long_rating_is_found_from_the_end_of_its_white_space() -> None:
 
 def test_a_parser_is_called_for_its_value_and_given_its_arguments() -> None:
     @verdict_parser
-    def sign(own: str, signs: str, *, last: bool = False) -> Found[str] | None:
+    def sign(own: str, signs: str, *, last: bool = False) -> ParsedVerdict[str] | None:
         """The first or the last of some signs."""
         places = [number for number, each in enumerate(own) if each in signs]
         number = places[-1 if last else 0] if places else None
-        return None if number is None else Found(own[number], (number, number + 1))
+        return None if number is None else ParsedVerdict(own[number], (number, number + 1))
 
     text = "<think>b</think>abc"
     assert (sign(text, "bc"), sign.given("bc", last=True)(text), sign("d", "bc")) == ("b", "c", None)
-    assert sign.find(text, "bc") == Found("b", (17, 18))
+    assert sign.find(text, "bc") == ParsedVerdict("b", (17, 18))
     assert sign.__doc__ == "The first or the last of some signs."
 
 
 def test_the_check_notices_a_place_beside_the_verdict() -> None:
     """The properties are worth something: a place that is off by one, or of another occurrence, breaks them."""
 
-    def moved(text: str) -> Found[Any] | None:
+    def moved(text: str) -> ParsedVerdict[Any] | None:
         found = arena_label.find(text)
         return None if found is None else found.behind(1)
 
-    def first(text: str) -> Found[Any] | None:
+    def first(text: str) -> ParsedVerdict[Any] | None:
         found = arena_label.find(text)
-        return None if found is None else Found(found.value, (text.index("["), text.index("[") + 7))
+        return None if found is None else ParsedVerdict(found.value, (text.index("["), text.index("[") + 7))
 
     for wrong, text in ((moved, "so [[A>B]] it is"), (first, "[[A>B]], no: [[B>A]]")):
         with pytest.raises(AssertionError):

@@ -23,21 +23,21 @@ Place: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
-class Found(Generic[T]):
+class ParsedVerdict(Generic[T]):
     """A verdict, and from where to where in the text it was read; `None` if it was not read in one place of it."""
 
     value: T
     at: Place | None = None
 
-    def but(self, value: OtherT) -> Found[OtherT]:
+    def but(self, value: OtherT) -> ParsedVerdict[OtherT]:
         """Another value that was read in the same place."""
-        return Found(value, self.at)
+        return ParsedVerdict(value, self.at)
 
-    def behind(self, offset: int) -> Found[T]:
+    def behind(self, offset: int) -> ParsedVerdict[T]:
         """The same in a text that has so many more characters before it."""
         if self.at is None:
             return self
-        return Found(self.value, (self.at[0] + offset, self.at[1] + offset))
+        return ParsedVerdict(self.value, (self.at[0] + offset, self.at[1] + offset))
 
 
 class VerdictParser(Generic[P, T]):
@@ -46,7 +46,7 @@ class VerdictParser(Generic[P, T]):
     Both are one reading of the text; `verdict_parser` makes it of a function that reads the judge's own text.
     """
 
-    def __init__(self, read: Callable[Concatenate[str, P], Found[T] | None]) -> None:
+    def __init__(self, read: Callable[Concatenate[str, P], ParsedVerdict[T] | None]) -> None:
         """Parse as `read` does, which gets the text after the judge's thinking and finds places in that."""
         self._read = read
         functools.update_wrapper(self, read)
@@ -56,7 +56,7 @@ class VerdictParser(Generic[P, T]):
         found = self.find(text, *args, **kwargs)
         return None if found is None else found.value
 
-    def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> Found[T] | None:
+    def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
         """The verdict of a text with its place in it; `None` if there is none."""
         return last_verdict(text, self._read, *args, **kwargs)
 
@@ -70,8 +70,8 @@ verdict_parser = VerdictParser
 
 
 def last_verdict(
-    text: str, read: Callable[Concatenate[str, P], Found[T] | None], *args: P.args, **kwargs: P.kwargs
-) -> Found[T] | None:
+    text: str, read: Callable[Concatenate[str, P], ParsedVerdict[T] | None], *args: P.args, **kwargs: P.kwargs
+) -> ParsedVerdict[T] | None:
     """What `read` finds in a judge's text outside of its thinking.
 
     A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a verdict
