@@ -28,8 +28,8 @@ from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.packing import pack
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
-from judgegym.llm.ledger import OpenCall, RequestRecord, recorded_in
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.ledger import CallInProgress, RequestRecord, recorded_in
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, Message
 
@@ -41,10 +41,10 @@ TEXT = "An answer of many words that a policy has written. " * 60
 VERDICT = "Reasons, and then a verdict. " * 25
 
 
-async def answer(record: RequestRecord) -> ChatAnswer:
+async def answer(record: RequestRecord) -> ChatResponse:
     """What an endpoint would say."""
     record.leaves()
-    return ChatAnswer((Choice(VERDICT, finish_reason="stop"),), Usage(900, 150, 0.001), 0.5, 1)
+    return ChatResponse((Choice(VERDICT, finish_reason="stop"),), Usage(900, 150, 0.001), 0.5, 1)
 
 
 async def run_rows(ledger: CallLedger, uids: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ async def run_rows(ledger: CallLedger, uids: Sequence[str]) -> None:
             for number in range(CALLS_OF_A_ROW):
                 messages = [SYSTEM, Message(role="user", content=f"{uid} {number} {TEXT}")]
                 parameters = {"temperature": 0.2, "max_tokens": 4096}
-                call = OpenCall.begin(f"call_{number}", 0, "judge", messages, parameters)
+                call = CallInProgress.begin(f"call_{number}", 0, "judge", messages, parameters)
                 if not call.parts:
                     await call.ask(answer)
 

@@ -1,6 +1,6 @@
 """User CPU of a judge call, as a multiple of that of a bare aiohttp POST.
 
-Ours is the whole call as a user makes it: the fence, the prompt, the chat client with retries, limits and metering (at
+Ours is the whole call as a user makes it: delimiting, the prompt, the chat client with retries, limits and metering (at
 temperature 0, the default, also the search for an equal call in flight), the verdict's parser and the judgment. The
 bare loop posts the same bytes, encoded beforehand, to the same stand-in server (another process), on the same event
 loop, and reads the answer with orjson. Both run in turn, round by round; the ratio is that of the medians. Only this

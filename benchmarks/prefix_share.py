@@ -40,7 +40,7 @@ from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric
 from judgegym.judges.rubrics.settings import RubricJudgeSettings
 from judgegym.llm.client import ChatClient
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice, Message
 from judgegym.offline.answers import answers
 from judgegym.offline.protocol.request import parse_request
@@ -60,10 +60,10 @@ class Recorder(ChatClient):
         super().__init__(ArenaJudgeSettings(judge_base_url="http://127.0.0.1:1/v1").chat_settings())
         self.asked: list[Sequence[Message]] = []
 
-    async def chat(self, messages: Sequence[Message], **_: Any) -> ChatAnswer:  # type: ignore[override]
+    async def chat(self, messages: Sequence[Message], **_: Any) -> ChatResponse:  # type: ignore[override]
         self.asked.append(messages)
         request = parse_request(orjson.dumps({"model": "judge", "messages": messages, "temperature": 0}))
-        return ChatAnswer((Choice(answers(request)[0], finish_reason="stop"),))
+        return ChatResponse((Choice(answers(request)[0], finish_reason="stop"),))
 
 
 def prompt_text(messages: Iterable[Message]) -> str:

@@ -1,4 +1,4 @@
-"""The longest time for which a text of 1 MB holds the event loop, for each parser and each fence of a prompt.
+"""The longest time for which a text of 1 MB holds the event loop, for each parser and each use of `delimit`.
 
 Every function that reads a text in the event loop gets hostile texts of this many bytes: repeated braces, brackets,
 tags, tokens, titles, broken objects, digits, white space, characters beyond ASCII. Printed is, for each function, the
@@ -135,7 +135,7 @@ def main() -> None:
             slowest = max(times, key=lambda shown: times[shown])
             worst, worst_name = max((worst, worst_name), (times[slowest], name))
             print(f"{name:26} {times[slowest]:7.1f}   {slowest}", flush=True)
-    work = f"the slowest of all parsers and fences ({worst_name}), on a hostile text of {arguments.megabytes:g} MB"
+    work = f"the slowest of all parsers and delimiters ({worst_name}), on a hostile text of {arguments.megabytes:g} MB"
     report([Measured("others", work, "ms of CPU", worst, "limit", LIMIT_MS, at_most=1)], arguments.results)
 
 

@@ -24,7 +24,7 @@ from benchmarks.soak.commands import MIXED, Commands
 from benchmarks.soak.rewards import Rewards
 from benchmarks.soak.tally import Tally
 from benchmarks.soak.training import Training
-from judgegym.offline.faults import Away
+from judgegym.offline.faults import Outage
 from tests.conformance.subjects import SUBJECTS
 from tests.faults.bench import Bench, Endpoint, Loop, stand_in
 
@@ -32,7 +32,7 @@ _FAULTS: dict[str, Any] = {
     "faults": dict.fromkeys(MIXED, 0.2 / len(MIXED)),
     "slow_ms": 200,
     "latency_ms": 5,
-    "away": [Away(number, 5) for number in range(500, 100_000, 2000)],
+    "away": [Outage(number, 5) for number in range(500, 100_000, 2000)],
 }
 
 

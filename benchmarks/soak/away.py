@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from judgegym.offline.faults import Away
+from judgegym.offline.faults import Outage
 from tests.arena import Arena
 from tests.conformance.subjects import SUBJECTS, Verb
 from tests.faults.bench import Bench, Loop, Outcome
@@ -31,7 +31,7 @@ def endpoint_away(bench: Bench, verb: Verb, side: str, undisturbed: Outcome, sec
     """Run it with an endpoint that is away, and print whether anything is lost."""
     middle = getattr(undisturbed, side).requests // 2
     begun = time.monotonic()
-    away: dict[str, Any] = {side: {"away": [Away(middle, seconds)]}}
+    away: dict[str, Any] = {side: {"away": [Outage(middle, seconds)]}}
     outcome = bench.run(verb, run=f"{side}-away", **away)
     lost = len(undisturbed.result) - len(outcome.result)
     is_same = outcome.result == undisturbed.result and outcome.ended.code == 0

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks.soak.tally import Tally
-from judgegym.offline.faults import Away
+from judgegym.offline.faults import Outage
 from tests.command import RunFiles
 from tests.conformance.subjects import SUBJECTS, Subject, Verb
 from tests.faults import kinds
@@ -47,7 +47,9 @@ class Commands:
         bench, undisturbed = self._of(subject, verb)
         stops = [self._stop(undisturbed) for _ in range(self._rng.randrange(4))]
         faults = dict.fromkeys(MIXED, 0.2 / len(MIXED))
-        away = [Away(self._rng.randrange(1, undisturbed.requests), self._rng.uniform(0.2, 3))] * self._rng.randrange(2)
+        away = [Outage(self._rng.randrange(1, undisturbed.requests), self._rng.uniform(0.2, 3))] * self._rng.randrange(
+            2
+        )
         what = f"{subject.title} {verb}, {stops}"
         try:
             ended = taken_up(

@@ -14,7 +14,7 @@ from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.calls import ask, failed_judgment
-from judgegym.judges.core.delimiters import fence
+from judgegym.judges.core.delimiters import delimit
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.lookalikes import Lookalikes
@@ -62,16 +62,16 @@ class ConstitutionJudge:
 
     async def judge(self, case: Case) -> Judgment[Breaches]:
         rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(case.principles, start=1))
-        fenced = fence([rules, case.question, case.answer], LOOKALIKES, shared=2)
-        sections = zip(map(fenced.markers.title, TITLES), fenced.texts, strict=True)
-        prompt = [fenced.markers.notice + ASKED, *(f"{title}\n{text}" for title, text in sections)]
+        delimited = delimit([rules, case.question, case.answer], LOOKALIKES, shared=2)
+        sections = zip(map(delimited.markers.title, TITLES), delimited.texts, strict=True)
+        prompt = [delimited.markers.notice + ASKED, *(f"{title}\n{text}" for title, text in sections)]
         messages = [Message(role="user", content="\n\n".join(prompt))]
         parse = broken_principles.given(len(case.principles))
         call = await ask(self.client, messages, parse, name="constitution")
         if call.value is None:  # no verdict is no score: the row is reported and left out of the mean
-            return replace(failed_judgment([call]), suspects=fenced.suspects)
+            return replace(failed_judgment([call]), suspects=delimited.suspects)
         kept, found = len(case.principles) - len(call.value), Breaches(call.value)
-        return Judgment(float(kept), Status.OK, None, call.text, (call,), found, suspects=fenced.suspects)
+        return Judgment(float(kept), Status.OK, None, call.text, (call,), found, suspects=delimited.suspects)
 
 
 # The environment: rows to messages, completions to judgments, judgments to rewards and metrics.

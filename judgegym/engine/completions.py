@@ -20,7 +20,7 @@ from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import component
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS, Choice, Message, is_blank
 
@@ -161,7 +161,7 @@ class Policy:
         return await all_results(self._sampled(conversation, answers, number) for number in range(len(answers)))
 
     async def _sampled(
-        self, conversation: Conversation, answers: Sequence[ChatAnswer | EndpointError], number: int
+        self, conversation: Conversation, answers: Sequence[ChatResponse | EndpointError], number: int
     ) -> SampledCompletion:
         answer = answers[number]
         if isinstance(answer, EndpointError):
@@ -174,7 +174,7 @@ class Policy:
         return SampledCompletion(completion, None, run if run.attempts or run.cached else None)
 
     async def _long_enough(
-        self, conversation: Conversation, answer: ChatAnswer, verdict_at: Callable[[str], Place | None] | None = None
+        self, conversation: Conversation, answer: ChatResponse, verdict_at: Callable[[str], Place | None] | None = None
     ) -> tuple[Completion, CallRun]:
         """The completion of an answer, or of one that is asked for because it is too short; and what it has cost."""
         config, runs = self.config, [_run(answer)]
@@ -189,7 +189,7 @@ class Policy:
             kept = read_completion(again.choices[0], config)
         return kept, runs[0] if len(runs) == 1 else _sum(runs)
 
-    async def _ask(self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None) -> ChatAnswer:
+    async def _ask(self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None) -> ChatResponse:
         config = self.config
         return await self.client.chat(
             conversation,
@@ -201,7 +201,7 @@ class Policy:
         )
 
 
-def _run(answer: ChatAnswer) -> CallRun:
+def _run(answer: ChatResponse) -> CallRun:
     return CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
 

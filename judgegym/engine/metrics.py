@@ -16,11 +16,11 @@ from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import Agreement
 from judgegym.statistics.bootstrap import ratio_interval
 
-__all__ = ["GoldLabel", "HeadlineShare", "MetricAggregator", "Metrics", "ShareRecorder", "slug"]
+__all__ = ["GoldLabel", "HeadlineTerm", "MetricAggregator", "Metrics", "RatioRecorder", "slug"]
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineShare:
+class HeadlineTerm:
     """What one row adds to the headline metric, which is the sum of the totals over the sum of the weights."""
 
     total: float
@@ -215,7 +215,7 @@ class MetricAggregator:
         return found
 
 
-class ShareRecorder(MetricAggregator):
+class RatioRecorder(MetricAggregator):
     """Keeps what one row adds to one ratio, and nothing else."""
 
     def __init__(self, name: str) -> None:
@@ -225,9 +225,9 @@ class ShareRecorder(MetricAggregator):
         self._total = self._weight = 0.0
 
     @property
-    def share(self) -> HeadlineShare | None:
+    def share(self) -> HeadlineTerm | None:
         """Return what was added; `None` if nothing was."""
-        return HeadlineShare(self._total, self._weight) if self._weight else None
+        return HeadlineTerm(self._total, self._weight) if self._weight else None
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
         """Add to the ratio that is kept."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from judgegym.engine.completions import Completion
-from judgegym.engine.metrics import GoldLabel, HeadlineShare
+from judgegym.engine.metrics import GoldLabel, HeadlineTerm
 from judgegym.judges.core.judgment import CallRun, Critique, Judgment, Status
 from judgegym.judges.parsing.thinking import ThinkingFault
 
@@ -69,7 +69,7 @@ class Sample(Generic[DetailT]):
     run: SampleRun = SampleRun(0.0)
     policy_error: str | None = None
     task_digest: str = ""
-    headline: HeadlineShare | None = None
+    headline: HeadlineTerm | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
     orders: Mapping[str, float] = field(default_factory=dict)
     gold: tuple[GoldLabel, ...] = ()
@@ -180,7 +180,7 @@ class SampleLine(BaseModel):
     completions: list[CompletionLine] | None = None
     score: float | None
     status: Status | Literal["policy_failed"]
-    headline: HeadlineShare | None = None
+    headline: HeadlineTerm | None = None
     texts: dict[str, str] = {}
     orders: dict[str, float] = {}
     gold: tuple[GoldLabel, ...] = ()

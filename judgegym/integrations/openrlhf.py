@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 from judgegym.integrations.scores.cells import CellError, label_fields
 from judgegym.integrations.scores.gathering import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
 from judgegym.integrations.scores.groups import CompletionRow
-from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, Worth
+from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, TrainerReward
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
 from judgegym.integrations.scores.variables import settings_in
 from judgegym.judges.config.extras import needs
@@ -104,7 +104,7 @@ def reward_function(
     _more_threads()
 
     def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
-        async def all_of_them() -> list[Worth]:
+        async def all_of_them() -> list[TrainerReward]:
             samples = zip(queries, prompts, labels, strict=True)
             return await asyncio.gather(
                 *(rewards.of(prompt, response_in(query, prompt), label) for query, prompt, label in samples)
@@ -271,7 +271,7 @@ class _Rewards:
         self._gathering = gathering
         self._is_environment = is_environment
 
-    async def of(self, prompt: str, response: str | None, label: object) -> Worth:
+    async def of(self, prompt: str, response: str | None, label: object) -> TrainerReward:
         """What a response is worth; `None` is one that was not found in the query."""
         group = f"{prompt}\n{label!r}"  # OpenRLHF passes no id of the group
         return await self._gathering.score(group, self._row(prompt, response, label), recurs=True)

@@ -21,18 +21,18 @@ from judgegym.llm.answers.cache import JudgmentCache, request_key
 from judgegym.llm.answers.choices import Choices
 from judgegym.llm.answers.single_flight import SingleFlight
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import OpenCall, RequestRecord, is_held
+from judgegym.llm.ledger import CallInProgress, RequestRecord, is_held
 from judgegym.llm.limits.budget import Budget
 from judgegym.llm.outcome import is_usable
 from judgegym.llm.response_format import FormatHabits
 from judgegym.llm.transport import Transport, open_session
-from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Meter
 from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ChatAnswer", "ChatClient", "ChatSettings", "open_session"]
+__all__ = ["ChatClient", "ChatResponse", "ChatSettings", "open_session"]
 
 Parameter = Literal["default"]
 
@@ -69,7 +69,7 @@ class ChatClient:
         self.meter = Meter()
         self._transport = Transport(settings, self.meter, session, budget)
         self._choices = Choices(self._transport, settings)
-        self._flights: SingleFlight[ChatAnswer] = SingleFlight()
+        self._flights: SingleFlight[ChatResponse] = SingleFlight()
         self._cache = cache
         first = settings.endpoints[0]
         self._identity = f"{settings.identity or first.base_url} {first.model}"
@@ -151,7 +151,7 @@ class ChatClient:
         singly: bool = False,
         unkeyed: Mapping[str, JSON] | None = None,
         name: str = "",
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """Ask the model.
 
         Args:
@@ -179,7 +179,7 @@ class ChatClient:
             RunStop: no request, or no further attempt, may be made.
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
-        call = OpenCall.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
+        call = CallInProgress.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
         if unkeyed:
             parameters = {**parameters, **unkeyed}
         if n == 1 and not call.parts:
@@ -201,7 +201,7 @@ class ChatClient:
         temperature: float | None | Parameter = "default",
         max_tokens: int | Parameter = "default",
         name: str = "",
-    ) -> list[ChatAnswer | EndpointError]:
+    ) -> list[ChatResponse | EndpointError]:
         """Ask the model for `n` new completions that count each by itself: none fails because another does.
 
         Args:
@@ -219,7 +219,7 @@ class ChatClient:
             RunStop: no request, or no further attempt, may be made.
         """
         parameters = self._parameters(temperature, max_tokens, None, None)
-        call = OpenCall.begin(name, 0, self.settings.endpoints[0].model, messages, parameters)
+        call = CallInProgress.begin(name, 0, self.settings.endpoints[0].model, messages, parameters)
         return await self._choices.each(call, messages, parameters, n)
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
@@ -261,7 +261,7 @@ class ChatClient:
         cache: JudgmentCache | None,
         keep: Callable[[Choice], bool] | None,
         record: RequestRecord,
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """Ask for one choice, in the cache and among the calls in flight before the model."""
         is_greedy = parameters.get("temperature") == 0
         if cache is None and not is_greedy:
@@ -271,7 +271,7 @@ class ChatClient:
             return await self._cached_or_asked(cache, key, messages, parameters, record, keep)
         is_own = False
 
-        async def ask() -> ChatAnswer:
+        async def ask() -> ChatResponse:
             nonlocal is_own
             is_own = True
             # Read the cache within the flight: another flight may end between reading it and starting one.
@@ -283,7 +283,7 @@ class ChatClient:
             if is_own:
                 raise
             raise error.of_another_call() from error
-        return ChatAnswer(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
+        return ChatResponse(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
 
     async def _cached_or_asked(
         self,
@@ -293,7 +293,7 @@ class ChatClient:
         parameters: dict[str, JSON],
         record: RequestRecord,
         keep: Callable[[Choice], bool] | None,
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """The answer from the cache, or else from the model; then it is stored if it is whole and `keep` allows."""
         if cache is None:
             return await self._choices.one(messages, parameters, record)
@@ -304,7 +304,7 @@ class ChatClient:
 
         row = await cache.get(key)
         if row.choice is not None and is_kept(row.choice):
-            return ChatAnswer((row.choice,), cached=True)
+            return ChatResponse((row.choice,), cached=True)
         answer = await self._choices.one(messages, parameters, record)
         if not is_kept(answer.first):
             return answer

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON, Choice, Message
 
 
@@ -37,7 +37,7 @@ class CallKey:
     parameters: Mapping[str, JSON]
 
 
-class HeldVerdict(NamedTuple):
+class VerdictLocation(NamedTuple):
     """Whether an answer has what it was asked for, and from where to where in its text that stands, if it is known."""
 
     is_there: bool
@@ -48,7 +48,7 @@ class CallRecord(Protocol):
     """One call in a ledger. Its answer may come in parts: several requests for one completion each."""
 
     @property
-    def held(self) -> Mapping[int, ChatAnswer]:
+    def held(self) -> Mapping[int, ChatResponse]:
         """The parts that the ledger holds of an earlier run."""
 
     async def ready(self) -> float:
@@ -63,7 +63,7 @@ class CallRecord(Protocol):
     def not_sent(self, number: int) -> None:
         """Note that a request which was about to leave did not: the endpoint refused the connection."""
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
+    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
         """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
 
     def failed(self, number: int, error: EndpointError | RunStop) -> None:
@@ -156,7 +156,7 @@ def _asked(name: str, vote: int, model: str, messages: Sequence[Message], parame
 
 
 @dataclass(slots=True)
-class OpenCall:
+class CallInProgress:
     """One call with the parts of its answer.
 
     Attributes:
@@ -165,13 +165,13 @@ class OpenCall:
     """
 
     record: CallRecord | None
-    parts: dict[int, ChatAnswer]
+    parts: dict[int, ChatResponse]
     _taken: set[int] = field(default_factory=set)
 
     @classmethod
     def begin(
         cls, name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]
-    ) -> OpenCall:
+    ) -> CallInProgress:
         """Begin a call, recorded if its row has a ledger."""
         row = _ROW.get()
         if row is None:
@@ -180,7 +180,7 @@ class OpenCall:
         return cls(record, dict(record.held))
 
     @property
-    def answers(self) -> list[ChatAnswer]:
+    def answers(self) -> list[ChatResponse]:
         """The parts, in their order."""
         return [self.parts[part] for part in sorted(self.parts)]
 
@@ -191,11 +191,11 @@ class OpenCall:
 
     async def ask(
         self,
-        send: Callable[[RequestRecord], Awaitable[ChatAnswer]],
+        send: Callable[[RequestRecord], Awaitable[ChatResponse]],
         *,
         keep: Callable[[Choice], bool] | None = None,
         verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """Wait for the next part, and record it.
 
         Args:
@@ -218,7 +218,7 @@ class OpenCall:
             if self.record is not None:
                 is_there = keep is None or all(map(keep, answer.choices))
                 at = None if verdict_at is None or not is_there else verdict_at(answer.first)
-                self.record.answered(part, request.number, answer, HeldVerdict(is_there, at))
+                self.record.answered(part, request.number, answer, VerdictLocation(is_there, at))
         except (EndpointError, RunStop) as error:
             if self.record is not None and request.number is not None:
                 self.record.failed(request.number, error)

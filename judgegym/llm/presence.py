@@ -34,7 +34,7 @@ _CONNECT_S = 10.0
 _SAY_AGAIN_S = 30.0
 
 
-class Presence:
+class Reachability:
     """The replicas of one model that are there or away.
 
     Attributes:

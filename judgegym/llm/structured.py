@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.response_format import RESPONSE_FORMAT
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON, Choice, Message
 
 
@@ -29,7 +29,7 @@ async def structured_chat(
     keep: Callable[[Choice], bool] | None = None,
     verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
     name: str = "",
-) -> ChatAnswer:
+) -> ChatResponse:
     """Ask a model for one answer.
 
     Args:

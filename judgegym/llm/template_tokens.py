@@ -27,7 +27,7 @@ _BRACKETED = (
 )
 
 
-class BrokenUp(NamedTuple):
+class EscapedText(NamedTuple):
     """A text whose tokens are broken up, and how many they were."""
 
     text: str
@@ -62,7 +62,7 @@ _BROKEN = {sign: re.compile(f"{re.escape(sign)}{BREAK}(?={rest})") for sign, res
 _TOKENS_FROM_END = re.compile(rf"\s*(?:(?:{_backwards()})\s*)+")
 
 
-def broken_up(text: str) -> BrokenUp:
+def broken_up(text: str) -> EscapedText:
     """A text with every token broken up; `tokens` counts them, without those that were broken up before.
 
     A token that is broken up in the text already gets one more sign, so that `restored` gives the text back.
@@ -76,7 +76,7 @@ def broken_up(text: str) -> BrokenUp:
             before, *pieces = pattern.split(broken)
             broken = f"{sign}{BREAK}".join([before, *pieces])
             tokens += len(pieces) - ([piece[0] for piece in pieces].count(BREAK) if has_breaks else 0)
-    return BrokenUp(broken, tokens)
+    return EscapedText(broken, tokens)
 
 
 def restored(text: str) -> str:

@@ -21,7 +21,7 @@ from judgegym.llm.breaker import ACCOUNT_STATUSES, CircuitBreaker
 from judgegym.llm.connector import CheckedConnector, speaks_tls
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
-from judgegym.llm.limits.admission import NOTHING_PAID, Admission, PendingRequest
+from judgegym.llm.limits.admission import NOTHING_PAID, PendingRequest, RequestGate
 from judgegym.llm.limits.budget import Budget
 from judgegym.llm.limits.in_flight import AdaptiveLimit, RateBudget
 from judgegym.llm.outcome import (
@@ -33,12 +33,12 @@ from judgegym.llm.outcome import (
     of_exception,
     of_other_answer,
 )
-from judgegym.llm.presence import Presence
+from judgegym.llm.presence import Reachability
 from judgegym.llm.replicas import Replica, ReplicaSet
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
 from judgegym.llm.retry.policy import RetryPolicy
 from judgegym.llm.tokens import count_tokens
-from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.urls import with_version
 from judgegym.llm.usage import Meter
 from judgegym.llm.wire import JSON, Message
@@ -56,10 +56,10 @@ def open_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=CheckedConnector(), cookie_jar=aiohttp.DummyCookieJar())
 
 
-class Reply(NamedTuple):
+class TransportResponse(NamedTuple):
     """The answer to one request, with the choices that may be used, and how many choices it had in all."""
 
-    answer: ChatAnswer
+    answer: ChatResponse
     received: int
 
 
@@ -79,7 +79,7 @@ class Transport:
         self.limit = AdaptiveLimit(settings.max_concurrency)
         self.formats = FormatHabits()
         self._replicas = ReplicaSet(settings.endpoints, settings.finish_rules)
-        self.presence = Presence(
+        self.presence = Reachability(
             self._replicas.replicas,
             title=settings.title,
             deadline_s=settings.away_deadline_s,
@@ -96,7 +96,7 @@ class Transport:
         )
         self._budget = budget
         self._rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
-        self._admission = Admission(
+        self._admission = RequestGate(
             self.limit, self._rates, self.presence, self.breaker, self.formats, deadline_s=settings.deadline_s
         )
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
@@ -124,7 +124,7 @@ class Transport:
 
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> Reply:
+    ) -> TransportResponse:
         """Send one request, with its retries; `record` is told when it leaves.
 
         Raises:
@@ -142,7 +142,7 @@ class Transport:
             self.meter.usage += call.paid
         assert isinstance(outcome, ChatSuccess)  # of a request without a path
         self.meter.answered += 1
-        answer = ChatAnswer(
+        answer = ChatResponse(
             outcome.choices,
             call.paid,
             call.elapsed(),
@@ -150,7 +150,7 @@ class Transport:
             prompt_token_ids=outcome.prompt_token_ids,
             prompt_tokens=outcome.tokens.prompt,
         )
-        return Reply(answer, outcome.received)
+        return TransportResponse(answer, outcome.received)
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None) -> JSON:
         """Send one request beside the API, with its retries: POST with a body, GET without; return the answer's JSON.

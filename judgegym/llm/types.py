@@ -68,7 +68,7 @@ class ChatSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatAnswer:
+class ChatResponse:
     """The answer to one call.
 
     Attributes:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.core import event_loop
 from judgegym.offline import lifetime
-from judgegym.offline.faults import KINDS, Away, Faults
+from judgegym.offline.faults import KINDS, Faults, Outage
 from judgegym.offline.known import load_prompt
 from judgegym.offline.server import StandInServer
 from judgegym.offline.settings import StandInSettings
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     lifetime.allow_many_connections()
     try:
         prompts = [load_prompt(reference) for reference in options.prompt]
-        faults, away = Faults.parse(options.faults), [Away.parse(text) for text in options.away]
+        faults, away = Faults.parse(options.faults), [Outage.parse(text) for text in options.away]
         settings = StandInSettings(
             options.latency_ms,
             faults,

@@ -132,7 +132,7 @@ class Faults:
 
 
 @dataclass(frozen=True)
-class Away:
+class Outage:
     """A time for which nothing listens: from the moment that the request with a number has arrived, for some seconds.
 
     All connections are reset at its beginning. A number or a time that is none raises a `ValueError` of one line.
@@ -147,7 +147,7 @@ class Away:
             raise ValueError(f"away is a request from 1 and seconds above 0, not {self.request}:{self.seconds:g}")
 
     @classmethod
-    def parse(cls, text: str) -> "Away":
+    def parse(cls, text: str) -> "Outage":
         """Read `REQUEST:SECONDS`; raises `ValueError` with one line."""
         request, _, seconds = text.partition(":")
         try:

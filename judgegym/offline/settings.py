@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.offline.faults import Away, Faults
+from judgegym.offline.faults import Faults, Outage
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class StandInSettings:
 
     latency_ms: float = 0.0
     faults: Faults = field(default_factory=Faults)
-    away: Sequence[Away] = ()
+    away: Sequence[Outage] = ()
     slow_ms: float = 5000.0
     retry_after: int | None = None
     judge_only: bool = False

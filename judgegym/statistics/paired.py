@@ -26,7 +26,7 @@ TestName = Literal["sign", "mcnemar", "wilcoxon"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class RatioTerms:
     """What each row adds to a ratio: the statistic is sum(totals) / sum(weights). A mean has weights of 1."""
 
     totals: Numbers
@@ -75,7 +75,7 @@ class RowsNeeded:
 
 
 def paired_intervals(
-    first: Shares, second: Shares, *, rounds: int = 10_000, seed: int = 0, level: float = 0.95
+    first: RatioTerms, second: RatioTerms, *, rounds: int = 10_000, seed: int = 0, level: float = 0.95
 ) -> PairedIntervals | str:
     """Percentile intervals for two ratios over the same rows and for their difference, by resampling rows jointly.
 
@@ -199,7 +199,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def rows_needed(first: Shares, second: Shares, *, level: float = 0.95, power: float = 0.8) -> RowsNeeded:
+def rows_needed(first: RatioTerms, second: RatioTerms, *, level: float = 0.95, power: float = 0.8) -> RowsNeeded:
     """How many rows the interval of a difference of this size would take to exclude 0, with a probability of `power`.
 
     n = ((z_level + z_power) · s / d)², where d is the observed difference and s the standard deviation over the rows of

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from judgegym.engine.completions import Completion
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.judges.arena.judge import ArenaDetail, Game
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
@@ -83,7 +83,7 @@ JUDGED = st.builds(
     score=st.none(),
     run=SAMPLE_RUNS,
     task_digest=TEXTS,
-    headline=st.none() | st.builds(HeadlineShare, NUMBERS, NUMBERS),
+    headline=st.none() | st.builds(HeadlineTerm, NUMBERS, NUMBERS),
     texts=st.dictionaries(TEXTS, TEXTS, max_size=2),
     orders=st.dictionaries(TEXTS, st.floats(0, 1), max_size=2),
 ).map(lambda sample: replace(sample, score=score_of(sample.judgment)))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.engine.metrics import HeadlineShare, MetricAggregator, ShareRecorder, slug
+from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, RatioRecorder, slug
 from judgegym.judges.core.naming import MetricNames
 from judgegym.statistics.bootstrap import ratio_interval
 
@@ -213,21 +213,21 @@ def test_counts_add_up_and_numbers_are_set() -> None:
 
 
 def test_the_share_of_a_row_is_what_it_adds_to_one_ratio() -> None:
-    metrics = ShareRecorder("won")
+    metrics = RatioRecorder("won")
     assert metrics.share is None
     metrics.ratio("won", 1.0, 2.0, interval=True)
     metrics.mean("other", 7.0)
     metrics.count("rows")
     metrics.number("won", 7.0)
-    assert metrics.share == HeadlineShare(1.0, 2.0)
+    assert metrics.share == HeadlineTerm(1.0, 2.0)
     metrics.ratio("won", 2.0, 2.0)
-    assert metrics.share == HeadlineShare(3.0, 4.0)
+    assert metrics.share == HeadlineTerm(3.0, 4.0)
     assert metrics.share.value == 0.75
     others = MetricAggregator("eval")
     others.ratio("won", 1.0, 4.0)
     others.mean("other", 7.0)
     metrics.extend(others)
-    assert metrics.share == HeadlineShare(4.0, 8.0)
+    assert metrics.share == HeadlineTerm(4.0, 8.0)
     assert metrics.result().values == {}
 
 

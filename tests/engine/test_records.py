@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from judgegym.engine.completions import Completion
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleReader, SampleRun, digest
 from judgegym.judges.arena.judge import ArenaDetail
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
@@ -51,7 +51,7 @@ def test_a_line_of_before_cached_tokens_were_counted_is_read() -> None:
 
 
 def test_a_line_of_before_headline_texts_and_orders_is_read_without_them() -> None:
-    line = json.loads(sample(headline=HeadlineShare(2.0, 4.0), texts={"rubric": "r"}, orders={"as_a": 1.0}).to_line())
+    line = json.loads(sample(headline=HeadlineTerm(2.0, 4.0), texts={"rubric": "r"}, orders={"as_a": 1.0}).to_line())
     for field in ("headline", "texts", "orders"):
         del line[field]
     again = read_back(json.dumps(line).encode())

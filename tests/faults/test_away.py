@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.offline.faults import Away
+from judgegym.offline.faults import Outage
 from tests.conformance.subjects import Verb
 from tests.faults.bench import Bench, Outcome
 from tests.faults.test_endpoints import each_verb, nothing_is_lost
@@ -18,6 +18,6 @@ from tests.faults.test_endpoints import each_verb, nothing_is_lost
 @pytest.mark.parametrize("side", ["policy", "judge"])
 def test_endpoint_that_is_away_is_waited_for(bench: Bench, verb: Verb, side: str, undisturbed: Outcome) -> None:
     """What was in flight is a failed try, and so is a connection that was reset while it was idle; no more is."""
-    away = [Away(getattr(undisturbed, side).requests // 2 + 1, 0.4)]
+    away = [Outage(getattr(undisturbed, side).requests // 2 + 1, 0.4)]
     outcome = bench.run(verb, "--env.judge_max_retries=3", "--env.max_retries=3", **{side: {"away": away}})
     nothing_is_lost(outcome, undisturbed)

@@ -13,7 +13,7 @@ from judgegym.llm import breaker
 from judgegym.llm.breaker import MOST_IN_A_ROW
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
 
 Connect = Callable[..., ChatClient]
@@ -44,7 +44,7 @@ async def test_account_that_is_rejected_in_mid_run_costs_few_requests_at_any_con
     async with ScriptedEndpoint(lambda request, number: "fine" if number <= 300 else refused) as endpoint:
         client = connect(endpoint, max_concurrency=256, rejected_deadline_s=0.0, title="the judge", section="env.")
         ended = await asked(client, 2000)
-        assert ended == {ChatAnswer: 300, EndpointOutage: 1700}
+        assert ended == {ChatResponse: 300, EndpointOutage: 1700}
         assert MOST_IN_A_ROW <= len(endpoint.requests) - 300 <= MOST_REJECTED
         with pytest.raises(EndpointOutage, match=rf"the judge at http.*HTTP {status}: no more") as raised:
             await client.chat(ask(0))
@@ -69,7 +69,7 @@ async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(c
         await endpoint.arrived(256 + MOST_IN_A_ROW)
         for _ in range(256):
             go.release()
-        assert await running == {ChatAnswer: 256, EndpointOutage: 744}
+        assert await running == {ChatResponse: 256, EndpointOutage: 744}
         assert len(endpoint.requests) - 256 <= MOST_REJECTED
 
 
@@ -90,7 +90,7 @@ async def test_probe_that_succeeds_lets_the_run_go_on_and_rejected_calls_are_mad
         await endpoint.arrived(100 + rejected + 3)
         assert "rejects every request (HTTP 402: insufficient credits)" in client.waiting
         is_paid.set()
-        assert await running == {ChatAnswer: 1000}
+        assert await running == {ChatResponse: 1000}
         assert client.waiting is None
         answered = Counter(
             body["messages"][0]["content"] for body in endpoint.bodies
@@ -118,7 +118,7 @@ async def test_rejected_requests_among_answered_ones_fail_alone(connect: Connect
 
     async with ScriptedEndpoint(script) as endpoint:
         ended = await asked(connect(endpoint, max_concurrency=at_once, rejected_deadline_s=0.0), 60)
-        assert ended == {ChatAnswer: 45, EndpointError: 15}
+        assert ended == {ChatResponse: 45, EndpointError: 15}
         assert len(endpoint.requests) == 60
 
 
@@ -145,10 +145,10 @@ async def test_process_that_goes_on_after_the_deadline_finds_an_endpoint_that_is
         assert (await asked(client, MOST_IN_A_ROW))[EndpointOutage] == MOST_IN_A_ROW
         is_paid.set()
         ended = Counter[type]()
-        while not ended[ChatAnswer]:
+        while not ended[ChatResponse]:
             ended += await asked(client, 5)
             await asyncio.sleep(0.001)
-        assert await asked(client, 5) == {ChatAnswer: 5}
+        assert await asked(client, 5) == {ChatResponse: 5}
 
 
 async def test_waiting_call_that_is_cancelled_leaves_the_others_waiting_and_close_ends_the_probe(

@@ -14,10 +14,10 @@ import pytest
 
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import CallKey, HeldVerdict, OpenCall, RequestRecord, component, recorded_in
+from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, VerdictLocation, component, recorded_in
 from judgegym.llm.limits import admission, in_flight
 from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.wire import Choice, Message
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 from tests.trainer import until
@@ -29,7 +29,7 @@ ASK = [Message(role="user", content="Say it.")]
 class Book:
     """A ledger in memory, of one row and its one call."""
 
-    parts: dict[int, ChatAnswer] = field(default_factory=dict)
+    parts: dict[int, ChatResponse] = field(default_factory=dict)
     events: list[Any] = field(default_factory=list)
     asked: list[CallKey] = field(default_factory=list)
     gate: asyncio.Event | None = None
@@ -41,7 +41,7 @@ class Book:
         return self
 
     @property
-    def held(self) -> Mapping[int, ChatAnswer]:
+    def held(self) -> Mapping[int, ChatResponse]:
         return self.parts
 
     async def ready(self) -> float:
@@ -61,7 +61,7 @@ class Book:
     def not_sent(self, number: int) -> None:
         self.retries -= 1
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
+    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
         self.events.append((part, number, [choice.text for choice in answer.choices], verdict.is_there))
 
     def failed(self, number: int, error: EndpointError) -> None:
@@ -73,8 +73,8 @@ def client_of(endpoint: ScriptedEndpoint, **settings: Any) -> ChatClient:
     return ChatClient(ChatSettings((Endpoint(endpoint.base_url, "judge"),), **values))
 
 
-def said(*texts: str) -> ChatAnswer:
-    return ChatAnswer(tuple(Choice(text) for text in texts))
+def said(*texts: str) -> ChatResponse:
+    return ChatResponse(tuple(Choice(text) for text in texts))
 
 
 async def test_a_request_is_noted_once_before_its_attempts_and_its_answer_before_the_caller_has_it() -> None:
@@ -106,7 +106,7 @@ async def test_a_request_that_fails_is_noted_as_such_and_one_that_is_stopped_is_
 async def test_equal_calls_in_flight_are_each_recorded_and_one_is_sent() -> None:
     first, second = Book(), Book()
 
-    async def ask(client: ChatClient, book: Book) -> ChatAnswer:
+    async def ask(client: ChatClient, book: Book) -> ChatResponse:
         with recorded_in(book):
             return await client.chat(ASK)
 
@@ -131,7 +131,7 @@ async def test_equal_calls_in_flight_are_each_recorded_and_one_is_sent() -> None
     ],
 )
 async def test_only_what_the_ledger_lacks_is_asked_for(
-    held: dict[int, ChatAnswer], requests: list[dict[str, int]]
+    held: dict[int, ChatResponse], requests: list[dict[str, int]]
 ) -> None:
     book = Book(dict(held))
 
@@ -149,9 +149,9 @@ async def test_only_what_the_ledger_lacks_is_asked_for(
 
 async def test_parts_stand_in_their_order_whichever_came_first() -> None:
     book = Book({1: said("b")})
-    call = OpenCall(book, dict(book.held))
+    call = CallInProgress(book, dict(book.held))
 
-    async def later(text: str, after: asyncio.Event, then: asyncio.Event) -> ChatAnswer:
+    async def later(text: str, after: asyncio.Event, then: asyncio.Event) -> ChatResponse:
         await after.wait()
         then.set()
         return said(text)
@@ -168,10 +168,10 @@ async def test_components_are_nested_and_end_with_their_block() -> None:
     with recorded_in(book):
         with component("rollout_1"):
             with component("judge_ann"):
-                OpenCall.begin("score", 0, "m", ASK, {})
-            OpenCall.begin("", 0, "m", ASK, {})
-        OpenCall.begin("policy", 0, "m", ASK, {})
-    OpenCall.begin("outside", 0, "m", ASK, {})
+                CallInProgress.begin("score", 0, "m", ASK, {})
+            CallInProgress.begin("", 0, "m", ASK, {})
+        CallInProgress.begin("policy", 0, "m", ASK, {})
+    CallInProgress.begin("outside", 0, "m", ASK, {})
     assert [asked.component for asked in book.asked] == ["rollout_1/judge_ann/score", "rollout_1", "policy"]
 
 

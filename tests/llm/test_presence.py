@@ -18,7 +18,7 @@ from judgegym.llm import presence, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.limits import admission, in_flight
-from judgegym.llm.presence import Presence
+from judgegym.llm.presence import Reachability
 from judgegym.llm.replicas import Endpoint, Replica
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 
@@ -211,7 +211,7 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
 
     monkeypatch.setattr(presence, "_accepts_connections", accepts)
     replica = Replica(Endpoint("http://h/v1", "m"))
-    found = Presence([replica], title="the judge", deadline_s=0.2, setting="--x")
+    found = Reachability([replica], title="the judge", deadline_s=0.2, setting="--x")
     with pytest.raises(EndpointError, match=r"refused; away for \d s, the limit is 0\.2 s \(--x\)"):
         while True:
             found.lost(replica, REFUSED)
@@ -224,7 +224,7 @@ async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> Non
     now = 1000.0
     monkeypatch.setattr(presence, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
     replica = Replica(Endpoint("http://h/v1", "m"))
-    found = Presence([replica], title="the judge", deadline_s=60.0, setting="--x")
+    found = Reachability([replica], title="the judge", deadline_s=60.0, setting="--x")
     found.lost(replica, REFUSED)
     now = 1042.0
     assert found.waiting == "the judge at http://h/v1 refuses connections, for 42 s"
@@ -241,7 +241,7 @@ async def test_time_away_is_that_of_the_last_replica_to_go(monkeypatch: pytest.M
     now = 1000.0
     monkeypatch.setattr(presence, "time", SimpleNamespace(monotonic=lambda: now))
     replicas = [Replica(Endpoint(f"http://{host}/v1", "m")) for host in "ab"]
-    found = Presence(replicas, title="the policy", deadline_s=60.0, setting="--x")
+    found = Reachability(replicas, title="the policy", deadline_s=60.0, setting="--x")
     found.lost(replicas[0], REFUSED)
     assert found.waiting is None
     now += 30.0

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judgegym.judges.core.delimiters import fence
+from judgegym.judges.core.delimiters import delimit
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.offline import StandIn
@@ -47,7 +47,7 @@ HERE = PromptFormat(sections=("Principles", "Answer"), judged=("Answer",), reply
 
 
 def body(answer: str) -> dict[str, Any]:
-    markers = fence([answer], Lookalikes("###principles", "###answer")).markers
+    markers = delimit([answer], Lookalikes("###principles", "###answer")).markers
     text = f"{markers.heading('Principles')}\n\nBe brief.\n\n{markers.heading('Answer')}\n\n{answer}"
     return {"model": "m", "messages": [{"role": "user", "content": f"Judge.\n\n{markers.notice}{text}"}]}
 

@@ -14,7 +14,7 @@ from judgegym.judges.rubrics.prompt import TAGS, Rubric, rubric_prompt
 from judgegym.llm.completion import choice_from_json
 from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, of_answer
 from judgegym.offline.answers import answers
-from judgegym.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Away, Faults
+from judgegym.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Faults, Outage
 from judgegym.offline.misbehaviour import BROKEN_OFF
 from tests.offline.kinds import KINDS
 from tests.offline.server import request_of, serving
@@ -288,7 +288,7 @@ async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
 
 
 async def test_server_that_goes_away_resets_and_refuses_and_comes_back() -> None:
-    async with serving(latency_ms=3000, away=[Away(2, 3.0)]) as root:
+    async with serving(latency_ms=3000, away=[Outage(2, 3.0)]) as root:
         first = asyncio.create_task(post(root, {**BODY, "seed": 1}))
         await until(root, in_flight=1)
         outcomes = await asyncio.gather(first, post(root, {**BODY, "seed": 2}), return_exceptions=True)

@@ -18,7 +18,7 @@ from judgegym.statistics.bootstrap import ratio_interval
 from judgegym.statistics.paired import (
     PairedIntervals,
     PairedTest,
-    Shares,
+    RatioTerms,
     holm,
     paired_intervals,
     quadratic_kappa,
@@ -32,11 +32,11 @@ BITS = st.lists(st.tuples(st.sampled_from((0.0, 1.0)), st.sampled_from((0.0, 1.0
 LEVELS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=80)
 
 
-def means(values: list[float] | np.ndarray) -> Shares:  # type: ignore[type-arg]
-    return Shares(values, [1.0] * len(values))
+def means(values: list[float] | np.ndarray) -> RatioTerms:  # type: ignore[type-arg]
+    return RatioTerms(values, [1.0] * len(values))
 
 
-def intervals(first: Shares, second: Shares, **options: float) -> PairedIntervals:
+def intervals(first: RatioTerms, second: RatioTerms, **options: float) -> PairedIntervals:
     found = paired_intervals(first, second, **options)  # type: ignore[arg-type]
     assert isinstance(found, PairedIntervals), found
     return found
@@ -124,7 +124,7 @@ def test_the_interval_is_that_of_all_resamples_of_a_small_sample() -> None:
     others, units = np.array([0.0, 1.0, 1.0, 1.0]), np.ones(4)
     draws = [list(draw) for draw in product(range(4), repeat=4)]
     exact = [others[draw].sum() / 4 - totals[draw].sum() / weights[draw].sum() for draw in draws]
-    found = intervals(Shares(totals, weights), Shares(others, units), rounds=40_000)
+    found = intervals(RatioTerms(totals, weights), RatioTerms(others, units), rounds=40_000)
     assert found.difference.low == pytest.approx(np.quantile(exact, 0.025), abs=0.02)
     assert found.difference.high == pytest.approx(np.quantile(exact, 0.975), abs=0.02)
 
@@ -178,7 +178,7 @@ def test_unequal_numbers_of_rows_and_weights_of_zero_are_refused() -> None:
     with pytest.raises(ValueError, match="2 rows on the first side, 1 on the second"):
         paired_intervals(means([1.0, 0.0]), means([0.0]))
     with pytest.raises(ValueError, match="a weight is not positive"):
-        paired_intervals(Shares([1.0, 0.0], [1.0, 0.0]), means([0.0, 0.0]))
+        paired_intervals(RatioTerms([1.0, 0.0], [1.0, 0.0]), means([0.0, 0.0]))
 
 
 def test_the_memory_of_an_interval_does_not_grow_with_rows_times_rounds() -> None:
@@ -227,7 +227,7 @@ def test_rows_needed_give_the_power_that_they_promise() -> None:
 def test_rows_needed_of_ratios_take_the_weights_into_account() -> None:
     """A side whose rows all have its own ratio adds nothing to the variation, whatever their weights."""
     weights = [1.0, 3.0, 1.0, 3.0]
-    even = Shares([0.5 * weight for weight in weights], weights)
+    even = RatioTerms([0.5 * weight for weight in weights], weights)
     values = [0.0, 1.0, 1.0, 1.0]
     assert rows_needed(even, means(values)) == rows_needed(means([0.5] * 4), means(values))
 

@@ -13,10 +13,10 @@ from typing import Literal, TypeAlias
 
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.ledger import CallKey, HeldVerdict
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.ledger import CallKey, VerdictLocation
+from judgegym.llm.types import ChatResponse
 
-Held: TypeAlias = "Mapping[str, Mapping[int, ChatAnswer]]"
+Held: TypeAlias = "Mapping[str, Mapping[int, ChatResponse]]"
 """What a ledger holds of a row, as `LedgerOfRow.held` gives it."""
 
 
@@ -34,8 +34,8 @@ class PartMessage:
 
     part: int
     number: int | None
-    answer: ChatAnswer
-    verdict: HeldVerdict
+    answer: ChatResponse
+    verdict: VerdictLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class CollectedCall:
     """One call; implements `judgegym.llm.ledger.CallRecord`."""
 
     asked: CallKey
-    held: Mapping[int, ChatAnswer]
+    held: Mapping[int, ChatResponse]
     events: list[RequestLeft | PartMessage | FailureMessage] = field(default_factory=list)
     _sent: int = 0
 
@@ -73,7 +73,7 @@ class CollectedCall:
         """See `CallRecord`."""
         self.events.append(RequestLeft(number, "not_sent"))
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
+    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
         """See `CallRecord`."""
         self.events.append(PartMessage(part, number, answer, verdict))
 

@@ -26,8 +26,8 @@ from judgegym.datasets.files.columns import AddedColumns, judged_values
 from judgegym.datasets.rows.equal import KEY_BYTES
 from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
-from judgegym.datasets.rows.unit import Unit
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.unit import ScoreTask
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.engine.runs.workers import all_of
 from judgegym.engine.settings.values import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
@@ -103,7 +103,7 @@ class BatchScorer:
     async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseScore]]:
         """The results of the responses of each row, in their order."""
         opened = await self._opened()
-        units = Units(DataSet(_BATCH, rows), self.share, opened.scorer.check)
+        units = ScoreTasks(DataSet(_BATCH, rows), self.share, opened.scorer.check)
         units.require_all()
         if self._several not in (None, units.several):
             raise DataError(
@@ -124,7 +124,7 @@ class BatchScorer:
         await all_of(worker() for _ in range(in_flight))
         return [results[first] for first in units.first_equal]
 
-    async def _judged(self, opened: _Session, unit: Unit) -> list[ResponseScore]:
+    async def _judged(self, opened: _Session, unit: ScoreTask) -> list[ResponseScore]:
         key = bytes.fromhex(unit.item.key(opened.digest))[:KEY_BYTES]
         found = None if opened.ledger is None else opened.ledger.find(key)
         if found is not None:

@@ -18,7 +18,7 @@ from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.prompts import read_turns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
-from judgegym.datasets.rows.unit import EarlierResponse, ToSample, Unit
+from judgegym.datasets.rows.unit import EarlierResponse, ScoreTask, ToSample
 from judgegym.judges.scorers.fields import ITEM_FIELDS, FieldTypeError, item_of
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.settings import KindSettings
@@ -133,7 +133,7 @@ class RowReader:
             )
         return found
 
-    def unit(self, number: int) -> Unit:
+    def unit(self, number: int) -> ScoreTask:
         """A row as a unit.
 
         Raises:
@@ -142,7 +142,7 @@ class RowReader:
         row, found = self.responses(number)
         item = self._item(row, found)
         to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
-        return Unit((number,), item, found.several, (self._category(row),), found.chosen, to_sample, found.earlier)
+        return ScoreTask((number,), item, found.several, (self._category(row),), found.chosen, to_sample, found.earlier)
 
     def _item(self, row: Row, found: Responses) -> Item:
         """The item of a row; what is in its columns and in none of the item's fields is noted."""

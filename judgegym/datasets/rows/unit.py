@@ -49,7 +49,7 @@ class EarlierResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ScoreTask:
     """What is judged together.
 
     Attributes:

@@ -21,7 +21,7 @@ from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
 from judgegym.datasets.rows.groups import digest_of_value, groups_of
 from judgegym.datasets.rows.places import ResponseIndex
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
-from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.engine.runs.response_uids import uid_of_row
 from judgegym.judges.scorers.fields import ITEM_FIELDS
 from judgegym.judges.scorers.items import Item
@@ -38,7 +38,7 @@ _NAMED = 9
 """Bad rows that a message names beside the first."""
 
 
-class Units(Sequence[Unit]):
+class ScoreTasks(Sequence[ScoreTask]):
     """The units of some rows of a data set, in the order of their first rows.
 
     Attributes:
@@ -127,7 +127,7 @@ class Units(Sequence[Unit]):
             for number in numbers:
                 self.bad[number] = self.reader.rows[number].error(error.reason, error.column)
 
-    def _checked(self, number: int, check: Callable[[Item], None]) -> Unit | None:
+    def _checked(self, number: int, check: Callable[[Item], None]) -> ScoreTask | None:
         """A unit; `None` if it cannot be judged."""
         rows = self._rows_of(number)
         if any(row in self.bad for row in rows):
@@ -142,7 +142,7 @@ class Units(Sequence[Unit]):
             return self._without_bad_rows(number, check)
         return unit
 
-    def _without_bad_rows(self, number: int, check: Callable[[Item], None]) -> Unit | None:
+    def _without_bad_rows(self, number: int, check: Callable[[Item], None]) -> ScoreTask | None:
         """The unit of a group without the rows that cannot be judged; `None` if that cannot be judged either."""
         assert self._groups is not None
         for row in self._groups[number]:
@@ -160,7 +160,7 @@ class Units(Sequence[Unit]):
     def _rows_of(self, number: int) -> Sequence[int]:
         return [self.numbers[number]] if self._groups is None else self._groups[number]
 
-    def _check(self, unit: Unit, check: Callable[[Item], None]) -> None:
+    def _check(self, unit: ScoreTask, check: Callable[[Item], None]) -> None:
         item = unit.item
         if unit.to_sample is not None:
             item = replace(item, responses=(_SOME,) * unit.count)
@@ -203,10 +203,10 @@ class Units(Sequence[Unit]):
         return len(self.numbers) if self._groups is None else len(self._groups)
 
     @overload
-    def __getitem__(self, index: int) -> Unit: ...
+    def __getitem__(self, index: int) -> ScoreTask: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Unit]: ...
-    def __getitem__(self, index: int | slice) -> Unit | Sequence[Unit]:
+    def __getitem__(self, index: slice) -> Sequence[ScoreTask]: ...
+    def __getitem__(self, index: int | slice) -> ScoreTask | Sequence[ScoreTask]:
         """Read a unit, or several."""
         places = range(len(self))[index]
         if isinstance(places, range):
@@ -215,7 +215,7 @@ class Units(Sequence[Unit]):
             return self.reader.unit(self.numbers[places])
         return _together([self.reader.unit(number) for number in self._groups[places]], self.reader)
 
-    def __iter__(self) -> Iterator[Unit]:
+    def __iter__(self) -> Iterator[ScoreTask]:
         """Read all units, one after the other."""
         return (self[place] for place in range(len(self)))
 
@@ -238,7 +238,7 @@ def _told(numbers: range) -> Iterator[int]:
         yield number
 
 
-def _together(units: Sequence[Unit], reader: RowReader) -> Unit:
+def _together(units: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
     """The unit of a group: the item of its first row, with the response of each row.
 
     Raises:
@@ -252,4 +252,4 @@ def _together(units: Sequence[Unit], reader: RowReader) -> Unit:
                 raise row.error(f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}")
     item = replace(first.item, responses=tuple(unit.item.response for unit in units))
     rows = tuple(unit.rows[0] for unit in units)
-    return Unit(rows, item, False, tuple(unit.category[0] for unit in units))
+    return ScoreTask(rows, item, False, tuple(unit.category[0] for unit in units))

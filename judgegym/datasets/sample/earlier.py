@@ -12,7 +12,7 @@ from typing import cast, get_args
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import scored_row
-from judgegym.datasets.rows.unit import EarlierResponse, Unit
+from judgegym.datasets.rows.unit import EarlierResponse, ScoreTask
 from judgegym.datasets.sample.judged import JudgedResponse, ResponseJudge
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import POLICY_FAILED
@@ -68,7 +68,7 @@ class JudgingEarlier:
         """Judge by `judging`."""
         self._judging = judging
 
-    async def __call__(self, unit: Unit) -> list[JudgedResponse]:
+    async def __call__(self, unit: ScoreTask) -> list[JudgedResponse]:
         """See `FinishUnit`.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.engine.completions import Completion
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.scorers.boundary import ScoreItem, results_of
@@ -39,7 +39,7 @@ class JudgedResponse:
     policy_call: CallRun | None = None
 
 
-FinishUnit: TypeAlias = Callable[[Unit], Awaitable[list[JudgedResponse]]]
+FinishUnit: TypeAlias = Callable[[ScoreTask], Awaitable[list[JudgedResponse]]]
 """Gives the judged responses of a unit, in their order; a failure is a result and no exception."""
 
 
@@ -50,7 +50,7 @@ class ResponseJudge:
         """Judge by `score`."""
         self._score = score
 
-    async def __call__(self, unit: Unit) -> list[JudgedResponse]:
+    async def __call__(self, unit: ScoreTask) -> list[JudgedResponse]:
         """See `FinishUnit`."""
         results = await self.results(unit.uid, unit.item)
         return [

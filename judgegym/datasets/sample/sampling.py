@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.datasets.sample.judged import JudgedResponse, ResponseJudge
 from judgegym.engine.completions import Conversation, Policy, SampledCompletion, system_text
 from judgegym.engine.records import POLICY_FAILED
@@ -29,7 +29,7 @@ class PolicySampler:
         """Ask `policy`, and judge by `judging`."""
         self._policy, self._judging = policy, judging
 
-    async def __call__(self, unit: Unit) -> list[JudgedResponse]:
+    async def __call__(self, unit: ScoreTask) -> list[JudgedResponse]:
         """See `FinishUnit`; the unit has no responses yet.
 
         Raises:

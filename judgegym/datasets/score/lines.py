@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.datasets.sample.judged import JudgedResponse
 from judgegym.datasets.score.gold import GoldColumn
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.scorers.items import ResponseScore
@@ -28,7 +28,7 @@ class ScoreDetail:
 
 
 def samples_of(
-    unit: Unit,
+    unit: ScoreTask,
     digest: str,
     judged: Sequence[JudgedResponse],
     seconds: float,
@@ -70,14 +70,14 @@ def samples_of(
         )
 
 
-def _row(unit: Unit, place: int) -> tuple[int, int]:
+def _row(unit: ScoreTask, place: int) -> tuple[int, int]:
     """The row of a response of a unit, and which of the row's responses it is."""
     return (unit.rows[0], place) if unit.several else (unit.rows[place], 0)
 
 
-def _share(result: ResponseScore) -> HeadlineShare | None:
+def _share(result: ResponseScore) -> HeadlineTerm | None:
     """What a response adds to the mean score: an empty one is a bad answer, one whose judge failed adds nothing."""
-    return None if result.is_failed else HeadlineShare(result.score or 0.0, 1.0)
+    return None if result.is_failed else HeadlineTerm(result.score or 0.0, 1.0)
 
 
 def _judgment(result: ResponseScore) -> Judgment[ScoreDetail]:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from judgegym.datasets.rows.unit import Unit
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.unit import ScoreTask
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
@@ -32,7 +32,7 @@ class ScoreLoop:
 
     def __init__(
         self,
-        units: Units,
+        units: ScoreTasks,
         finish: FinishUnit,
         saved: SavedResponses,
         ledger: CallLedger,
@@ -110,7 +110,7 @@ class ScoreLoop:
         while (number := self._next_equal[number]) >= 0:
             self._save(number, self._units[number], shared, 0.0)
 
-    def _save(self, number: int, unit: Unit, judged: Sequence[JudgedResponse], seconds: float) -> None:
+    def _save(self, number: int, unit: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
         samples = samples_of(unit, self._units.key(number).hex(), judged, seconds, self._gold)
         for place, sample in zip(self._units.places.of_unit(number), samples, strict=True):
             self._saved.append(place, sample, is_complete=sample.finished)

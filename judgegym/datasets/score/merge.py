@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from judgegym.datasets.files.merge import merge_shards
 from judgegym.datasets.files.quarantine import read_quarantine
 from judgegym.datasets.files.shards import group_starts, shards_of
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.settings import compared_settings
 from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.results.ending import ScoreOutput, concluded
@@ -95,7 +95,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             # They were checked before they were judged.
             sampled, earlier = of_shards.responses_per_prompt, found.earlier
             bad = {row: error for shard in shards_of(count) for row, error in read_quarantine(shard.path(out)).items()}
-            units = Units(rows, of_shards, lambda item: None, sampled=sampled, earlier=earlier, known_bad=bad)
+            units = ScoreTasks(rows, of_shards, lambda item: None, sampled=sampled, earlier=earlier, known_bad=bad)
             await write_quarantine(units, rows, out, run.disk)
             with closing(read_ended(units, run)) as saved:
                 part = Part(time.monotonic() - started, 0, is_resumed=False)

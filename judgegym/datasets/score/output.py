@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import orjson
 
 from judgegym.datasets.files.columns import SAMPLED, AddedColumns, judged_values
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.llm.wire import JSON
 
@@ -21,7 +21,7 @@ class AddedOfRows:
     `RunDirectoryError`.
     """
 
-    units: Units
+    units: ScoreTasks
     saved: SavedResponses
     columns: AddedColumns
 

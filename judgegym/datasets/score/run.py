@@ -22,7 +22,7 @@ from judgegym.datasets.files.columns import RESPONSE, AddedColumns
 from judgegym.datasets.files.quarantine import quarantine_lines, quarantine_of
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import scored_content
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.earlier import JudgingEarlier
 from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, ResponseJudge
 from judgegym.datasets.sample.sampling import PolicySampler
@@ -36,7 +36,7 @@ from judgegym.datasets.score.output import AddedOfRows
 from judgegym.datasets.score.results.ending import ScoreOutput, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import (
-    JudgedUnits,
+    FinishedTasks,
     SavedResponses,
     added,
     missing_units,
@@ -44,7 +44,7 @@ from judgegym.datasets.score.saved import (
     read_earlier,
 )
 from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.atomic import remove_unfinished
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
@@ -64,7 +64,7 @@ from judgegym.reports.run_page.after import write_report_after
 logger = logging.getLogger(__name__)
 
 
-async def write_quarantine(units: Units, rows: DataSet, out: Path, disk: Disk) -> None:
+async def write_quarantine(units: ScoreTasks, rows: DataSet, out: Path, disk: Disk) -> None:
     """Write the rows that could not be judged beside the output; without any, remove an earlier file.
 
     Raises:
@@ -100,7 +100,9 @@ class ScoreRun:
         self.scorer: Scorer = scorer_of(settings, clients.judge)
         self.input = found = read_input(settings, data)
         sampled, numbers = settings.responses_per_prompt, self._numbers()
-        self.units = Units(found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier)
+        self.units = ScoreTasks(
+            found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier
+        )
         if settings.on_bad_row == "fail" or len(self.units.bad) == len(found.rows):
             self.units.require_all(f"\n{SKIP_HINT}")
         self.gold = self._gold_labels()
@@ -172,7 +174,7 @@ class ScoreRun:
     async def _judge(self, run: RunDirectory, saved: SavedResponses, display: ProgressDisplay) -> int:
         """Judge what is missing; return how many responses were judged before."""
         numbers = missing_units(self.units, saved.missing)
-        judged = JudgedUnits(self.units, numbers)
+        judged = FinishedTasks(self.units, numbers)
         in_flight = self.settings.units_in_flight
         if self.clients.policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
@@ -277,7 +279,7 @@ class _Live:
     """What the progress display shows: numbers that are added up when a line is written."""
 
     done: int = 0
-    share: HeadlineShare = HeadlineShare(0.0, 0.0)
+    share: HeadlineTerm = HeadlineTerm(0.0, 0.0)
     failed: int = 0
     usage: Usage = Usage()
     policy_usage: Usage = Usage()

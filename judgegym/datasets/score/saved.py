@@ -7,9 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, overload
 
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.lines import ScoreDetail
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import FINISHED, SampleReader
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
 from judgegym.engine.runs.lines import RawLine, whole_lines
@@ -33,7 +33,7 @@ class ResponseTask:
 class ResponseTasks(Sequence[ResponseTask]):
     """All responses, each made when it is asked for."""
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: ScoreTasks) -> None:
         """Take the responses of `units`, whose rows are single ones or have several responses each."""
         self._units = units
 
@@ -58,7 +58,7 @@ class ResponseTasks(Sequence[ResponseTask]):
 SavedResponses: TypeAlias = "SavedRows[ResponseTask, ScoreDetail]"
 
 
-def open_saved(units: Units, run: RunDirectory) -> SavedResponses:
+def open_saved(units: ScoreTasks, run: RunDirectory) -> SavedResponses:
     """The responses of a run, without a line yet."""
     return SavedRows(ResponseTasks(units), run, SampleReader(ScoreDetail))
 
@@ -75,18 +75,18 @@ class EarlierResponses:
     """
 
     changed: int
-    share: HeadlineShare
+    share: HeadlineTerm
     usage: Usage = Usage()
     policy_usage: Usage = Usage()
 
 
-def added(share: HeadlineShare, other: HeadlineShare | None) -> HeadlineShare:
+def added(share: HeadlineTerm, other: HeadlineTerm | None) -> HeadlineTerm:
     """Two shares of the mean score together; the second adds nothing if there is none."""
-    return share if other is None else HeadlineShare(share.total + other.total, share.weight + other.weight)
+    return share if other is None else HeadlineTerm(share.total + other.total, share.weight + other.weight)
 
 
 def read_earlier(
-    before: EarlierLines, units: Units, saved: SavedResponses, *, limit: int | None = None
+    before: EarlierLines, units: ScoreTasks, saved: SavedResponses, *, limit: int | None = None
 ) -> EarlierResponses:
     """Note which responses an earlier run has judged.
 
@@ -102,7 +102,7 @@ def read_earlier(
     Raises:
         RunDirectoryError: a line cannot be read, or is of a row that is left out on purpose.
     """
-    changed, share, usage, policy_usage = 0, HeadlineShare(0.0, 0.0), Usage(), Usage()
+    changed, share, usage, policy_usage = 0, HeadlineTerm(0.0, 0.0), Usage(), Usage()
     for line in before.failures:
         saved.begin_after(FAILURES, line.offset + len(line.data))
     for line, place, status in judged_places(before.samples, units):
@@ -132,13 +132,13 @@ def _with_costs(usage: Usage, calls: JSON) -> Usage:
     return usage
 
 
-def _share(fields: Mapping[str, JSON]) -> HeadlineShare | None:
+def _share(fields: Mapping[str, JSON]) -> HeadlineTerm | None:
     found = fields.get("headline")
     total, weight = (found.get("total"), found.get("weight")) if isinstance(found, Mapping) else (None, None)
-    return HeadlineShare(total, weight) if isinstance(total, float) and isinstance(weight, float) else None
+    return HeadlineTerm(total, weight) if isinstance(total, float) and isinstance(weight, float) else None
 
 
-def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[RawLine, int | None, str]]:
+def judged_places(samples: Iterable[RawLine], units: ScoreTasks) -> Iterator[tuple[RawLine, int | None, str]]:
     """Each line of an earlier run, the place of its response (`None` if its row has changed), and its status.
 
     Raises:
@@ -152,7 +152,7 @@ def judged_places(samples: Iterable[RawLine], units: Units) -> Iterator[tuple[Ra
         yield line, place if place is not None and _is_of(units, place, fields) else None, status
 
 
-def _is_of(units: Units, place: int, fields: Mapping[str, JSON]) -> bool:
+def _is_of(units: ScoreTasks, place: int, fields: Mapping[str, JSON]) -> bool:
     """Whether a line is of the response at a place, as it is now."""
     if fields.get("task_digest") != units.key(units.places.unit(place)).hex():
         return False
@@ -162,7 +162,7 @@ def _is_of(units: Units, place: int, fields: Mapping[str, JSON]) -> bool:
     return fields.get("category") == units.reader.category(row)
 
 
-def read_ended(units: Units, run: RunDirectory) -> SavedResponses:
+def read_ended(units: ScoreTasks, run: RunDirectory) -> SavedResponses:
     """The responses of a run directory in which each has a line.
 
     Raises:
@@ -190,7 +190,7 @@ def _response(line: RawLine, uid: object) -> tuple[int, int | None]:
     return found
 
 
-def missing_units(units: Units, places: Iterable[int]) -> array[int]:
+def missing_units(units: ScoreTasks, places: Iterable[int]) -> array[int]:
     """The units to judge: the first of those that are equal, if a response of any of them has no line.
 
     Args:
@@ -203,10 +203,10 @@ def missing_units(units: Units, places: Iterable[int]) -> array[int]:
     return array("q", (number for number, is_missing in enumerate(missing) if is_missing))
 
 
-class JudgedUnits(Container[str]):
+class FinishedTasks(Container[str]):
     """The ids of the units that need no judge any more, in a byte for each unit."""
 
-    def __init__(self, units: Units, missing: Iterable[int]) -> None:
+    def __init__(self, units: ScoreTasks, missing: Iterable[int]) -> None:
         """All units but `missing`."""
         self._units = units
         self._missing = bytearray(len(units))

@@ -21,8 +21,8 @@ from judgegym.engine.runs.recorded_calls import CALLS, CallFacts, Texts, call_li
 from judgegym.engine.runs.spending import RunUsage
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.ledger import CallKey, HeldVerdict
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.ledger import CallKey, VerdictLocation
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON
 
 RowKey: TypeAlias = "tuple[str, int | None]"
@@ -150,7 +150,7 @@ class CallLedger:
         """Note that a request did not leave."""
         self._lines.append(b'{"unsent":%d}\n' % number)
 
-    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatAnswer) -> int:
+    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatResponse) -> int:
         """Append an answer to a call of a row; return its offset in the file."""
         if facts["id"] is not None:
             self._in_flight.pop(facts["id"], None)
@@ -161,7 +161,7 @@ class CallLedger:
         self._in_flight.pop(number, None)
         self.append({"failed": number, **facts})
 
-    def read(self, place: int) -> tuple[int, ChatAnswer]:
+    def read(self, place: int) -> tuple[int, ChatResponse]:
         """The answer whose line begins at a place in the file, and which part of its call it is.
 
         Raises:
@@ -205,7 +205,7 @@ class LedgerOfRow:
         request = digest_of(asked)
         return bool(self.places.get(f"{request}.{self._times[request] + 1}"))
 
-    def held(self) -> dict[str, dict[int, ChatAnswer]]:
+    def held(self) -> dict[str, dict[int, ChatResponse]]:
         """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
         return {key: dict(self.ledger.read(place) for place, _ in places) for key, places in self.places.items()}
 
@@ -233,7 +233,7 @@ class LedgerCall:
     _row: LedgerOfRow
     _asked: CallKey
     _key: str
-    held: Mapping[int, ChatAnswer]
+    held: Mapping[int, ChatResponse]
 
     async def ready(self) -> float:
         """See `CallRecord`; raises `DiskFull` if the disk refused for too long."""
@@ -254,7 +254,7 @@ class LedgerCall:
         """See `CallRecord`."""
         self._row.ledger.not_sent(number)
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
+    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
         """See `CallRecord`."""
         uid, group = self._row.key
         facts = CallFacts(

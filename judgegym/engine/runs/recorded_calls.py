@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from judgegym.engine.runs.lines import RawLine, damage, whole_lines
 from judgegym.llm import wire
 from judgegym.llm.ledger import CallKey
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.urls import without_secret_fields
 from judgegym.llm.wire import JSON, Message, Role
 
@@ -32,7 +32,7 @@ CALLS, PACKED_CALLS = "calls.jsonl", "calls.jsonl.gz"
 
 _LONG = 200
 _TEXTS_KEPT = 4096
-_ANSWER = TypeAdapter(ChatAnswer)
+_ANSWER = TypeAdapter(ChatResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class RecordedCall:
     model: str
     messages: tuple[Message, ...] | None
     parameters: Mapping[str, JSON]
-    answer: ChatAnswer
+    answer: ChatResponse
     has_verdict: bool
     verdict_at: tuple[int, int] | None = None
 
@@ -120,7 +120,7 @@ class Texts:
         return is_new
 
 
-def call_line(facts: CallFacts, asked: CallKey, answer: ChatAnswer, texts: Texts | None) -> bytes:
+def call_line(facts: CallFacts, asked: CallKey, answer: ChatResponse, texts: Texts | None) -> bytes:
     """An answer as a line; without `texts` the messages are left out."""
     line: dict[str, Any] = {**facts, "component": asked.component, "vote": asked.vote, "model": asked.model}
     if texts is not None:
@@ -133,7 +133,7 @@ def call_line(facts: CallFacts, asked: CallKey, answer: ChatAnswer, texts: Texts
         return wire.dumps({"call": plain}) + b"\n"
 
 
-def read_answer(line: Mapping[str, Any]) -> ChatAnswer:
+def read_answer(line: Mapping[str, Any]) -> ChatResponse:
     """The answer of a call's line.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 
 
@@ -23,15 +23,15 @@ class Categories:
 
     def __init__(self) -> None:
         """Begin without a row."""
-        self._shares: dict[str, HeadlineShare] = {}
+        self._shares: dict[str, HeadlineTerm] = {}
         self._rows: dict[str, int] = {}
 
     def add(self, sample: Sample[Any]) -> None:
         """Add a row, if it counts and has a category."""
         name, share = sample.category, sample.headline
         if name is not None and share is not None:
-            before = self._shares.get(name, HeadlineShare(0.0, 0.0))
-            self._shares[name] = HeadlineShare(before.total + share.total, before.weight + share.weight)
+            before = self._shares.get(name, HeadlineTerm(0.0, 0.0))
+            self._shares[name] = HeadlineTerm(before.total + share.total, before.weight + share.weight)
             self._rows[name] = self._rows.get(name, 0) + 1
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.metrics import ShareRecorder
+from judgegym.engine.metrics import RatioRecorder
 from judgegym.engine.records import Sample
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.metrics import counts
@@ -14,7 +14,7 @@ from judgegym.environments.evaluate.metrics import counts
 
 def readable(env: JudgedEnv[Any, TaskT, DetailT], task: TaskT, sample: Sample[DetailT]) -> Sample[DetailT]:
     """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
-    headline = ShareRecorder(env.headline[0])
+    headline = RatioRecorder(env.headline[0])
     if counts(sample.status, policy_is_judge=env.policy_is_judge):
         env.record_metrics(headline, task, sample)
     orders = {} if sample.judgment is None else env.orders(sample.judgment)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from judgegym.engine.completions import Conversation
-from judgegym.environments.rollouts.judged_together import Together
+from judgegym.environments.rollouts.judged_together import GroupComparison
 from judgegym.environments.rollouts.rollout import Rollout, lengths
 from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.statistics.exact_mean import exact_mean
@@ -53,7 +53,7 @@ class JudgedGroup(Generic[DetailT]):
     judgments: tuple[Judgment[DetailT], ...]
     rewards: tuple[float | None, ...]
     policy_run: CallRun
-    together: Together | None = None
+    together: GroupComparison | None = None
 
     @property
     def scores(self) -> GroupRewards | None:

@@ -22,7 +22,7 @@ FIRST, AGAIN = "group", "group_again"
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class GroupComparison:
     """How the completions of a group were judged together.
 
     Attributes:
@@ -47,7 +47,7 @@ class RolloutJudgments:
     """A judgment for each completion, in their order, and how they came about."""
 
     judgments: tuple[Judgment[MemberDetail], ...]
-    together: Together
+    together: GroupComparison
 
 
 async def judge_together(
@@ -65,7 +65,7 @@ async def judge_together(
     found = [invalid_judgment(completion) for completion in completions]
     valid = [number for number, judgment in enumerate(found) if judgment is None]
     answers = tuple(completions[number].answer for number in valid)
-    together = Together(kind, anchored=anchor is not None)
+    together = GroupComparison(kind, anchored=anchor is not None)
     if valid and len(valid) + together.anchored < 2:
         alone = Judgment[MemberDetail](None, Status.JUDGE_FAILED, explanation="there is no other answer to compare")
         together = replace(together, is_alone=True)

@@ -17,7 +17,7 @@ from judgegym.engine.completions import Completion, judge_completions
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.environments.rollouts.judged_together import Together, judge_together, reward_of
+from judgegym.environments.rollouts.judged_together import GroupComparison, judge_together, reward_of
 from judgegym.environments.rollouts.together_metrics import record_compared
 from judgegym.judges.core.group import GroupJudge, MemberDetail
 from judgegym.judges.core.judgment import Judgment, Status
@@ -37,7 +37,7 @@ class JudgedCompletions(Generic[DetailT]):
 
     judgments: tuple[Judgment[DetailT], ...]
     rewards: tuple[float | None, ...]
-    together: Together | None = None
+    together: GroupComparison | None = None
 
 
 async def judge_completions_of(
@@ -61,7 +61,7 @@ def record_judged(
     task: TaskT,
     completion: Completion,
     judgment: Judgment[Any],
-    together: Together | None,
+    together: GroupComparison | None,
 ) -> None:
     """Record the metrics of one rollout: the environment's own, or those of groups that are judged together."""
     metrics.names = env.metric_names

@@ -8,7 +8,7 @@ from typing import Any
 
 from judgegym.engine.completions import Conversation
 from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
-from judgegym.environments.rollouts.judged_together import Together
+from judgegym.environments.rollouts.judged_together import GroupComparison
 from judgegym.environments.rollouts.rollout import Rollout
 from judgegym.judges.core.group import MemberDetail
 from judgegym.judges.core.judgment import Judgment
@@ -36,7 +36,7 @@ class RowOfGroup:
     question: str
     texts: Mapping[str, str]
 
-    def to_json(self, together: Together | None = None) -> dict[str, JSON]:
+    def to_json(self, together: GroupComparison | None = None) -> dict[str, JSON]:
         """Return the fields as they are written; with `together`, which judge compared the group, and how it went."""
         row: dict[str, JSON] = {
             "uid": self.uid,

@@ -22,7 +22,7 @@ from judgegym.environments.rollouts.sequences import TokenSequence
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.urls import same_host
 from judgegym.llm.wire import JSON, Choice
 
@@ -120,7 +120,7 @@ class ChatSource:
         ]
         return rollouts, CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
-    async def _own_sequences(self, conversation: Conversation, answer: ChatAnswer) -> list[TokenSequence] | None:
+    async def _own_sequences(self, conversation: Conversation, answer: ChatResponse) -> list[TokenSequence] | None:
         """Return the endpoint's own tokens; `None` if the run takes those of the text.
 
         Raises:
@@ -142,7 +142,7 @@ class ChatSource:
         self._settle("chat")
         return sequences if self._settled == "chat" else None  # another group may have been faster
 
-    def _may_be_of_the_text(self, answer: ChatAnswer) -> bool:
+    def _may_be_of_the_text(self, answer: ChatResponse) -> bool:
         """Whether nothing yet shows that the endpoint gives tokens: this refused group may then have those of its text.
 
         It decides nothing for the run, and does not end it where the tokenizer is missing, which may not be needed.
@@ -155,7 +155,7 @@ class ChatSource:
             return False
         return True
 
-    async def _sequences(self, conversation: Conversation, answer: ChatAnswer) -> list[TokenSequence]:
+    async def _sequences(self, conversation: Conversation, answer: ChatResponse) -> list[TokenSequence]:
         """Return the tokens of all choices.
 
         Raises:
@@ -183,7 +183,7 @@ class ChatSource:
         if warning is not None:
             logger.warning("%s", warning)
 
-    async def _ask(self, conversation: Conversation, n: int) -> ChatAnswer:
+    async def _ask(self, conversation: Conversation, n: int) -> ChatResponse:
         config = self._config
         plain = partial(
             self._client.chat,
@@ -245,7 +245,7 @@ def assistant_text(choice: Choice) -> str:
     return f"<think>\n{choice.reasoning.strip()}\n</think>\n\n{choice.text}"
 
 
-def _lacks_those_of_refusals_alone(answer: ChatAnswer) -> bool:
+def _lacks_those_of_refusals_alone(answer: ChatResponse) -> bool:
     """Whether the only completions without tokens are refused ones, which says nothing of the endpoint."""
     without = [choice for choice in answer.choices if not choice.token_ids or not choice.logprobs]
     return bool(without) and all(choice.state == "refused" for choice in without)

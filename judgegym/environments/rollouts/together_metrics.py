@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from judgegym.engine.metrics import MetricAggregator
-from judgegym.environments.rollouts.judged_together import Together
+from judgegym.environments.rollouts.judged_together import GroupComparison
 from judgegym.judges.core.judgment import Judgment
 
 AS_GOOD_AS_THE_ANCHOR = 0.5
 
 
 def record_compared(
-    metrics: MetricAggregator, together: Together, judgment: Judgment[Any], category: str | None
+    metrics: MetricAggregator, together: GroupComparison, judgment: Judgment[Any], category: str | None
 ) -> None:
     """Record a completion's score, and with an anchor whether it is better; a malformed completion has 0 and loses.
 

@@ -23,12 +23,12 @@ from judgegym.environments.rollouts.rollout import NoTokens, Rollout
 from judgegym.environments.rollouts.sequences import MASKED, TokenSequence
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.ledger import OpenCall, RequestRecord
+from judgegym.llm.ledger import CallInProgress, RequestRecord
 from judgegym.llm.outcome import checked, kind_of_exception, kind_of_status
-from judgegym.llm.presence import Presence
+from judgegym.llm.presence import Reachability
 from judgegym.llm.replicas import Replica
 from judgegym.llm.retry.policy import RetryPolicy
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice
 
@@ -65,7 +65,7 @@ class TokenServer:
         self._replicas = [Replica(endpoint) for endpoint in endpoints]
         self._retries = RetryPolicy(config.max_retries, config.retry_delay, config.policy_deadline)
         waits = config.waits("policy_deadline")
-        self._presence = Presence(
+        self._presence = Reachability(
             self._replicas,
             title="the policy",
             deadline_s=waits["away_deadline_s"],
@@ -91,7 +91,7 @@ class TokenServer:
         parameters: dict[str, JSON] = {"temperature": self._config.rollout_temperature}
         if self._config.train_max_tokens:
             parameters["max_tokens"] = self._config.train_max_tokens
-        call = OpenCall.begin("policy", 0, self._model, conversation, parameters)
+        call = CallInProgress.begin("policy", 0, self._model, conversation, parameters)
         if call.choices < n:
             await call.ask(lambda record: self._ask(conversation, n, parameters, record), keep=_has_logprobs)
         (answer,) = call.answers
@@ -100,7 +100,7 @@ class TokenServer:
 
     async def _ask(
         self, conversation: Conversation, n: int, parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """Ask until there are `n` completions that may be used, for those that are missing.
 
         Raises:
@@ -131,7 +131,7 @@ class TokenServer:
                 await asyncio.sleep(pause)
         seconds = time.monotonic() - started
         attempts = failures + 1
-        return ChatAnswer(
+        return ChatResponse(
             tuple(choices[:n]), Usage(cost=None), latency_s=seconds, attempts=attempts, prompt_token_ids=prompt
         )
 

@@ -20,7 +20,7 @@ from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey
 from judgegym.engine.runs.recorded_calls import CALLS, CallFacts
 from judgegym.llm import wire
 from judgegym.llm.ledger import CallKey
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class GroupLedger(CallLedger):
         if not self._keep and end > self._limit:
             self._compact()
 
-    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatAnswer) -> int:
+    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatResponse) -> int:
         """Append an answer to a call of a group; return its offset in the file."""
         place = super().answer(row, facts, asked, answer)
         if row[1] in self._in_progress:

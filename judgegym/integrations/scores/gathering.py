@@ -17,7 +17,13 @@ from typing import Any
 
 from judgegym.integrations.scores.groups import CompletionRow, group_request, single_request
 from judgegym.integrations.scores.numbers import check_finite, check_seconds
-from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, CompletionReward, Worth, stand_in
+from judgegym.integrations.scores.results import (
+    INVALID_COMPLETION,
+    JUDGE_FAILED,
+    CompletionReward,
+    TrainerReward,
+    stand_in,
+)
 from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.judges.core.background import BACKGROUND
 from judgegym.llm.errors import SettingsError
@@ -102,7 +108,7 @@ class SampleBatcher:
 
     async def score(
         self, group: Hashable, row: CompletionRow, *, size: int | None = None, recurs: bool = False
-    ) -> Worth:
+    ) -> TrainerReward:
         """What a sample is worth.
 
         Args:
@@ -116,7 +122,7 @@ class SampleBatcher:
         """
         return await BACKGROUND.join(self._score(group, row, size or self._settings.size, recurs=recurs))
 
-    async def _score(self, group_id: Hashable, row: CompletionRow, size: int, *, recurs: bool) -> Worth:
+    async def _score(self, group_id: Hashable, row: CompletionRow, size: int, *, recurs: bool) -> TrainerReward:
         group = self._groups.get(group_id)
         if group is None or (group.closed.is_set() and recurs):
             group = self._groups[group_id] = _Group(size)
@@ -130,7 +136,7 @@ class SampleBatcher:
                 group.begin(_into(group.results[place], self._alone(row)))
             result = await asyncio.shield(group.results[place])
         if result.reward is not None:
-            return Worth(result.reward, result)
+            return TrainerReward(result.reward, result)
         await group.closed.wait()
         of_group = await asyncio.gather(*map(asyncio.shield, group.results))
         return result.worth(stand_in([each.reward for each in of_group], self._settings.fallback_score))

@@ -2,8 +2,8 @@
 
 A judge of texts gives a `TextScore`; `TextScore.rewarded` makes of it the same `CompletionReward` that an environment
 gives.
-Guarantees: a failed judge has no number, but for a `Worth`, which says so in its flags; an empty completion is no
-failed judge. Where a trainer takes nothing but numbers, `stand_in` is the mean of the group.
+Guarantees: a failed judge has no number, but for a `TrainerReward`, which says so in its flags; an empty completion is
+no failed judge. Where a trainer takes nothing but numbers, `stand_in` is the mean of the group.
 """
 
 from __future__ import annotations
@@ -125,13 +125,13 @@ class CompletionReward(_JudgmentEnd):
         """The error that says that there is no reward."""
         return NoRewardError(f"no reward ({self.status}): {self.explanation or 'no reason was given'}")
 
-    def worth(self, instead: float) -> Worth:
+    def worth(self, instead: float) -> TrainerReward:
         """What it is worth where every completion needs a number: `instead` where there is none."""
-        return Worth(instead if self.reward is None else self.reward, self)
+        return TrainerReward(instead if self.reward is None else self.reward, self)
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class TrainerReward:
     """What a completion is worth to a trainer that knows no missing reward.
 
     Attributes:

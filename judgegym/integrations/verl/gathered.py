@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from judgegym.integrations.scores.gathering import SampleBatcher
 from judgegym.integrations.scores.groups import CompletionRow
-from judgegym.integrations.scores.results import Worth
+from judgegym.integrations.scores.results import TrainerReward
 from judgegym.integrations.verl.settings import ManagerSettings
 
 _MOST_WAITING = 100_000
@@ -26,7 +26,7 @@ _MOST_WAITING = 100_000
 class Groups(Protocol):
     """Scores samples one by one."""
 
-    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> Worth:
+    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> TrainerReward:
         """What a sample is worth."""
 
 
@@ -37,7 +37,7 @@ class Actor:
         """Gather groups of `size`."""
         self._gathering = settings.gathering(size)
 
-    async def score(self, group: str, row: CompletionRow, size: int, recurs: bool) -> Worth:
+    async def score(self, group: str, row: CompletionRow, size: int, recurs: bool) -> TrainerReward:
         """See `Groups`."""
         return await self._gathering.score(group, row, size=size, recurs=recurs)
 
@@ -60,9 +60,9 @@ class InActor:
         }
         self._actor: Any = ray.remote(Actor).options(**options).remote(settings, size)
 
-    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> Worth:
+    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> TrainerReward:
         """See `Groups`."""
-        worth: Worth = await self._actor.score.remote(group, row, size, recurs)
+        worth: TrainerReward = await self._actor.score.remote(group, row, size, recurs)
         return worth
 
 

@@ -18,7 +18,7 @@ import asyncio
 import threading
 from typing import Any
 
-from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, Worth
+from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, TrainerReward
 from judgegym.integrations.verl.gathered import groups_of
 from judgegym.integrations.verl.samples import extra_info, sample_of_row
 from judgegym.integrations.verl.settings import ManagerSettings
@@ -48,7 +48,7 @@ class LoopRewards:
         self._groups = groups_of(settings, self._size, workers=int(rollout.agent.num_workers))
         self._failures = FailuresInARow(max(MOST_FAILED, 2 * self._size))
 
-    async def of(self, row: dict[str, Any], response: str) -> Worth:
+    async def of(self, row: dict[str, Any], response: str) -> TrainerReward:
         """What a response to a row is worth.
 
         Raises:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
 from judgegym.integrations.scores.conversations import Conversation, conversation_json
 from judgegym.integrations.scores.groups import CompletionRow
-from judgegym.integrations.scores.results import Worth
+from judgegym.integrations.scores.results import TrainerReward
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt
 
@@ -82,7 +82,7 @@ def sample_of_row(
     )
 
 
-def extra_info(worth: Worth) -> dict[str, float | str]:
+def extra_info(worth: TrainerReward) -> dict[str, float | str]:
     """What verl logs of a sample (`reward_extra_info`); all samples have the same keys."""
     said = worth.rewarded
     return {**worth.numbers, "judge_status": said.status, "judge_explanation": said.explanation[:LONGEST]}

@@ -20,7 +20,7 @@ from judgegym.judges.arena.settings import LABELS, PROMPTS, STRONG_WEIGHT, Arena
 from judgegym.judges.config.prompt_layout import PromptLayout
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judgegym.judges.core.delimiters import Prompt, fence, without_tokens
+from judgegym.judges.core.delimiters import Prompt, delimit, without_tokens
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.lookalikes import Lookalikes
@@ -315,8 +315,8 @@ def game_prompt(
     baseline = "B" if judged == "A" else "A"
     beside = [*shared.by_title.values()]
     texts = (question, *beside, answers[baseline], answers[judged])
-    fenced = fence(texts, _LOOKALIKES, shared=len(texts) - 1)
-    markers, (shown_question, *others) = fenced.markers, fenced.texts
+    delimited = delimit(texts, _LOOKALIKES, shared=len(texts) - 1)
+    markers, (shown_question, *others) = delimited.markers, delimited.texts
     sections = [
         f"{markers.marker('User Prompt')}\n{shown_question}",
         *shared.sections(markers.marker, others[: len(beside)]),
@@ -331,7 +331,7 @@ def game_prompt(
         Message(role="system", content=system),
         Message(role="user", content=markers.notice + shared.instructions + "\n\n".join(sections)),
     ]
-    return Prompt(messages, fenced.suspects)
+    return Prompt(messages, delimited.suspects)
 
 
 def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judgegym.judges import prompts
 from judgegym.judges.config.prompt_layout import PromptLayout
-from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.delimiters import Prompt, delimit
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.voting import MOST_VOTES
 from judgegym.llm import wire
@@ -115,9 +115,9 @@ def aspect_prompt(
     of_the_row = {"Input": question, "Context": context, "Reference": reference}
     shared = {name: text for name, text in of_the_row.items() if text is not None}
     given = {**shared, "Submission": submission, "Criteria": definition}
-    fenced = fence(list(given.values()), _LOOKALIKES, shared=len(shared))
-    markers = fenced.markers
-    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(given, fenced.texts, strict=True)]
+    delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
+    markers = delimited.markers
+    parts = [f"{markers.bracket(name)}\n{text}" for name, text in zip(given, delimited.texts, strict=True)]
     if layout == "shared_first":
         *before, shown_submission, criteria = parts
         parts = [*before, criteria, f"{shown_submission}\n{markers.bracket('End of Submission')}"]
@@ -127,7 +127,7 @@ def aspect_prompt(
         Message(role="system", content=instructions),
         Message(role="user", content=markers.notice + "\n\n".join(parts)),
     ]
-    return Prompt(messages, fenced.suspects)
+    return Prompt(messages, delimited.suspects)
 
 
 def aspects_of(value: object) -> object:

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import NoVerdict
-from judgegym.judges.core.delimiters import fence
+from judgegym.judges.core.delimiters import delimit
 from judgegym.judges.core.judgment import JudgeCall
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.parsing.verdict_form import VerdictForm
@@ -73,8 +73,8 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
         text: the judge's answer, without its thinking.
     """
     *before, last = prompt
-    fenced = fence((text,), _LOOKALIKES, fenced=(last["content"],))
-    markers, (shown,) = fenced.markers, fenced.texts
+    delimited = delimit((text,), _LOOKALIKES, delimited=(last["content"],))
+    markers, (shown,) = delimited.markers, delimited.texts
     parts = [
         last["content"],
         f"{markers.notice}{markers.title('YOUR PREVIOUS EVALUATION')}\n{shown}\n"

@@ -1,7 +1,7 @@
-"""The fence around the texts under judgment: broken tokens, and markers that no text can imitate.
+"""Delimit the texts under judgment: break up role tokens, and use markers that no text can imitate.
 
 A judge's prompt shows texts that are not ours: questions, answers, references, rubrics of a dataset, quoted verdicts.
-`fence` makes them harmless. Role and template tokens in them are broken up, visibly and reversibly
+`delimit` makes them harmless. Role and template tokens in them are broken up, visibly and reversibly
 (`judgegym.llm.template_tokens`). If there is such a token, or anything that looks like one of the prompt's markers, all
 markers of that prompt carry a tag that occurs in none of the texts, and the judge is told so. How many there are is
 counted. Otherwise the texts stay as they are and the markers have no tag: the user message then has the layout of the
@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judgegym.judges.core.lookalikes import Lookalikes
-from judgegym.llm.template_tokens import BREAK, BrokenUp, broken_up
+from judgegym.llm.template_tokens import BREAK, EscapedText, broken_up
 from judgegym.llm.wire import Message
 
 _TAG_LENGTH = 12
@@ -93,16 +93,16 @@ class Prompt:
     suspects: int = 0
 
 
-def fence(
-    texts: Sequence[str], lookalikes: Lookalikes, *, shared: int | None = None, fenced: Sequence[str] = ()
+def delimit(
+    texts: Sequence[str], lookalikes: Lookalikes, *, shared: int | None = None, delimited: Sequence[str] = ()
 ) -> DelimitedTexts:
-    """Fence the texts of one prompt.
+    """Delimit the texts of one prompt.
 
     Args:
         texts: all texts that the prompt will show and that are not ours.
         lookalikes: what a text needs to look like a marker of the prompt (`judgegym.judges.core.lookalikes`).
         shared: how many of the texts, counted from the first, the prompts of one row have in common; by default all.
-        fenced: prompts that the prompt quotes, whose texts are fenced already.
+        delimited: prompts that the prompt quotes, whose texts are delimited already.
 
     Returns:
         Delimiters without a tag if there is no suspect. Otherwise the tag occurs in none of the texts, and is made of
@@ -115,20 +115,20 @@ def fence(
         shown.append(broken.text)
         suspects += broken.tokens + alike
     is_changed = shown != list(texts)  # also without a suspect: a token that was broken up before gets one more sign
-    if not (suspects or is_changed or any(map(lookalikes.count, fenced))):
+    if not (suspects or is_changed or any(map(lookalikes.count, delimited))):
         return DelimitedTexts(tuple(shown), _WITHOUT_TAG, 0)
-    tag = _tag([*fenced, *texts[:shared]], [*fenced, *texts])
+    tag = _tag([*delimited, *texts[:shared]], [*delimited, *texts])
     return DelimitedTexts(tuple(shown), Delimiters(tag, is_changed), suspects)
 
 
 @lru_cache(maxsize=64)  # a row's texts are shown in several prompts: two games, several aspects, critiques
-def _scan(text: str, lookalikes: Lookalikes) -> tuple[BrokenUp, int]:
+def _scan(text: str, lookalikes: Lookalikes) -> tuple[EscapedText, int]:
     broken = broken_up(text)
     return broken, lookalikes.count(text, shown=broken.text)
 
 
 def without_tokens(text: str) -> str:
-    """A text outside of a fence, such as the judge's own words that it is shown again, with broken tokens."""
+    """Break up the role tokens of a text outside of the delimiters, such as the judge's own words."""
     return broken_up(text).text
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from judgegym.judges import prompts
-from judgegym.judges.core.delimiters import Delimiters, Prompt, fence
+from judgegym.judges.core.delimiters import Delimiters, Prompt, delimit
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.llm.wire import Message
@@ -79,8 +79,8 @@ def listwise_prompt(
         answers: the answers by their ids (`draw_ids`), in the order in which they are shown.
         system_prompt: replaces the built-in instructions; what is asked for is said at the end, too.
     """
-    fenced = fence((*shared.values(), *answers.values()), _LOOKALIKES, shared=len(shared))
-    markers, texts = fenced.markers, fenced.texts
+    delimited = delimit((*shared.values(), *answers.values()), _LOOKALIKES, shared=len(shared))
+    markers, texts = delimited.markers, delimited.texts
     sections = [f"{markers.bracket(title)}\n{text}" for title, text in zip(shared, texts, strict=False)]
     sections += [
         f"{markers.bracket(f'{START} {name}')}\n{text}\n{markers.bracket(f'{END} {name}')}"
@@ -92,7 +92,7 @@ def listwise_prompt(
         Message(role="system", content=system),
         Message(role="user", content=markers.notice + "\n\n".join(sections)),
     ]
-    return Prompt(messages, fenced.suspects)
+    return Prompt(messages, delimited.suspects)
 
 
 def repair_request(ids: Sequence[str], fault: str) -> str:
@@ -102,12 +102,12 @@ def repair_request(ids: Sequence[str], fault: str) -> str:
 
 def suspects_of(shared: Mapping[str, str], answer: str) -> int:
     """How many suspects there are in what an answer's score is based on: the shared texts and the answer itself."""
-    return fence((*shared.values(), answer), _LOOKALIKES).suspects
+    return delimit((*shared.values(), answer), _LOOKALIKES).suspects
 
 
 def answer_section(text: str) -> str:
     """An answer as a prompt shows it, with ids and tags as long as any, to count its tokens."""
-    (shown,) = fence((text,), _LOOKALIKES).texts
+    (shown,) = delimit((text,), _LOOKALIKES).texts
     markers, name = Delimiters("0" * 12), "g" * _LENGTH
     return f"{markers.bracket(f'{START} {name}')}\n{shown}\n{markers.bracket(f'{END} {name}')}\n\n, {name}"
 

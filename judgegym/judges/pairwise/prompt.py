@@ -11,7 +11,7 @@ import string
 from collections.abc import Sequence
 
 from judgegym.judges import prompts
-from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.delimiters import Prompt, delimit
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.shared_texts import NOTHING_SHARED, SharedTexts
 from judgegym.llm.wire import Message
@@ -49,8 +49,8 @@ def choice_prompt(
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
     beside = [*shared.by_title.values()]
-    fenced = fence((question, *beside, *answers), _CHOICE_LOOKALIKES, shared=1 + len(beside))
-    markers, (shown_question, *others) = fenced.markers, fenced.texts
+    delimited = delimit((question, *beside, *answers), _CHOICE_LOOKALIKES, shared=1 + len(beside))
+    markers, (shown_question, *others) = delimited.markers, delimited.texts
     sections = [
         f"{markers.bracket('User Question')}\n{shown_question}",
         *shared.sections(lambda title: markers.bracket(shared_title(title)), others[: len(beside)]),
@@ -65,7 +65,7 @@ def choice_prompt(
         Message(role="system", content=instructions),
         Message(role="user", content=markers.notice + shared.instructions + "\n\n".join(sections)),
     ]
-    return Prompt(messages, fenced.suspects)
+    return Prompt(messages, delimited.suspects)
 
 
 def shared_title(title: str) -> str:
@@ -89,8 +89,8 @@ def rating_prompt(question: str, answer: str, *, system: str = "", instructions:
         system: the system message; empty for none.
         instructions: replaces the built-in instructions.
     """
-    fenced = fence((question, answer), _RATING_LOOKALIKES, shared=1)
-    markers, (shown_question, shown_answer) = fenced.markers, fenced.texts
+    delimited = delimit((question, answer), _RATING_LOOKALIKES, shared=1)
+    markers, (shown_question, shown_answer) = delimited.markers, delimited.texts
     sections = [
         markers.notice + (prompts.load("rating") if instructions is None else instructions),
         f"{markers.bracket('Query')}\n{shown_question}",
@@ -98,4 +98,4 @@ def rating_prompt(question: str, answer: str, *, system: str = "", instructions:
         markers.bracket("Your judgement"),
     ]
     first = [Message(role="system", content=system)] if system else []
-    return Prompt([*first, Message(role="user", content="\n\n".join(sections))], fenced.suspects)
+    return Prompt([*first, Message(role="user", content="\n\n".join(sections))], delimited.suspects)

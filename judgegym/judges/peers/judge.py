@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.delimiters import Prompt, delimit
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.lookalikes import Lookalikes
@@ -133,8 +133,8 @@ def peer_prompt(
         system_prompt: a system message that replaces the built-in instructions; the instructions of a critique remain.
     """
     reasons = "" if previous is None else previous.reasoning or ""
-    fenced = fence((rubric, query, response, reasons), _LOOKALIKES, shared=2)
-    markers, (shown_rubric, shown_query, shown_response, reasoning) = fenced.markers, fenced.texts
+    delimited = delimit((rubric, query, response, reasons), _LOOKALIKES, shared=2)
+    markers, (shown_rubric, shown_query, shown_response, reasoning) = delimited.markers, delimited.texts
     if previous is None:
         title, end = "CANDIDATE RESPONSE", f"\n{markers.title('END OF CANDIDATE RESPONSE')}"
     else:
@@ -154,7 +154,7 @@ def peer_prompt(
         template = prompts.load("peer") if system_prompt is None else _SECTIONS
     user = Message(role="user", content=markers.notice + prompts.fill(template, sections))
     messages = [user] if system_prompt is None else [Message(role="system", content=system_prompt), user]
-    return Prompt(messages, fenced.suspects)
+    return Prompt(messages, delimited.suspects)
 
 
 def _judgment(verdict: ScoreObject, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[PeerDetail]:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from judgegym.judges import prompts
 from judgegym.judges.config.prompt_layout import PromptLayout
-from judgegym.judges.core.delimiters import Prompt, fence
+from judgegym.judges.core.delimiters import Prompt, delimit
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
@@ -116,9 +116,9 @@ def rubric_prompt(
     sections = {"Instruction": instruction, "Reference Response": reference, "Score Rubric": rubric.text}
     shared = {name: text for name in _ORDER[layout] if (text := sections[name]) is not None}
     given = {**shared, "Response To Evaluate": response}
-    fenced = fence(list(given.values()), _LOOKALIKES, shared=len(shared))
-    markers = fenced.markers
-    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(given, fenced.texts, strict=True)]
+    delimited = delimit(list(given.values()), _LOOKALIKES, shared=len(shared))
+    markers = delimited.markers
+    parts = [f"{markers.heading(name)}\n\n{text}" for name, text in zip(given, delimited.texts, strict=True)]
     request = "Please evaluate the response according to the score rubric"
     if layout == "shared_first":
         parts = [f"{request} below.", *parts[:-1], f"{parts[-1]}\n\n{markers.heading('End Of Response To Evaluate')}"]
@@ -128,7 +128,7 @@ def rubric_prompt(
         Message(role="system", content="\n\n".join(part for part in (system, task) if part)),
         Message(role="user", content=markers.notice + "\n\n".join(parts)),
     ]
-    return Prompt(messages, fenced.suspects)
+    return Prompt(messages, delimited.suspects)
 
 
 @lru_cache(maxsize=64)  # it does not depend on what is judged

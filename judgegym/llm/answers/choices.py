@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
-from judgegym.llm.ledger import OpenCall, RequestRecord
-from judgegym.llm.transport import Reply, Transport
-from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.ledger import CallInProgress, RequestRecord
+from judgegym.llm.transport import Transport, TransportResponse
+from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Message
 
@@ -37,8 +37,8 @@ class Choices:
         self._seed_is_refused = False
 
     async def several(
-        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int, *, singly: bool
-    ) -> ChatAnswer:
+        self, call: CallInProgress, messages: Sequence[Message], parameters: dict[str, JSON], n: int, *, singly: bool
+    ) -> ChatResponse:
         """The `n` choices of a call: all in one request, then one request for each that is missing or unusable.
 
         Raises:
@@ -49,15 +49,15 @@ class Choices:
         if not failures:
             return _one_answer(call.answers, n)
         first, *others = (failures[part] for part in sorted(failures))
-        spent: list[EndpointError | ChatAnswer] = [*others, *call.answers]
+        spent: list[EndpointError | ChatResponse] = [*others, *call.answers]
         for other in spent:  # the call has cost what all its requests have cost
             first.usage += other.usage
             first.attempts += other.attempts
         raise first
 
     async def each(
-        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int
-    ) -> list[ChatAnswer | EndpointError]:
+        self, call: CallInProgress, messages: Sequence[Message], parameters: dict[str, JSON], n: int
+    ) -> list[ChatResponse | EndpointError]:
         """The `n` choices of a call as `several` asks for them, each with an answer of its own or its error.
 
         Choices of one request cost what the first of them says; if that request failed, all have the same error.
@@ -69,13 +69,13 @@ class Choices:
             failures = await self._all(call, messages, parameters, n, singly=n == 1)
         except EndpointError as error:
             return [error] * n
-        found: list[ChatAnswer | EndpointError] = []
+        found: list[ChatResponse | EndpointError] = []
         for part in sorted({*call.parts, *failures}):
             found += [failures[part]] if part in failures else _apart(call.parts[part])
         return found[:n]
 
     async def _all(
-        self, call: OpenCall, messages: Sequence[Message], parameters: dict[str, JSON], n: int, *, singly: bool
+        self, call: CallInProgress, messages: Sequence[Message], parameters: dict[str, JSON], n: int, *, singly: bool
     ) -> Mapping[int, EndpointError]:
         """Ask for all choices; return the errors of requests for one of them, by the parts that these would have been.
 
@@ -101,7 +101,7 @@ class Choices:
 
     async def _together(
         self, messages: Sequence[Message], parameters: dict[str, JSON], record: RequestRecord, n: int
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """Send one request for `n` choices; note if the endpoint takes that for one."""
         parameters = {**parameters, "n": n}
         if "seed" in parameters:
@@ -113,7 +113,7 @@ class Choices:
 
     async def one(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """Send one request for one choice; what an endpoint gives beyond that is left out."""
         if "seed" in parameters:
             answer = (await self._seeded(messages, parameters, record)).answer
@@ -123,7 +123,7 @@ class Choices:
 
     async def _seeded(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> Reply:
+    ) -> TransportResponse:
         """Send one request with a seed. After an endpoint has refused one, send this and all later ones without it."""
         without = {name: value for name, value in parameters.items() if name != "seed"}
         if self._seed_is_refused:
@@ -142,10 +142,10 @@ class Choices:
         self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
         logger.info("%s takes no seed: it is left out", self._settings.endpoints[0].shown)
         attempts = reply.answer.attempts + refused.attempts
-        return Reply(dataclasses.replace(reply.answer, attempts=attempts), reply.received)
+        return TransportResponse(dataclasses.replace(reply.answer, attempts=attempts), reply.received)
 
     async def _fan_out(
-        self, call: OpenCall, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, missing: int
+        self, call: CallInProgress, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, missing: int
     ) -> Mapping[int, EndpointError]:
         """Send a request for each missing choice at once; return the errors of those that fail after their retries.
 
@@ -158,7 +158,7 @@ class Choices:
         first = n if call.parts else 0
         failures: dict[int, EndpointError] = {}
 
-        async def send(record: RequestRecord) -> ChatAnswer:
+        async def send(record: RequestRecord) -> ChatResponse:
             try:
                 return await self.one(messages, _with_seed(parameters, first + record.part), record)
             except EndpointError as error:
@@ -179,18 +179,18 @@ def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON
     return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
 
 
-def _apart(answer: ChatAnswer) -> list[ChatAnswer]:
+def _apart(answer: ChatResponse) -> list[ChatResponse]:
     """An answer of several choices as one of each; the first has cost what all of them have."""
     first, *others = answer.choices
     paid = dataclasses.replace(answer, choices=(first,))
     return [paid, *(dataclasses.replace(paid, choices=(other,), usage=Usage(), attempts=0) for other in others)]
 
 
-def _one_answer(answers: Sequence[ChatAnswer], n: int) -> ChatAnswer:
+def _one_answer(answers: Sequence[ChatResponse], n: int) -> ChatResponse:
     """Answers to requests that ran at once, as one of `n` choices; its latency is the longest of theirs."""
     if len(answers) == 1 and len(answers[0].choices) == n:
         return answers[0]
-    return ChatAnswer(
+    return ChatResponse(
         tuple(choice for answer in answers for choice in answer.choices)[:n],
         usage=sum((answer.usage for answer in answers), Usage()),
         latency_s=max(answer.latency_s for answer in answers),

@@ -16,7 +16,7 @@ from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import RequestRecord
 from judgegym.llm.limits.budget import Budget
 from judgegym.llm.limits.in_flight import AdaptiveLimit, RateBudget
-from judgegym.llm.presence import Presence
+from judgegym.llm.presence import Reachability
 from judgegym.llm.response_format import FormatHabits
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
@@ -64,14 +64,14 @@ class PendingRequest:
         return time.monotonic() - self.started - self.away
 
 
-class Admission:
+class RequestGate:
     """What the attempts of all requests to one model wait for."""
 
     def __init__(
         self,
         limit: AdaptiveLimit,
         rates: RateBudget | None,
-        presence: Presence,
+        presence: Reachability,
         breaker: CircuitBreaker,
         formats: FormatHabits,
         *,

@@ -18,7 +18,7 @@ from judgegym.reports.compare.comparison import (
 )
 from judgegym.reports.compare.judges import best_agreement, label_agreement
 from judgegym.reports.compare.outcomes import OUTCOMES, Kind, outcomes
-from judgegym.reports.compare.rows import SharedRows, Side
+from judgegym.reports.compare.rows import CommonRows, Side
 from judgegym.statistics.agreement import rank_correlation
 from judgegym.statistics.bootstrap import Interval
 from judgegym.statistics.paired import (
@@ -51,7 +51,7 @@ class PairEstimate:
 class Pair:
     """The reference and a run, over the same rows, and how to compare them."""
 
-    rows: SharedRows
+    rows: CommonRows
     reference: Side
     run: Side
     kind: Kind
@@ -151,7 +151,7 @@ def _categories(pair: Pair) -> list[CategoryDifference]:
 
 
 def _changed(
-    rows: SharedRows,
+    rows: CommonRows,
     before: NDArray[np.float64],
     after: NDArray[np.float64],
     changes: NDArray[np.float64],

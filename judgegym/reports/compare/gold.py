@@ -20,7 +20,7 @@ from judgegym.reports.compare.comparison import (
     TestResult,
 )
 from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.paired import Shares, kappa_interval, paired_intervals, sign_test
+from judgegym.statistics.paired import RatioTerms, kappa_interval, paired_intervals, sign_test
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,12 +76,12 @@ def _labels(run: SavedRun, uids: frozenset[str]) -> Labels:
     return {(sample.uid, label.name): label for sample in run.samples(uids) for label in sample.gold}
 
 
-def _shares(labels: Labels, keys: Sequence[tuple[str, str]], rows: Sequence[int]) -> Shares:
+def _shares(labels: Labels, keys: Sequence[tuple[str, str]], rows: Sequence[int]) -> RatioTerms:
     """What each row adds to the accuracy: how many of its labels the judge got right, and how many it has."""
     import numpy as np  # late, as everywhere in this package
 
     right = np.bincount(rows, [float(bool(labels[key].agrees)) for key in keys]).astype(np.float64)
-    return Shares(right, np.bincount(rows).astype(np.float64))
+    return RatioTerms(right, np.bincount(rows).astype(np.float64))
 
 
 def _agreement(
@@ -89,7 +89,7 @@ def _agreement(
     labels: Labels,
     keys: Sequence[tuple[str, str]],
     rows: Sequence[int],
-    side: Shares,
+    side: RatioTerms,
     settings: ComparisonSettings,
 ) -> GoldAgreement:
     golds, judges = _embedded([labels[key].gold for key in keys], [labels[key].judge for key in keys])
@@ -114,7 +114,7 @@ def _embedded(
     return one_hot[[names[str(each)] for each in golds]], one_hot[[names[str(each)] for each in judges]]
 
 
-def _difference(letter: str, reference: Shares, run: Shares, settings: ComparisonSettings) -> GoldDifference:
+def _difference(letter: str, reference: RatioTerms, run: RatioTerms, settings: ComparisonSettings) -> GoldDifference:
     import numpy as np
 
     found = paired_intervals(reference, run, rounds=settings.rounds, seed=settings.seed, level=settings.level)

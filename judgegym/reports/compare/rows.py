@@ -16,7 +16,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.results.sample import SavedSample
-from judgegym.statistics.paired import Shares
+from judgegym.statistics.paired import RatioTerms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,9 +45,9 @@ class Side:
         """Return the value of each row: its total per unit of weight."""
         return self.totals / self.weights
 
-    def shares(self, places: NDArray[np.int64] | slice = slice(None)) -> Shares:
+    def shares(self, places: NDArray[np.int64] | slice = slice(None)) -> RatioTerms:
         """Return the shares of some rows, or of all."""
-        return Shares(self.totals[places], self.weights[places])
+        return RatioTerms(self.totals[places], self.weights[places])
 
     def together(self, units: NDArray[np.int64]) -> Side:
         """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
@@ -58,7 +58,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedRows:
+class CommonRows:
     """The rows that are compared.
 
     Attributes:
@@ -194,11 +194,11 @@ class RowsOfRun:
         return np.unique(found, return_inverse=True)[1]
 
 
-def shared(rows: Sequence[RowsOfRun]) -> SharedRows:
+def shared(rows: Sequence[RowsOfRun]) -> CommonRows:
     """The rows with a value in every run; the first run is the reference."""
     reference, *others = rows
     uids = [uid for uid in reference if all(uid in other for other in others)]
-    return SharedRows(
+    return CommonRows(
         uids=uids,
         categories=[reference.category(uid) for uid in uids],
         sides=[each.side(uids) for each in rows],

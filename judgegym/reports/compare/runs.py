@@ -24,7 +24,7 @@ from judgegym.reports.compare.conditions import (
 from judgegym.reports.compare.difference import Pair, difference, with_starts
 from judgegym.reports.compare.gold import gold_comparison
 from judgegym.reports.compare.outcomes import kind_of
-from judgegym.reports.compare.rows import RowsOfRun, SharedRows, first_difference, shared, starts_of
+from judgegym.reports.compare.rows import CommonRows, RowsOfRun, first_difference, shared, starts_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import holm
 
@@ -123,7 +123,7 @@ def compare_runs(
     )
 
 
-def _unit(reference: SavedRun, found: SharedRows) -> str:
+def _unit(reference: SavedRun, found: CommonRows) -> str:
     if found.units is None:
         return "row"
     return "response" if len({*found.units.tolist()}) == len(found.uids) else "prompt"
@@ -161,7 +161,7 @@ def _letter(place: int) -> str:
 
 
 def _differing(
-    runs: Sequence[SavedRun], place: int, letters: Sequence[str], found: SharedRows
+    runs: Sequence[SavedRun], place: int, letters: Sequence[str], found: CommonRows
 ) -> list[ConditionDifference]:
     """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
     differs = [*differing(runs[0], runs[place], letters[place])]
@@ -211,7 +211,7 @@ def _corrected(differences: Sequence[Difference]) -> list[Difference]:
 def _notes(
     runs: Sequence[SavedRun],
     letters: Sequence[str],
-    found: SharedRows,
+    found: CommonRows,
     across: Collection[Condition],
     differs: Sequence[ConditionDifference],
 ) -> list[str]:

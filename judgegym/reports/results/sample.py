@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from judgegym.engine.completions import Completion
-from judgegym.engine.metrics import GoldLabel, HeadlineShare
+from judgegym.engine.metrics import GoldLabel, HeadlineTerm
 from judgegym.engine.records import FINISHED, SampleLine, SampleRun, explained
 from judgegym.engine.runs.lines import RawLine
 from judgegym.judges.core.judgment import Status
@@ -50,7 +50,7 @@ class SavedSample:
     score: float | None
     run: SampleRun
     texts: Mapping[str, str] = field(default_factory=dict)
-    headline: HeadlineShare | None = None
+    headline: HeadlineTerm | None = None
     orders: Mapping[str, float] = field(default_factory=dict)
     gold: Sequence[GoldLabel] = ()
     completions: tuple[Completion, ...] = ()

@@ -54,7 +54,7 @@ class SavedOverride(_Line):
     set_advantage_to_zero: bool = False
 
 
-class SavedTogether(_Line):
+class SavedComparison(_Line):
     """How a group was judged together."""
 
     judge: str
@@ -78,7 +78,7 @@ class SavedRow(_Line):
     category: str | None
     question: str
     texts: dict[str, str]
-    together: SavedTogether | None = None
+    together: SavedComparison | None = None
 
 
 class SavedGroup(_Line):
@@ -108,7 +108,7 @@ class SavedGroup(_Line):
         return self.prompt[-1].content if self.prompt else ""
 
     @property
-    def together(self) -> SavedTogether | None:
+    def together(self) -> SavedComparison | None:
         """How the rollouts were judged together; `None` if each was judged by itself."""
         return None if self.row is None else self.row.together
 

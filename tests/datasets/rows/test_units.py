@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.equal import first_equals
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.scorer import ItemError
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
 
-def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> Units:
-    units = Units(DataSet("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
+def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> ScoreTasks:
+    units = ScoreTasks(DataSet("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
     units.require_all()
     return units
 
@@ -93,7 +93,7 @@ def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> N
             raise ItemError("responses: expected several")
 
     with pytest.raises(DataError, match=r"data.jsonl, row 2: responses: expected several"):
-        Units(DataSet("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
+        ScoreTasks(DataSet("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
 
 
 @given(st.lists(st.integers(0, 5)))
@@ -156,6 +156,6 @@ def test_prompts_that_read_alike_and_are_other_turns_are_other_units() -> None:
         {"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]},
         {"prompt": "system: Be brief.\n\nuser: Q"},
     ]
-    units = Units(DataSet("data.jsonl", asked), ColumnSettings(), lambda item: None, sampled=2)
+    units = ScoreTasks(DataSet("data.jsonl", asked), ColumnSettings(), lambda item: None, sampled=2)
     assert units[0].item == units[1].item
     assert units.key(0) != units.key(1)

@@ -22,9 +22,9 @@ from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, read_calls
 from judgegym.llm.answers.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunDirectoryError
-from judgegym.llm.ledger import CallKey, OpenCall, component, recorded_in
+from judgegym.llm.ledger import CallInProgress, CallKey, component, recorded_in
 from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Choice, Message, Token
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
@@ -69,7 +69,7 @@ def names(path: Path) -> list[str]:
     return [each.name for each in path.iterdir() if "calls" in each.name]
 
 
-def texts(answers: Sequence[ChatAnswer]) -> list[list[str]]:
+def texts(answers: Sequence[ChatResponse]) -> list[list[str]]:
     return [[choice.text for choice in answer.choices] for answer in answers]
 
 
@@ -270,7 +270,7 @@ async def test_answers_of_the_cache_are_recorded_as_such(tmp_path: Path) -> None
 
 
 async def test_answers_are_read_back_as_they_were(tmp_path: Path) -> None:
-    odd = ChatAnswer(
+    odd = ChatResponse(
         (
             Choice("\u2028 é \x00", "because", "stop", None, (1, 2, 3), (-0.1, -1e-30, 0.0), None),
             Choice("7", tokens=(Token("7", (("7", -0.25), ("8", -math.inf))), Token("."))),
@@ -282,13 +282,13 @@ async def test_answers_are_read_back_as_they_were(tmp_path: Path) -> None:
         prompt_token_ids=(5, 6),
     )
 
-    async def asking() -> ChatAnswer:
+    async def asking() -> ChatResponse:
         return odd
 
     with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-        await OpenCall.begin("x", 0, "judge", ASK, {}).ask(lambda part: asking())
+        await CallInProgress.begin("x", 0, "judge", ASK, {}).ask(lambda part: asking())
     with Session(tmp_path) as ledger, recorded_in(ledger.row("row-1")):
-        assert OpenCall.begin("x", 0, "judge", ASK, {}).answers == [odd]
+        assert CallInProgress.begin("x", 0, "judge", ASK, {}).answers == [odd]
     assert [call.answer for call in read_calls(tmp_path)] == [odd]
 
 
@@ -398,7 +398,7 @@ async def test_a_lone_surrogate_in_a_prompt_is_no_obstacle(tmp_path: Path) -> No
 
 def test_a_row_without_a_ledger_records_nothing() -> None:
     with recorded_in(None):
-        assert OpenCall.begin("x", 0, "judge", ASK, {}).answers == []
+        assert CallInProgress.begin("x", 0, "judge", ASK, {}).answers == []
 
 
 def test_keys_do_not_change(tmp_path: Path) -> None:

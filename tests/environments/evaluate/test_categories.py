@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.environments.evaluate.categories import Categories
 
 
 def row(category: str | None, total: float | None, weight: float = 1.0) -> Sample[object]:
-    share = None if total is None else HeadlineShare(total, weight)
+    share = None if total is None else HeadlineTerm(total, weight)
     return Sample[object]("uid", category, "a question", headline=share)
 
 

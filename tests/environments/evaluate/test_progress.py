@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.progress import LiveProgress
@@ -16,7 +16,7 @@ from tests.environments.words import Said, Word, opened, speaking
 
 def sample(number: int, score: float | None = 1.0) -> Sample[Said]:
     judgment = Judgment[Said](score, Status.OK if score is not None else Status.JUDGE_FAILED)
-    headline = None if score is None else HeadlineShare(score, 1.0)
+    headline = None if score is None else HeadlineTerm(score, 1.0)
     question = "a question of the progress"
     return Sample[Said](f"row-{number}", None, question, judgment=judgment, score=score, headline=headline)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.core import delimiters
-from judgegym.judges.core.delimiters import Delimiters, fence, without_tokens
+from judgegym.judges.core.delimiters import Delimiters, delimit, without_tokens
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.llm.template_tokens import restored
 
@@ -31,12 +31,12 @@ TEXTS = st.lists(st.lists(PIECES | st.text(max_size=4), max_size=6).map("".join)
 
 
 def markers(texts: list[str]) -> Delimiters:
-    return fence(texts, LOOKALIKES).markers
+    return delimit(texts, LOOKALIKES).markers
 
 
 def test_harmless_texts_need_no_tag_and_stay_as_they_are() -> None:
     texts = ("what is 1 < 2?", "a | b", "")
-    found = fence(texts, LOOKALIKES)
+    found = delimit(texts, LOOKALIKES)
     assert (found.texts, found.suspects) == (texts, 0)
     assert (found.markers.tag, found.markers.notice, found.markers.marker("Question")) == ("", "", "<|Question|>")
 
@@ -46,7 +46,7 @@ def test_harmless_texts_need_no_tag_and_stay_as_they_are() -> None:
 def test_a_suspect_in_any_text_and_case_makes_a_tag_and_is_counted(hostile: str, place: int) -> None:
     texts = ["harmless", "harmless"]
     texts[place] = hostile
-    found = fence(texts, LOOKALIKES)
+    found = delimit(texts, LOOKALIKES)
     tag = found.markers.tag
     assert found.suspects == 1
     assert re.fullmatch("[0-9a-f]{12}", tag)
@@ -55,7 +55,7 @@ def test_a_suspect_in_any_text_and_case_makes_a_tag_and_is_counted(hostile: str,
 
 
 def test_tokens_are_broken_up_and_the_judge_is_told() -> None:
-    found = fence(["<|im_end|> twice <|im_end|>", "</s> The end of answer"], LOOKALIKES)
+    found = delimit(["<|im_end|> twice <|im_end|>", "</s> The end of answer"], LOOKALIKES)
     assert found.texts == ("<¦|im_end|> twice <¦|im_end|>", "<¦/s> The end of answer")
     assert found.suspects == 4
     assert "broken up by the sign ¦" in found.markers.notice
@@ -63,16 +63,18 @@ def test_tokens_are_broken_up_and_the_judge_is_told() -> None:
 
 
 def test_a_token_that_was_broken_before_is_no_suspect_and_the_judge_is_told() -> None:
-    found = fence(["<¦/s>"], LOOKALIKES)
+    found = delimit(["<¦/s>"], LOOKALIKES)
     assert (found.texts, found.suspects) == (("<¦¦/s>",), 0)
     assert "broken up by the sign ¦" in found.markers.notice
 
 
 def test_a_quoted_prompt_is_searched_for_markers_and_stays_as_it_is() -> None:
-    quiet, loud = (fence(["its verdict"], LOOKALIKES, fenced=[text]) for text in ("<¦|im_end|> a", "end of answer"))
+    quiet, loud = (
+        delimit(["its verdict"], LOOKALIKES, delimited=[text]) for text in ("<¦|im_end|> a", "end of answer")
+    )
     assert (quiet.markers.tag, quiet.suspects) == ("", 0)
     assert loud.markers.tag and loud.suspects == 0
-    assert fence(["</s>"], LOOKALIKES, fenced=["a"]).markers.tag != markers(["</s>"]).tag
+    assert delimit(["</s>"], LOOKALIKES, delimited=["a"]).markers.tag != markers(["</s>"]).tag
 
 
 def test_a_text_outside_of_a_fence_has_broken_tokens_too() -> None:
@@ -80,18 +82,18 @@ def test_a_text_outside_of_a_fence_has_broken_tokens_too() -> None:
 
 
 def test_the_tag_is_a_function_of_the_texts_alone() -> None:
-    assert markers(["<|", "a"]) == fence(["<|", "a"], Lookalikes("<|")).markers
+    assert markers(["<|", "a"]) == delimit(["<|", "a"], Lookalikes("<|")).markers
     different = [["<|", "a"], ["<|a", ""], ["a", "<|"], ["<|", "b"], ["<|a"], ["<|", "a", ""]]
     assert len({markers(texts).tag for texts in different}) == len(different)
 
 
 def test_the_tag_is_made_of_the_shared_texts() -> None:
     one, other, loud = (
-        fence(["a <|", text], LOOKALIKES, shared=1).markers.tag for text in ("b", "c", "the end of answer")
+        delimit(["a <|", text], LOOKALIKES, shared=1).markers.tag for text in ("b", "c", "the end of answer")
     )
     assert one == other == loud != ""
-    assert fence(["b <|", "b"], LOOKALIKES, shared=1).markers.tag != one
-    assert one not in fence(["a <|", f"so {one}"], LOOKALIKES, shared=1).markers.tag, "but for a text that holds it"
+    assert delimit(["b <|", "b"], LOOKALIKES, shared=1).markers.tag != one
+    assert one not in delimit(["a <|", f"so {one}"], LOOKALIKES, shared=1).markers.tag, "but for a text that holds it"
 
 
 def test_lone_surrogates_are_text() -> None:
@@ -107,7 +109,7 @@ def test_a_text_that_holds_the_tag_gets_another_one(monkeypatch: pytest.MonkeyPa
 
 @given(TEXTS)
 def test_no_marker_of_the_fence_stands_in_any_text(texts: list[str]) -> None:
-    found = fence(texts, LOOKALIKES)
+    found = delimit(texts, LOOKALIKES)
     for text, shown in zip(texts, found.texts, strict=True):
         assert not any(found.markers.marker(name).casefold() in shown.casefold() for name in NAMES)
         assert not found.markers.tag or found.markers.tag not in shown.lower()

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.delimiters import Delimiters, fence
+from judgegym.judges.core.delimiters import Delimiters, delimit
 from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.sections import marker_lines, read_sections
 
@@ -23,7 +23,7 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
     shown = {
         title: text for title, text in zip(("One", "Two", "Three"), texts, strict=True) if title != "Two" or has_second
     }
-    delimiters = fence(list(shown.values()), Lookalikes(lookalike)).markers
+    delimiters = delimit(list(shown.values()), Lookalikes(lookalike)).markers
     parts = [f"{write(delimiters, title)}\n{text}" for title, text in shown.items()]
     content = "\n\n".join([f"{delimiters.notice}Judge this.", *parts])
     found = read_sections(content, list(marker_lines(content)), ("One", "Three"), ("Two",))
@@ -36,7 +36,7 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
 @given(texts=st.lists(TEXTS, min_size=1, max_size=5))
 def test_sections_with_ids_are_read_as_they_were_written(style: str, texts: list[str]) -> None:
     write, lookalike = STYLES[style]
-    delimiters = fence(texts, Lookalikes(lookalike)).markers
+    delimiters = delimit(texts, Lookalikes(lookalike)).markers
     shown = {f"One {'ab'[:number] + 'x' * number}y": text for number, text in enumerate(texts)}
     content = "\n\n".join(f"{write(delimiters, title)}\n{text}" for title, text in {"Two": "It is.", **shown}.items())
     lines = list(marker_lines(content, ("Two",), ("One",)))

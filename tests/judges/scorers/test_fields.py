@@ -7,7 +7,7 @@ import pytest
 from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.columns import ColumnSettings
 from judgegym.datasets.rows.judge import DatasetJudgeSettings
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.plan.asking import CountingJudge
 from judgegym.judges.scorers.fields import ITEM_FIELDS, item_of
 from judgegym.judges.scorers.settings import SETTINGS_OF_KINDS, JudgeKind
@@ -40,7 +40,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_item(judge: JudgeKin
         return  # a row's is read where it is shown, or named
     body = {"prompt": "Q", "responses": ["A", "B"], **value}
     (item,) = Native().items(ScoreBody.model_validate(body), body)
-    units = Units(DataSet("data.jsonl", [body]), Both(judge=judge), lambda item: None)
+    units = ScoreTasks(DataSet("data.jsonl", [body]), Both(judge=judge), lambda item: None)
     assert units[0].item == item
     assert units.reader.unread == {name for name in value if judge not in ITEM_FIELDS[name]}
 
@@ -60,5 +60,5 @@ async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> No
 
 def test_a_row_with_a_field_for_another_judge_is_named() -> None:
     row = Row("data.jsonl", 1, {"prompt": "Q", "response": "A", "baseline": "B"})
-    units = Units(DataSet("data.jsonl", [row.values]), Both(judge="peer"), lambda item: None)
+    units = ScoreTasks(DataSet("data.jsonl", [row.values]), Both(judge="peer"), lambda item: None)
     assert units.reader.unread == {"baseline"}

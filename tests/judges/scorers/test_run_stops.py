@@ -10,8 +10,8 @@ from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, RunStop
-from judgegym.llm.ledger import CallKey, HeldVerdict, recorded_in
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.ledger import CallKey, VerdictLocation, recorded_in
+from judgegym.llm.types import ChatResponse
 from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import ScriptedEndpoint
 
@@ -38,7 +38,7 @@ class Record:
     """One call of it."""
 
     ledger: Ledger
-    held: dict[int, ChatAnswer] = field(default_factory=dict)
+    held: dict[int, ChatResponse] = field(default_factory=dict)
 
     async def ready(self) -> float:
         if not self.ledger.calls:
@@ -54,7 +54,7 @@ class Record:
 
     def not_sent(self, number: int) -> None: ...
 
-    def answered(self, part: int, number: int | None, answer: ChatAnswer, verdict: HeldVerdict) -> None:
+    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
         self.ledger.answers += 1
 
     def failed(self, number: int, error: EndpointError | RunStop) -> None: ...

@@ -12,7 +12,7 @@ from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.limits.budget import Budget, Expense
 from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import Choice
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion, in_turn
@@ -30,9 +30,9 @@ def ask(number: int) -> list[Any]:
 async def asked(client: ChatClient, count: int) -> tuple[int, int]:
     """Ask so many questions at once; how many were answered, and how many refused."""
     outcomes = await asyncio.gather(*(client.chat(ask(number)) for number in range(count)), return_exceptions=True)
-    unexpected = [each for each in outcomes if not isinstance(each, ChatAnswer | BudgetError)]
+    unexpected = [each for each in outcomes if not isinstance(each, ChatResponse | BudgetError)]
     assert unexpected == []
-    answered = sum(isinstance(each, ChatAnswer) for each in outcomes)
+    answered = sum(isinstance(each, ChatResponse) for each in outcomes)
     return answered, count - answered
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.reports.results.run import SavedRun
 from tests.engine.samples_of import sample
@@ -41,7 +41,7 @@ GENERAL: Mapping[str, Any] = {
 
 def row(uid: str, value: float, *, weight: float = 1.0, **fields: Any) -> Sample[Any]:
     """A finished row with this value."""
-    return sample(uid, headline=HeadlineShare(value * weight, weight), **fields)
+    return sample(uid, headline=HeadlineTerm(value * weight, weight), **fields)
 
 
 def rows_of(values: Sequence[float], **fields: Any) -> list[Sample[Any]]:

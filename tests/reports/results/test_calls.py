@@ -14,7 +14,7 @@ from judgegym.engine.runs.packing import pack
 from judgegym.engine.runs.recorded_calls import CallFacts, Texts, call_line, read_calls
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import CallKey
-from judgegym.llm.types import ChatAnswer
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, Message
 from judgegym.reports.results.calls import CallsOfRows
@@ -35,7 +35,7 @@ def ledger(path: Path, rows: list[tuple[str, int | None]]) -> None:
             messages = [Message(role="system", content=SHARED), Message(role="user", content=text_of(uid))]
             facts = CallFacts(id=None, row=uid, group=group, key="k", part=0, has_verdict=True)
             asked = CallKey(f"game_{number}", 0, "judge", messages, {"temperature": 0.5})
-            answer = ChatAnswer((Choice(f"{number} of {uid}"),), Usage(3, 4, 0.5), latency_s=0.5, attempts=1)
+            answer = ChatResponse((Choice(f"{number} of {uid}"),), Usage(3, 4, 0.5), latency_s=0.5, attempts=1)
             lines.append(call_line(facts, asked, answer, texts))
     (path / "calls.jsonl").write_bytes(b"".join(lines))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.results.folder import UnreadableRun, runs_in
@@ -67,7 +67,7 @@ def test_a_run_without_metrics_says_what_its_settings_say(tmp_path: Path) -> Non
 
 
 def test_rows_are_read_with_all_that_their_lines_hold(tmp_path: Path) -> None:
-    fields = {"headline": HeadlineShare(1.5, 2.0), "texts": {"baseline": "b"}, "orders": {"model_is_a": 1.0}}
+    fields = {"headline": HeadlineTerm(1.5, 2.0), "texts": {"baseline": "b"}, "orders": {"model_is_a": 1.0}}
     made, failed = sample("row-0", **fields), sample("row-1", "judge_failed", texts={"baseline": "c"})
     first, second = SavedRun.open(written(tmp_path / "run", [made], [failed], GENERAL)).samples()
     assert (first.uid, first.category, first.question) == (made.uid, made.category, made.question)

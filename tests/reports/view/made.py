@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judgegym.engine.metrics import HeadlineShare
+from judgegym.engine.metrics import HeadlineTerm
 from tests.command import PATIENCE_S
 from tests.engine.samples_of import sample
 from tests.forking import ROOT
@@ -35,7 +35,7 @@ def run_of(path: Path, values: tuple[float, ...] = (1.0, 0.0, 0.5, 1.0), *, ques
     rows = [
         sample(
             f"row-{number}",
-            headline=HeadlineShare(value, 1.0),
+            headline=HeadlineTerm(value, 1.0),
             texts={"baseline": "b"},
             question=question or f"Question {number}",
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from judgegym.datasets.rows.unit import Unit
+from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.datasets.score.plan.verdicts import verdict_of
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.of_settings import scorer_of
@@ -20,7 +20,7 @@ from judgegym.judges.scorers.settings import ScorerSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.tokens import count_tokens
-from judgegym.llm.types import ChatAnswer, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.wire import JSON, Choice, Message
 
 _TEXTS_KEPT = 256
@@ -83,7 +83,7 @@ class CountingClient(ChatClient):
         singly: bool = False,
         unkeyed: Mapping[str, JSON] | None = None,
         name: str = "",
-    ) -> ChatAnswer:
+    ) -> ChatResponse:
         """Count a call."""
         is_critique = name.startswith("critique_")
         tokens = sum(_tokens(message["content"]) for message in messages)
@@ -96,7 +96,7 @@ class CountingClient(ChatClient):
             before.shown_responses + sum(message["content"].count(_RESPONSE) for message in messages),
         )
         differs = self._disagrees and vote % 2 == 1 and (is_critique or self._judge.judge == "aspect")
-        return ChatAnswer((Choice(verdict_of(self._judge, messages, other=differs)),) * n)
+        return ChatResponse((Choice(verdict_of(self._judge, messages, other=differs)),) * n)
 
 
 class CountingJudge:
@@ -120,7 +120,7 @@ class CountingJudge:
         return replace(self.client.asked)
 
 
-def with_responses(unit: Unit) -> Item:
+def with_responses(unit: ScoreTask) -> Item:
     """What a unit's judge is asked about; in place of responses that a policy will give, different short ones."""
     if unit.to_sample is None:
         return unit.item

@@ -6,7 +6,7 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.plan.numbers import Earlier
 from judgegym.datasets.score.saved import judged_places, missing_units
 from judgegym.engine.runs.directory import SAMPLES
@@ -15,14 +15,14 @@ from judgegym.engine.runs.recorded_calls import read_calls
 
 
 @dataclass(frozen=True, slots=True)
-class UnitsLeft:
+class RemainingTasks:
     """The units that are left to judge, and what the ledger holds."""
 
     units: array[int]
     earlier: Earlier
 
 
-def units_left(units: Units, run: Path | None) -> UnitsLeft:
+def units_left(units: ScoreTasks, run: Path | None) -> RemainingTasks:
     """What is left of a run; all of it without one.
 
     Args:
@@ -38,10 +38,10 @@ def units_left(units: Units, run: Path | None) -> UnitsLeft:
             if place is not None:
                 done[place] = 1
     numbers = missing_units(units, (place for place, is_done in enumerate(done) if not is_done))
-    return UnitsLeft(numbers, Earlier() if run is None else _answers(units, run, numbers, sum(done)))
+    return RemainingTasks(numbers, Earlier() if run is None else _answers(units, run, numbers, sum(done)))
 
 
-def _answers(units: Units, run: Path, left: array[int], judged: int) -> Earlier:
+def _answers(units: ScoreTasks, run: Path, left: array[int], judged: int) -> Earlier:
     rows = frozenset(units.uid(number) for number in left)
     held = held_responses = answers = tokens = 0
     seconds = 0.0

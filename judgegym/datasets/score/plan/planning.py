@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.plan.asking import AskedInAll, CountingJudge, with_responses
 from judgegym.datasets.score.plan.costs import cost_of
 from judgegym.datasets.score.plan.earlier import units_left
@@ -34,7 +34,7 @@ UNITS_GONE_THROUGH = 10_000
 Shape: TypeAlias = "tuple[int, int, bool, bool, int]"
 
 
-async def plan_of(settings: ScoreSettings, units: Units, *, run: Path | None = None) -> Plan:
+async def plan_of(settings: ScoreSettings, units: ScoreTasks, *, run: Path | None = None) -> Plan:
     """Count what judging a data set would ask.
 
     Args:
@@ -128,7 +128,7 @@ class _BothWays:
         return asked.prompt_tokens + asked.shown_answers * answer + asked.shown_responses * response
 
 
-async def _calls(judge: _BothWays, units: Units, numbers: Sequence[int]) -> tuple[Range, int]:
+async def _calls(judge: _BothWays, units: ScoreTasks, numbers: Sequence[int]) -> tuple[Range, int]:
     """The calls of all units, and for how many of these they are an average."""
     by_shape, times, unlike = dict[Shape, Range](), Counter[Shape](), list[int]()
     for number in numbers:
@@ -154,7 +154,7 @@ async def _calls(judge: _BothWays, units: Units, numbers: Sequence[int]) -> tupl
     return total + Range(round(mean.low), high), len(unlike) - len(gone)
 
 
-def _is_tournament(judge: _BothWays, units: Units) -> bool:
+def _is_tournament(judge: _BothWays, units: ScoreTasks) -> bool:
     """Whether the responses of the first unit that can be judged play against each other."""
     first = next((number for number in range(len(units)) if units.places.of_unit(number)), None)
     return first is not None and judge.is_tournament(with_responses(units[first]))

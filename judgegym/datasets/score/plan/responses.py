@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.sampling import conversation_of
 from judgegym.datasets.score.plan.costs import cost_of
-from judgegym.datasets.score.plan.earlier import UnitsLeft
+from judgegym.datasets.score.plan.earlier import RemainingTasks
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.llm.tokens import count_tokens
 from judgegym.llm.usage import Prices
 
 
-def policy_plan(settings: ScoreSettings, units: Units, left: UnitsLeft, counted: Sequence[int]) -> PolicyPlan | None:
+def policy_plan(
+    settings: ScoreSettings, units: ScoreTasks, left: RemainingTasks, counted: Sequence[int]
+) -> PolicyPlan | None:
     """Count what the policy would be asked; `None` if none is asked.
 
     Args:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judgegym.data.provenance import DatasetRead
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.input import AnswersOf
 from judgegym.datasets.score.results.file import RunTitle, metrics_file
 from judgegym.datasets.score.results.numbers import HEADLINE, MOST_CATEGORIES, ScoreNumbers, score_numbers
@@ -66,7 +66,7 @@ class ScoreOutput:
 
 async def concluded(
     settings: ScoreSettings,
-    units: Units,
+    units: ScoreTasks,
     saved: SavedResponses,
     run: RunDirectory,
     *,

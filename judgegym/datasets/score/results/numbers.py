@@ -12,7 +12,7 @@ from array import array
 from dataclasses import dataclass
 from itertools import pairwise
 
-from judgegym.datasets.rows.units import Units
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.datasets.score.results.clustered import ClusteredRatio
 from judgegym.datasets.score.results.within_rows import WithinRows
@@ -52,7 +52,7 @@ class ScoreNumbers:
 
 
 def score_numbers(
-    units: Units, saved: SavedResponses, outcomes: Outcomes, thinking_mode: bool = False, *, seed: int
+    units: ScoreTasks, saved: SavedResponses, outcomes: Outcomes, thinking_mode: bool = False, *, seed: int
 ) -> ScoreNumbers:
     """Compute all metrics of a run.
 

@@ -13,7 +13,7 @@ from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import Metrics
 from judgegym.environments.rollouts.groups import RecordRollout
 from judgegym.environments.rollouts.judged_group import JudgedGroup
-from judgegym.environments.rollouts.judged_together import Together
+from judgegym.environments.rollouts.judged_together import GroupComparison
 from judgegym.environments.rollouts.together_metrics import record_compared
 from judgegym.environments.training.metrics.recorder import TrainingMetrics
 from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
@@ -26,13 +26,13 @@ _TABLE = _PAGE.partition("### Judged together")[2].partition("\n#")[0]
 SHARED = ("groups_without_signal_rate", "judge_calls_saved", "judge_error_rate", "reward_length_correlation")
 NAMES = sorted({*re.findall(r"^\| `train/(\w+)`", _TABLE, re.MULTILINE), *SHARED})
 """The documented metrics of groups judged together, and those of all groups that are computed in a way of their own."""
-ONCE = Together("listwise", anchored=False, calls=1)
+ONCE = GroupComparison("listwise", anchored=False, calls=1)
 
 
 def together(
     *members: tuple[float | None, Sequence[tuple[int, int, float]]],
     texts: str = "",
-    how: Together = ONCE,
+    how: GroupComparison = ONCE,
 ) -> JudgedGroup[Any]:
     """A group with the score of each member and the looks at it; `texts` are the answers, a letter each."""
     scores = [score for score, _ in members]
@@ -129,7 +129,7 @@ def test_malformed_completion_loses_and_one_without_a_verdict_does_not_count() -
 
 
 def test_group_with_nothing_to_compare_is_one_without_signal_and_no_fault_of_the_judge() -> None:
-    alone = together((None, []), (None, []), how=Together("listwise", anchored=False, is_alone=True))
+    alone = together((None, []), (None, []), how=GroupComparison("listwise", anchored=False, is_alone=True))
     malformed: Judgment[MemberDetail] = Judgment(None, Status.INVALID_COMPLETION)
     found = values(flushed(replace(alone, judgments=(alone.judgments[0], malformed))))
     assert (found["groups_without_signal_rate"], found["judge_error_rate"]) == (1.0, 0.0)

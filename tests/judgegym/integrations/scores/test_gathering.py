@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.integrations.scores.gathering import GatheringSettings, SampleBatcher, judged_by
 from judgegym.integrations.scores.groups import CompletionRow
-from judgegym.integrations.scores.results import CompletionReward, TextScore, Worth
+from judgegym.integrations.scores.results import CompletionReward, TextScore, TrainerReward
 from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
@@ -39,7 +39,7 @@ def row(response: str, **shared: JSON) -> CompletionRow:
     return CompletionRow({"prompt": "Q", **shared}, response)
 
 
-async def scored(settings: GatheringSettings, *responses: str, group: str = "g") -> tuple[list[Worth], Judge]:
+async def scored(settings: GatheringSettings, *responses: str, group: str = "g") -> tuple[list[TrainerReward], Judge]:
     judge = Judge()
     gathering = SampleBatcher(judge, settings)
     return list(await asyncio.gather(*(gathering.score(group, row(each)) for each in responses))), judge
