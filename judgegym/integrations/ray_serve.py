@@ -27,8 +27,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
 from judgegym.server.cohorts.contract import Cohorts, Connect
-from judgegym.server.cohorts.messages import Member
-from judgegym.server.cohorts.shared import OwnerAwayError, SharedCohorts
+from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
 from judgegym.server.errors import OverloadError
 from judgegym.server.settings.server import RewardServerSettings, gathering
 
@@ -131,7 +130,7 @@ class _OnRay(RewardServer):
 
         @asynccontextmanager
         async def connected(own: Cohorts) -> AsyncIterator[Cohorts]:
-            yield SharedCohorts(_KeeperOwner(), 1, deadline_s=settings.deadline)
+            yield SharedCohorts(_KeeperOwner(), deadline_s=settings.deadline)
 
         return connected
 
@@ -169,11 +168,11 @@ class _KeeperOwner:
 
         self._handle = serve.get_deployment_handle(_KEEPER, serve.get_replica_context().app_name)
 
-    async def ask(self, owner: int, member: Member) -> ResponseScore:
+    async def ask(self, member: Member) -> ResponseScore:
         """The result of a member.
 
         Raises:
-            OwnerAwayError: the replica has died before it answered, or there is none.
+            OwnerLostError: the replica has died before it answered, or there is none.
             OverloadError: too many judgments are pending there.
         """
         from ray.exceptions import RayActorError
@@ -188,7 +187,7 @@ class _KeeperOwner:
         except OverloadError as error:  # Ray's own error, which is one of these, too
             raise OverloadError from error
         except RayActorError as error:
-            raise OwnerAwayError(taken=True) from error
+            raise OwnerLostError(taken=True) from error
         except RayServeException as error:
-            raise OwnerAwayError(taken=False) from error
+            raise OwnerLostError(taken=False) from error
         return result

@@ -14,8 +14,7 @@ import logging
 import resource
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 
 from judgegym.judges.config import profile
 from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
@@ -26,8 +25,7 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.settings import check_flags_are_read
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
-from judgegym.server.cohorts.contract import Connect
-from judgegym.server.cohorts.sockets import connecting
+from judgegym.server.cohorts.one_process import check_one_process
 from judgegym.server.http.listening import listening
 from judgegym.server.operation.telemetry import JsonLines
 from judgegym.server.presets import with_preset
@@ -91,6 +89,7 @@ def _run(arguments: list[str], prog: str) -> int:
     check_flags_are_read(
         loaded, {mount.judge for mount in settings.judges().values()}
     )  # errors are reported once, not by each worker
+    check_one_process(gathering(settings.judges()), settings.workers)
     if settings.workers > 1 and workers.worker_place() is None:
         profile.check(settings.profile)
         return workers.supervise(settings, arguments)
@@ -114,7 +113,7 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
     """Listen until a signal comes; then refuse new requests and answer those in flight."""
     settings, place = loaded.settings, workers.worker_place()
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    async with opened(loaded, connect=_connecting(settings, place, stopped.is_set)) as service:
+    async with opened(loaded) as service:
         received: list[int] = []
 
         def stop(number: int) -> None:
@@ -145,17 +144,6 @@ async def _serve(loaded: LoadedSettings[RewardServerSettings]) -> None:
             service.drain()
             by = {"signal": signal.Signals(received[0]).name} if received else {}
             logger.info("stopping", extra={"fields": {"pending": service.core.pending, **by}})
-
-
-def _connecting(
-    settings: RewardServerSettings, place: workers.WorkerPlace | None, is_stopping: Callable[[], bool]
-) -> Connect:
-    """What opens the cohorts of all workers; there are no others where no judge gathers single responses."""
-    if place is None or not gathering(settings.judges()):
-        return nullcontext
-    return connecting(
-        place, deadline_s=settings.deadline, drain_timeout_s=settings.drain_timeout, is_stopping=is_stopping
-    )
 
 
 def _log() -> None:

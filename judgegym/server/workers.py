@@ -1,8 +1,8 @@
 """`--workers N`: a supervisor and N worker processes that share a port (SO_REUSEPORT).
 
-Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' sockets and counters
-are in directories that only this user may enter, and that are gone when the supervisor ends. Workers end with their
-supervisor, also if it is killed.
+Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' counters are in a
+directory that only this user may enter, and that is gone when the supervisor ends. Workers end with their supervisor,
+also if it is killed. Judges that gather single responses are refused (`cohorts/one_process.py`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from judgegym.server.settings.server import RewardServerSettings
 logger = logging.getLogger(__name__)
 
 _WORKER = "JUDGES_SERVER_WORKER"
-_COUNT = "JUDGES_SERVER_WORKERS"
 _DIRECTORY = "JUDGES_SERVER_DIRECTORY"
 _SUPERVISOR = "JUDGES_SERVER_SUPERVISOR"
 _POLL_S = 0.2
-_LONGEST = 70
 _AGAIN_S = 1.0
 """Between two starts of one worker, so that one which dies at once does not keep a core busy with starting."""
 
@@ -41,13 +39,11 @@ class WorkerPlace:
 
     Attributes:
         number: from 0; the worker that replaces a dead one has its number.
-        count: how many there are.
-        directory: private to them; here they find each other.
+        directory: private to them; here they say that they have started.
         supervisor: a pipe that ends when the supervisor does.
     """
 
     number: int
-    count: int
     directory: Path
     supervisor: int
 
@@ -62,7 +58,6 @@ def worker_place() -> WorkerPlace | None:
         return None
     return WorkerPlace(
         number=int(os.environ[_WORKER]),
-        count=int(os.environ[_COUNT]),
         directory=Path(os.environ[_DIRECTORY]),
         supervisor=int(os.environ[_SUPERVISOR]),
     )
@@ -88,14 +83,13 @@ def supervise(settings: RewardServerSettings, arguments: Sequence[str]) -> int:
     """
     with (
         tempfile.TemporaryDirectory() as counters,
-        tempfile.TemporaryDirectory(prefix="judges-", dir=_short_directory()) as directory,
+        tempfile.TemporaryDirectory() as directory,
         _reserved(settings) as port,
     ):
         command = [sys.executable, "-m", "judgegym.server", *arguments, f"--port={port}"]
         alive, _ = os.pipe()  # the other end is this process's alone
         shared = {
             MULTIPROCESS: counters,
-            _COUNT: str(settings.workers),
             _DIRECTORY: directory,
             _SUPERVISOR: str(alive),
         }
@@ -156,12 +150,6 @@ class _Worker:
 def _started(directory: Path, number: int) -> Path:
     """The file that exists once a worker has started."""
     return directory / f"{number}.started"
-
-
-def _short_directory() -> str:
-    """Where the workers' directory is made: the path of a socket has no more than some hundred bytes."""
-    usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual)) <= _LONGEST else "/tmp"
 
 
 @contextmanager

@@ -205,5 +205,5 @@ def test_several_uvicorn_workers_do_not_gather_responses_and_say_why(
         server.process.kill()
         server.process.communicate()
     assert "meet in one process, and this server has 2" in server.said
-    assert "judge-server --workers" in server.said
+    assert "use one (--workers=1)" in server.said
     assert "Traceback" not in server.said

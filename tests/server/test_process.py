@@ -45,6 +45,10 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         (["--offline", '--mounts={"safety": {"strictness": 100}}'], ["mounts.safety.strictness", "99"]),
         (["--offline", "--scale_min=5", "--scale_max=5"], ["scale_max"]),
         (["--offline", "--workers=0"], ["--workers", "greater than or equal to 1"]),
+        (
+            ["--offline", "--judge=listwise", "--group_size=4", "--workers=2"],
+            ["group_size", "one process"],
+        ),
         (["--offline", "--workers=-2"], ["--workers", "greater than or equal to 1"]),
         (["--offline", "--port=-1"], ["--port", "greater than or equal to 0"]),
         (["--offline", "--port=65536"], ["--port", "less than or equal to 65535"]),

@@ -1,9 +1,10 @@
-"""How many processes an ASGI server has, as its processes can tell."""
+"""A server whose judges gather responses runs one process, as far as it can tell."""
 
 from __future__ import annotations
 
 import pytest
 
+from judgegym.llm.errors import SettingsError
 from judgegym.server.cohorts.one_process import check_one_process, processes
 
 
@@ -34,3 +35,10 @@ def test_process_that_nobody_has_started_is_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("WEB_CONCURRENCY", "3")
     monkeypatch.delenv("SERVER_SOFTWARE", raising=False)
     check_one_process(["pairs"])
+
+
+def test_workers_of_our_own_command_are_refused_where_judges_gather() -> None:
+    check_one_process([], 4)
+    check_one_process(["pairs"], 1)
+    with pytest.raises(SettingsError, match=r"group_size: .* this server has 4; use one \(--workers=1\)"):
+        check_one_process(["pairs"], 4)
