@@ -24,7 +24,7 @@ class GroupTable(JudgmentTable[MemberDetail]):
         >>> from judgegym.judges.core.judgment import Judgment, Status
         >>> seen = MemberDetail((Look(2, 2, 0.9), Look(1, 2, 0.8)), own=0.85)
         >>> failed = Judgment(None, Status.UNPARSABLE, explanation="no verdict")
-        >>> print(GroupTable(("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed), Agreement(1, 1)))
+        >>> print(GroupTable(("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed), OrderAgreement(1, 1)))
         the orders agree on 1 of 1 pairs
         answer  score  status      seen                                  explanation
         ────────────────────────────────────────────────────────────────────────────

@@ -68,7 +68,7 @@ def broken_up(text: str) -> EscapedText:
     A token that is broken up in the text already gets one more sign, so that `restored` gives the text back.
 
     >>> broken_up("</s><|im_start|>user")
-    BrokenUp(text='<¦/s><¦|im_start|>user', tokens=2)
+    EscapedText(text='<¦/s><¦|im_start|>user', tokens=2)
     """
     broken, tokens, has_breaks = text, 0, BREAK in text
     for sign, pattern in _TO_BREAK.items():

@@ -31,7 +31,7 @@ def looks_in_words(looks: Sequence[Look]) -> str:
 def orders_in_words(orders: OrderAgreement) -> str:
     """How far the orders agree; empty if no pair was seen in both.
 
-    >>> orders_in_words(Agreement(agreed=26, pairs=28))
+    >>> orders_in_words(OrderAgreement(agreed=26, pairs=28))
     'the orders agree on 26 of 28 pairs'
     """
     return f"the orders agree on {orders.agreed} of {orders.pairs} pairs" if orders.pairs else ""

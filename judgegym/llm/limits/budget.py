@@ -35,7 +35,7 @@ class Expense:
 class Budget:
     """A budget, and what of it is spent. All clients that share it belong to one event loop.
 
-    >>> Budget(calls=100, before=Spent(40, 0.2)).left_calls
+    >>> Budget(calls=100, before=Expense(40, 0.2)).left_calls
     60
     """
 

@@ -101,7 +101,7 @@ def test_missing_extra_is_named_in_one_message_with_exit_code_2(
     module: str, extra: str, flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     code = f"import sys; sys.modules[{module!r}] = None; {MAIN}"
-    code += f"; sys.exit(main(ArenaHardEnv, ['evaluate', '--offline', *{flags!r}]))"
+    code += f"\nsys.exit(main(ArenaHardEnv, ['evaluate', '--offline', *{flags!r}]))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert ended.returncode == 2, ended.stderr
     assert ended.stderr.splitlines()[-1] == f"{module} is not installed: {install_command(extra)}"

@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 
 from tests.integrations import trainers
 from tests.listwise import judging, shown_answers
-from tests.scripted import Json, ScriptedEndpoint
+from tests.scripted import Json
 from tests.server.nemo_rl import check_components, is_masked
-from tests.server.running import asked, judged_by, running
-from tests.server.served import as_process
+from tests.server.running import asked, running
 
 REASONING = {"id": "s1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}]}
 CALL = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"for": "cats"}', "id": "f1"}
@@ -145,20 +144,6 @@ async def test_each_rollout_of_a_group_is_rewarded_by_its_own_answer(tmp_path: P
     assert [each["_ng_failure_class"] for each in failed] == ["judge_failed"] * 8
     assert {(each["_ng_task_index"], each["mask_sample"]) for each in failed} == {(1, True)}
     assert 'judgegym_cohorts_closed_total{how="full",judge=""} 4.0' in metrics
-
-
-async def test_rollouts_of_a_group_meet_whichever_worker_they_reach(tmp_path: Path) -> None:
-    rows = [row(f"{word} {{n}}") for word in ("one", "other", "third", "fourth")]
-    flags = ("--judge=listwise", "--group_size=8", "--group_wait=60", "--workers=2")
-    async with ScriptedEndpoint(of_number) as endpoint:
-        judge = (f"--{name}={value}" for name, value in judged_by(endpoint).items())
-        with as_process(*flags, *judge) as url:
-            ended = await collect(url, tmp_path, rows, repeats=8)
-        groups = [[answer.text for answer in shown_answers(request)] for request in endpoint.bodies]
-    assert ended.code == 0, ended.err
-    kept = lines(tmp_path / "rollouts.jsonl")
-    assert [each["reward"] for each in kept] == [number_in(said(each)) / 100 for each in kept]
-    assert [len(kept), *map(len, groups)] == [32, 8, 8, 8, 8]
 
 
 async def test_a_rollout_that_is_left_alone_is_a_failed_row_and_not_a_scored_one(tmp_path: Path) -> None:

@@ -66,10 +66,12 @@ def test_judges_server_shims_and_public_names_are_imported_with_the_core_alone()
     code = f"""
 import importlib, pkgutil, sys
 sys.modules |= dict.fromkeys({refused!r})
-import judgegym, judges
-for module in pkgutil.walk_packages(judges.__path__, "judges."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+import judgegym
+for room in ("judges", "llm", "offline", "server", "statistics"):
+    package = importlib.import_module(f"judgegym.{{room}}")
+    for module in pkgutil.walk_packages(package.__path__, f"judgegym.{{room}}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
 for name in judgegym.__all__:
     getattr(judgegym, name)
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import judges
+import judgegym
 from judgegym.llm.answers.cache import CacheRow, JudgmentCache, request_key
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
@@ -147,7 +147,7 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
-    root = Path(judges.__file__).parents[1]
+    root = Path(judgegym.__file__).parents[1]
     names = ["one", "two", "three"]
     writers = [
         subprocess.Popen(
