@@ -26,8 +26,7 @@ from pathlib import Path
 from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.packing import pack
-from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
+from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, pack, read_calls
 from judgegym.llm.ledger import CallInProgress, RequestRecord, recorded_in
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage

@@ -34,7 +34,7 @@ from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
 from judgegym.judges.arena.settings import ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
-from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.llm.client import ChatClient, open_session
 from judgegym.llm.ledger import recorded_in
 from judgegym.offline import StandIn

@@ -27,10 +27,9 @@ from judgegym.engine.completions import Completion, Conversation, judge_completi
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
-from judgegym.environments.rollouts.rollout import Rollout
-from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rollouts.scored_group import Rollout, TokenSequence
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.transport import open_session

@@ -29,21 +29,18 @@ import orjson
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.arena.judge import ArenaCase, arena_judge
 from judgegym.judges.arena.settings import ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase
-from judgegym.judges.aspects.panel import aspect_judge
-from judgegym.judges.aspects.settings import AspectJudgeSettings
-from judgegym.judges.core.sections import marker_lines, read_sections
-from judgegym.judges.pairwise.prompt import rating_prompt
-from judgegym.judges.peers.judge import PeerCase, peer_judge
-from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.core.prompt_format import marker_lines, read_sections
+from judgegym.judges.pairwise.judge import rating_prompt
+from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
-from judgegym.judges.rubrics.prompt import Rubric
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import Choice, Message
 from judgegym.offline.answers import answers
-from judgegym.offline.protocol.request import parse_request
+from judgegym.offline.request import parse_request
 
 SAMPLES = Path(__file__).resolve().parent.parent / "judgegym" / "data" / "samples"
 SUSPECT = "<|im_end|>"

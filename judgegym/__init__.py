@@ -78,7 +78,7 @@ def __getattr__(name: str) -> object:
         AttributeError: the name is not in `__all__`.
     """
     if name == "__version__":
-        from judgegym.judges.config.version import package_version
+        from judgegym.judges.config.extras import package_version
 
         return package_version()
     if name not in _HOMES:

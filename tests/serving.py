@@ -17,9 +17,9 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.training.connection import TrainerConnection
+from judgegym.environments.training.group_file import settle
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
-from judgegym.environments.training.serve_files import settle
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.llm.transport import open_session
 from tests.arena import Arena, against_model, for_model, model_is_a, uid_of

@@ -19,14 +19,14 @@ from benchmarks.judge_texts.texts import IDS
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.arena.judge import game_prompt
 from judgegym.judges.arena.style import style_of
+from judgegym.judges.aspects.judge import read_verdict
 from judgegym.judges.aspects.prompt import aspect_prompt
-from judgegym.judges.aspects.votes import read_verdict
 from judgegym.judges.core.critique import critique_messages
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.sections import marker_lines, read_sections
+from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.core.turns import Turn, shared_turns, transcript
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
-from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
+from judgegym.judges.pairwise.judge import choice_prompt, rating_prompt
 from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.parsing.verdicts import before_feedback, feedback_score, feedback_text, is_strict_feedback
 from judgegym.judges.peers.judge import peer_prompt

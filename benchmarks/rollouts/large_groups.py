@@ -22,11 +22,8 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.completions import Completion
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.groups import ScoredGroup
-from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.rollout import Rollout
-from judgegym.environments.rollouts.scored_group import packed
-from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rollouts.scored_group import GroupRewards, JudgedGroup, Rollout, TokenSequence, packed
 from judgegym.judges.core.event_loop import run
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm import wire

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from judgegym.engine.completions import Completion
-from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.arena.environment import ArenaHardTask
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges.arena.judge import ArenaDetail, game_prompt, row_result
 from judgegym.judges.core.calls import ask

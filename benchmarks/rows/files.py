@@ -23,8 +23,7 @@ import orjson
 from benchmarks.measured import Measured, report, results_option
 from benchmarks.rows.texts import write_rows
 from judgegym.data.rows import load_rows
-from judgegym.datasets.files.check import check_columns
-from judgegym.datasets.files.columns import AddedColumns
+from judgegym.datasets.files.columns import AddedColumns, check_columns
 from judgegym.datasets.files.writer import write_scored
 from judgegym.llm.wire import JSON
 

@@ -17,7 +17,7 @@ from judgegym.judges.arena.judge import game_prompt
 from judgegym.judges.aspects.prompt import aspect_prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
-from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
+from judgegym.judges.pairwise.judge import choice_prompt, rating_prompt
 from judgegym.judges.parsing.verdicts import ScoreObject
 from judgegym.judges.peers.judge import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt

@@ -26,9 +26,8 @@ from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.environments.command_line.arguments import process_defaults, settings_type
 from judgegym.judges.config.fields import group_of, is_operational, verbs_of
-from judgegym.judges.config.help import default_in_words, describe, in_order_of_use
+from judgegym.judges.config.help import DeclaredSetting, declared_settings, default_in_words, describe, in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
-from judgegym.judges.config.structure import DeclaredSetting, declared_settings
 from judgegym.server.settings.server import RewardServerSettings
 
 _MARKER = re.compile(r"^<!-- settings: (?P<kind>[\w-]+)(?P<words>(?: [\w-]+)*) -->$", re.MULTILINE)

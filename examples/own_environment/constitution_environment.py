@@ -14,10 +14,9 @@ from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.calls import ask, failed_judgment
-from judgegym.judges.core.delimiters import delimit
+from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.llm.client import ChatClient

@@ -16,7 +16,7 @@ import yaml
 from examples.real_model import grammars, model
 from examples.real_model.server import DEFAULT_PORT, ServerSettings
 from judgegym.judges.core.scale import Scale
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.llm.wire import JSON
 
 FOLDER = Path(__file__).with_name("configs")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from judgegym.data.rubric_rows import RubricTask
 from judgegym.engine.completions import Completion
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judgegym.eval_environments.arena.rows import ArenaHardTask
+from judgegym.eval_environments.arena.environment import ArenaHardTask
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
 from judgegym.judges.core.calls import failed_judgment

@@ -25,11 +25,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from judgegym.judges.config.one_line_parser import OneLineParser
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.seeding import generator
-from judgegym.offline import lifetime
-from judgegym.offline.known import BUILT_IN
+from judgegym.offline import process
+from judgegym.offline.answers import BUILT_IN
 from judgegym.offline.server import StandInServer
 from judgegym.offline.settings import StandInSettings
 
@@ -96,10 +96,10 @@ class Script:
 @contextmanager
 def judging(script: Script, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve the judge on a thread while the block lasts; its base URL. Port 0 lets the system choose."""
-    listener = lifetime.listen(host, port)
+    listener = process.listen(host, port)
     served = BACKGROUND.submit(_serve(script, listener))
     try:
-        yield lifetime.url_of(listener)
+        yield process.url_of(listener)
     finally:
         served.cancel()
 
@@ -108,7 +108,7 @@ async def _serve(script: Script, listener: socket.socket, *, until_signal: bool 
     """Serve until cancelled, or until a signal, whose exit code is returned."""
     exit_codes: asyncio.Queue[int] = asyncio.Queue()
     if until_signal:
-        lifetime.stop_on_signals(exit_codes)
+        process.stop_on_signals(exit_codes)
     async with StandInServer(StandInSettings(judge_only=True, prompts=script.prompts())).serving(listener):
         return await exit_codes.get()
 
@@ -149,12 +149,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_fault_flags(parser)
     options = parser.parse_args(argv)
     try:
-        script, listener = script_of(options), lifetime.listen("127.0.0.1", options.port)
+        script, listener = script_of(options), process.listen("127.0.0.1", options.port)
     except ValueError as error:
         parser.error(str(error))
     except (OSError, OverflowError) as error:
         parser.error(f"cannot listen on --port {options.port}: {error}")
-    print(f"listening on {lifetime.url_of(listener)}", flush=True)
+    print(f"listening on {process.url_of(listener)}", flush=True)
     try:
         return asyncio.run(_serve(script, listener, until_signal=True))
     except KeyboardInterrupt:  # before the event loop took the signal over

@@ -8,17 +8,16 @@ from typing import TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.api.arguments import optional_text, shows_settings
 from judgegym.api.group_table import GroupTable
 from judgegym.api.results import EMPTY
-from judgegym.api.session import WithSession
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.api.session import WithSession, optional_text, shows_settings
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.group import GroupCase, GroupJudge, OrderAgreement
 from judgegym.judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
 from judgegym.judges.listwise.judge import listwise_judge
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.judges.tournament.judge import tournament_judge
-from judgegym.judges.tournament.settings import TournamentSettings
 from judgegym.llm.errors import DataError
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from judgegym.api.results import JudgmentTable
 from judgegym.api.table import TextTable
-from judgegym.judges.core.group import MemberDetail, OrderAgreement
-from judgegym.judges.core.looks import looks_in_words, orders_in_words
+from judgegym.judges.core.group import MemberDetail, OrderAgreement, looks_in_words, orders_in_words
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,7 @@
 """The judges for scripts and notebooks.
 
-Each judge takes the settings of its package (`judges/<package>/settings.py`) as keyword arguments, with the names of
-the command line without `--env.`. Call `judge` in async code, and `judge_sync` in code without `await`.
+Each judge takes its settings as keyword arguments, with the names of the command line without `--env.`. Call `judge` in
+async code, and `judge_sync` in code without `await`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from judgegym.api.arguments import optional_text, shows_settings, text, texts
-from judgegym.api.many import judge_rows
-from judgegym.api.results import JudgmentTable
-from judgegym.api.session import WithSession
+from judgegym.api.results import JudgmentTable, judge_rows
+from judgegym.api.session import WithSession, optional_text, shows_settings, text, texts
 from judgegym.judges.arena.judge import ArenaCase, ArenaDetail, arena_judge
 from judgegym.judges.arena.settings import ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase
-from judgegym.judges.aspects.panel import PanelDetail, aspect_judge
-from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.keywords import settings_from_keywords
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
-from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
-from judgegym.judges.rubrics.prompt import Rubric
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.errors import DataError
 
 CaseT = TypeVar("CaseT")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from judgegym.api.arguments import shows_settings, text
 from judgegym.api.judges import OpenJudge, listed
 from judgegym.api.results import JudgmentTable
+from judgegym.api.session import shows_settings, text
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm.client import ChatClient
@@ -32,7 +32,7 @@ class OwnJudge(OpenJudge[CaseT, DetailT]):
 
     Example:
         >>> from judgegym.judges.peers.judge import PeerCase, peer_judge
-        >>> from judgegym.judges.peers.settings import PeerJudgeSettings
+        >>> from judgegym.judges.peers.judge import PeerJudgeSettings
         >>> def strict(client):
         ...     return peer_judge(PeerJudgeSettings(), client)
         >>> def case(question, answer):

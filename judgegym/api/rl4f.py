@@ -14,10 +14,9 @@ from typing import TypedDict
 from judgegym.api.session import open_client, stand_in_settings
 from judgegym.api.table import TextTable
 from judgegym.judges.config.keywords import settings_from_keywords
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, peer_judge
-from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.wire import Message

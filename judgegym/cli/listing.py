@@ -18,8 +18,7 @@ from pydantic import BaseModel
 
 from judgegym.cli.environments import FORMS, built_in, load_environment
 from judgegym.environments.command_line.program import VERBS
-from judgegym.judges.config.extras import EXTRAS, TRAINERS
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
 from judgegym.judges.config.presets import bundled
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from judgegym.cli.called import program_called
-from judgegym.cli.commands import COMMANDS
+from judgegym.cli.commands import COMMANDS, program_called
 from judgegym.cli.overview import overview
 from judgegym.environments.command_line.program import VERBS, Program
 from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
-        from judgegym.cli.completing import complete
+        from judgegym.cli.completion import complete
 
         complete()
     words = list(sys.argv[1:] if argv is None else argv)
@@ -58,14 +57,14 @@ def _run(program: Program, words: Sequence[str]) -> int:
         sys.stdout.write(f"{overview(program)}\n")
         return 0
     if first == "--version":
-        from judgegym.judges.config.version import package_version  # late: it reads the installation's metadata
+        from judgegym.judges.config.extras import package_version  # late: it reads the installation's metadata
 
         sys.stdout.write(f"judgegym {package_version()}\n")
         return 0
     if first not in COMMANDS:
         raise _unknown(program, first)
     if first in VERBS:
-        from judgegym.cli.verbs import run_verb
+        from judgegym.cli.commands import run_verb
 
         return run_verb(program, first, rest)
     command = COMMANDS[first].load()

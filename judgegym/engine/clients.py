@@ -10,7 +10,7 @@ import aiohttp
 
 from judgegym.engine.completions import Policy
 from judgegym.engine.settings import EnvSettings
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings
 

@@ -37,12 +37,8 @@ from judgegym.environments.roles.verdicts import (
     record_agreement,
     record_votes,
 )
-from judgegym.judges.aspects.criteria import criteria_of
-from judgegym.judges.aspects.judge import AspectCase
-from judgegym.judges.aspects.panel import PanelDetail, aspect_judge
-from judgegym.judges.aspects.prompt import Aspect, aspect_prompt
-from judgegym.judges.aspects.settings import AspectJudgeSettings, effective_strictness
-from judgegym.judges.aspects.votes import find_verdict
+from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge, find_verdict
+from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt, criteria_of, effective_strictness
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase

@@ -25,8 +25,7 @@ from judgegym.engine.settings import ConfigT, EnvConfig, EnvSettings
 from judgegym.engine.settings.group_judge import open_group_judge
 from judgegym.engine.settings.verbs import Verb
 from judgegym.engine.terminal.outcomes import Outcome
-from judgegym.environments.class_check import problem_of, type_arguments
-from judgegym.environments.returned import check_returned
+from judgegym.environments.class_check import check_returned, problem_of, type_arguments
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import MetricNames

@@ -40,15 +40,14 @@ from judgegym.environments.roles.scores import (
     record_agreement,
 )
 from judgegym.environments.roles.settings import RoleConfig
+from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.text import TextOrFile
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
-from judgegym.judges.rubrics.prompt import find_score, rubric_prompt
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score, rubric_prompt
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
 

@@ -24,9 +24,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal.outcomes import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.eval_environments.arena.environment import ArenaEnv
-from judgegym.eval_environments.arena.rows import ArenaHardTask
-from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
 from judgegym.judges.arena.style import style_controlled_win_rate, style_difference, style_of
 from judgegym.judges.core.judgment import Judgment

@@ -19,8 +19,16 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
-from judgegym.data.pairs import PairTask, check_choices, choice_task, is_ties, ties_task, with_swapped
-from judgegym.data.preferences import Preference, read_preferences
+from judgegym.data.pairs import (
+    PairTask,
+    Preference,
+    check_choices,
+    choice_task,
+    is_ties,
+    read_preferences,
+    ties_task,
+    with_swapped,
+)
 from judgegym.data.rows import Split, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Completion, Conversation, system_text
@@ -30,12 +38,11 @@ from judgegym.engine.settings import SAMPLES
 from judgegym.engine.terminal.outcomes import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
-from judgegym.eval_environments.pairwise.settings import PairwiseConfig
-from judgegym.eval_environments.pairwise.verdicts import PairwiseDetail, read_choices, read_ratings
+from judgegym.eval_environments.pairwise.settings import PairwiseConfig, PairwiseDetail, read_choices, read_ratings
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import did_you_mean
-from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
+from judgegym.judges.pairwise.judge import choice_prompt, rating_prompt
 from judgegym.judges.parsing.verdict_parser import Place
 from judgegym.judges.parsing.verdicts import choice_letter, rating
 from judgegym.llm.errors import DataError, SettingsError

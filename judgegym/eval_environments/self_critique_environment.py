@@ -25,10 +25,9 @@ from judgegym.engine.terminal.outcomes import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import POLICY, PeerModels
-from judgegym.eval_environments.peer.row import PeerRowRunner, results_of
-from judgegym.eval_environments.peer.scoring import combined, score_all
+from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerTable, cells_of
+from judgegym.eval_environments.peer.row import PeerRowRunner, combined, results_of, score_all
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
-from judgegym.eval_environments.peer.table import PeerAnswer, PeerCell, PeerTable, cells_of
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.peers.judge import SCALE
 from judgegym.judges.peers.ranking import leniency_adjusted, scores_of

@@ -32,11 +32,15 @@ with needs("art"):
     from art.trajectories import PydanticException
     from openai.types.chat.chat_completion import Choice
 
-from judgegym.integrations.scores.cells import CellError, fields_in
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import CompletionRow, group_request
-from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.requests import (
+    CellError,
+    CompletionRow,
+    Conversation,
+    conversation_json,
+    fields_in,
+    group_request,
+)
+from judgegym.integrations.scores.results import CompletionReward, check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request, RewardScorer
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
 from judgegym.llm.wire import JSON

@@ -32,14 +32,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
-from judgegym.integrations.scores.cells import CellError, label_fields
 from judgegym.integrations.scores.gathering import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
-from judgegym.integrations.scores.groups import CompletionRow
+from judgegym.integrations.scores.requests import CellError, CompletionRow, label_fields
 from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, TrainerReward
+from judgegym.integrations.scores.settings import settings_in
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
-from judgegym.integrations.scores.variables import settings_in
 from judgegym.judges.config.extras import needs
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
@@ -253,7 +252,7 @@ def _rewards(
     )
     if environment is not None:
         # Late: they need all packages of the judges.
-        from judgegym.integrations.single_turn.judged import judged_in
+        from judgegym.integrations.single_turn.opened import judged_in
         from judgegym.integrations.single_turn.source import source_of
 
         if url is not None or judge is not None:

@@ -31,11 +31,10 @@ except ModuleNotFoundError as missing:
     how = "pip install git+https://github.com/rllm-org/rllm"
     raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
 
-from judgegym.integrations.scores.cells import CellError, fields_in, group_ids
-from judgegym.integrations.scores.conversations import conversation_json
-from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.requests import CellError, conversation_json, fields_in, group_ids
+from judgegym.integrations.scores.results import CompletionReward, check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
+from judgegym.integrations.scores.settings import settings_in
 from judgegym.integrations.scores.sources import (
     DEADLINE_S,
     TIMEOUT_S,
@@ -44,8 +43,7 @@ from judgegym.integrations.scores.sources import (
     is_of_groups,
     refuse_unknown,
 )
-from judgegym.integrations.scores.variables import settings_in
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
 

@@ -24,9 +24,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol, TypeAlias
 
-from judgegym.integrations.scores.cells import CellError, fields_in, group_ids, plain
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import CompletionRow, group_request, single_request
+from judgegym.integrations.scores.requests import (
+    CellError,
+    CompletionRow,
+    Conversation,
+    conversation_json,
+    fields_in,
+    group_ids,
+    group_request,
+    plain,
+    single_request,
+)
 from judgegym.integrations.scores.results import CompletionReward, stand_in
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import JudgeSource, SharedScorings, is_of_groups, refuse_unknown

@@ -17,12 +17,12 @@ from typing import Literal
 
 import aiohttp
 
-from judgegym.llm.answers.cache import JudgmentCache, request_key
-from judgegym.llm.answers.choices import Choices
-from judgegym.llm.answers.single_flight import SingleFlight
+from judgegym.llm.at_once import SingleFlight
+from judgegym.llm.budget import Budget
+from judgegym.llm.cache import JudgmentCache, request_key
+from judgegym.llm.choices import Choices
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import CallInProgress, RequestRecord, is_held
-from judgegym.llm.limits.budget import Budget
 from judgegym.llm.outcome import is_usable
 from judgegym.llm.response_format import FormatHabits
 from judgegym.llm.transport import Transport, open_session

@@ -1,7 +1,7 @@
 """What an endpoint's answer is worth: the one place that decides, for judge and policy alike.
 
 An attempt ends `ChatSuccess`, with the choices that may be used, or `AttemptFailure`, with a `FailureKind`. A choice
-that may be used is whole, cut off by the length limit or refused (`Choice.state`); `judgegym.llm.finish_reason` has the
+that may be used is whole, cut off by the length limit or refused (`Choice.state`); `judgegym.llm.completion` has the
 words for that. All others are unusable: those that carry an error, broke off, end with a word that nobody knows, have
 no finish reason though the endpoint otherwise gives one (or has hardly answered yet), end in tool calls that a judge
 makes, or hold no text (empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is a failed
@@ -27,10 +27,9 @@ from typing import NamedTuple, TypeAlias, cast
 import aiohttp
 
 from judgegym.llm import completion, wire
-from judgegym.llm.completion import NotACompletion
+from judgegym.llm.completion import KNOWN_WORDS_ALONE, FinishRules, NotACompletion, normalized
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules, normalized
-from judgegym.llm.retry.header import retry_after_seconds
+from judgegym.llm.retry import retry_after_seconds
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, is_blank
 
 logger = logging.getLogger(__name__)

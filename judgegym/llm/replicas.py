@@ -11,7 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
-from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.completion import KNOWN_WORDS_ALONE, FinishRules
 from judgegym.llm.outcome import Habits
 from judgegym.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
 from judgegym.llm.wire import JSON

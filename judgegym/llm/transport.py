@@ -2,7 +2,7 @@
 
 Raises `EndpointError`, a `RunStop` where no request may be sent any more, and nothing else but what a ledger raises
 that cannot record the answer (the disk stays full).
-`judgegym.llm.limits.admission` says when an attempt may be made, `judgegym.llm.outcome` what an answer is worth,
+`judgegym.llm.limits` says when an attempt may be made, `judgegym.llm.outcome` what an answer is worth,
 `judgegym.llm.retry` whether and when a failed attempt is made again.
 """
 
@@ -18,12 +18,11 @@ import aiohttp
 
 from judgegym.llm import wire
 from judgegym.llm.breaker import ACCOUNT_STATUSES, CircuitBreaker
+from judgegym.llm.budget import Budget
 from judgegym.llm.connector import CheckedConnector, speaks_tls
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
-from judgegym.llm.limits.admission import NOTHING_PAID, PendingRequest, RequestGate
-from judgegym.llm.limits.budget import Budget
-from judgegym.llm.limits.in_flight import AdaptiveLimit, RateBudget
+from judgegym.llm.limits import NOTHING_PAID, AdaptiveLimit, PendingRequest, RateBudget, RequestGate
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,
@@ -36,11 +35,10 @@ from judgegym.llm.outcome import (
 from judgegym.llm.presence import Reachability
 from judgegym.llm.replicas import Replica, ReplicaSet
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
-from judgegym.llm.retry.policy import RetryPolicy
-from judgegym.llm.tokens import count_tokens
+from judgegym.llm.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.urls import with_version
-from judgegym.llm.usage import Meter
+from judgegym.llm.usage import Meter, count_tokens
 from judgegym.llm.wire import JSON, Message
 
 _CONNECT_S = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
+from judgegym.llm.completion import KNOWN_WORDS_ALONE, FinishRules
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON, Choice

@@ -1,16 +1,315 @@
-"""The answers of the stand-in, a function of the request and the known prompts only."""
+"""The answers of the stand-in, a function of the request and the known prompts only.
 
-from collections.abc import Sequence
-from itertools import islice
+Finds the judge to which a prompt belongs, and parses the prompt with that judge's format.
 
-from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.core.sections import marker_lines
+The merit of a text by its words: deterministic, linear in the length of the text, and cached by text.
+
+The stand-in as judge: computes merits from words, and lets the judge's prompt format make a reply of them.
+
+The prompts that the stand-in knows: those of this project's judges, and those that it is told of by reference.
+
+A reference is `path/to/file.py:NAME` or `package.module:NAME`, where a module-level `PromptFormat` has that name.
+
+The stand-in as policy: answers with sentences made of the prompt's words.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import re
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import cycle, islice, pairwise
+from pathlib import Path
+from random import Random
+
+from judgegym.judges import prompts
+from judgegym.judges.arena.judge import ARENA_PROMPT
+from judgegym.judges.aspects.prompt import ASPECT_PROMPT
+from judgegym.judges.core.delimiters import Delimiters
+from judgegym.judges.core.prompt_format import (
+    PREVIOUS_EVALUATION,
+    PromptFormat,
+    ShownPrompt,
+    marker_lines,
+    read_sections,
+)
 from judgegym.judges.core.seeding import generator
-from judgegym.offline.judge import judge_reply
-from judgegym.offline.known import BUILT_IN
-from judgegym.offline.policy import think, write
-from judgegym.offline.protocol.request import BadRequest, ChatRequest, system_text
-from judgegym.offline.reader import read_prompt
+from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
+from judgegym.judges.pairwise.judge import CHOICE_PROMPT, RATING_PROMPT
+from judgegym.judges.parsing.verdict_form import CRITIQUE
+from judgegym.judges.peers.judge import PEER_CRITIQUE_PROMPT, PEER_PROMPT
+from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT
+from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
+
+_CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
+_EVALUATION_END = re.compile(rf"\nEND OF {PREVIOUS_EVALUATION}(?P<tag> [0-9a-f]+)?:\Z")
+
+_RULE = re.compile(r"\n+---(?: [0-9a-f]+)?\n+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPrompt:
+    """A judge's prompt: its format, the text before its sections, the sections, and whether it asks for a critique."""
+
+    prompt_format: PromptFormat
+    instructions: str
+    sections: Mapping[str, str]
+    is_critique: bool
+
+
+def read_prompt(messages: Sequence[RequestMessage], formats: Sequence[PromptFormat]) -> ParsedPrompt | None:
+    """Parse the last user message that is a judge's prompt; `None` without one.
+
+    Later messages may only ask for the verdict again. If a section quotes another prompt, the format whose sections
+    begin first counts.
+    """
+    for message in reversed([message for message in messages if message.role == "user"]):
+        content, is_critique = _without_critique_request(message.content)
+        titles = {title for known in formats for title in (*known.sections, *known.optional)}
+        lines = list(marker_lines(content, titles, {title for known in formats for title in known.with_id}))
+        parsed = [
+            (read_sections(content, lines, known.sections, known.optional, known.with_id), known) for known in formats
+        ]
+        shown = [(sections, prompt_format) for sections, prompt_format in parsed if sections is not None]
+        if shown:
+            (start, sections), prompt_format = min(shown, key=lambda pair: pair[0].start)
+            *_, last = sections
+            texts = {**sections, last: _without_ending(sections[last], prompt_format.ending)}
+            instructions = f"{system_text(messages)}\n{content[:start]}"
+            return ParsedPrompt(prompt_format, instructions, texts, is_critique or PREVIOUS_EVALUATION in texts)
+    return None
+
+
+def _without_ending(text: str, ending: str) -> str:
+    """The last section without the prompt's ending, and without the line that parts the two."""
+    return _RULE.sub("", text.removesuffix(ending)) if ending and text.endswith(ending) else text
+
+
+def _without_critique_request(content: str) -> tuple[str, bool]:
+    """The judge's first prompt, and whether this message asks for a critique of its evaluation."""
+    before = content.removesuffix(_CRITIQUE_REQUEST)
+    end = _EVALUATION_END.search(before) if before != content else None
+    if end is None:
+        return content, False
+    shown, _, _ = before.partition(f"\n\n{PREVIOUS_EVALUATION}{end['tag'] or ''}:\n")
+    notices = (Delimiters((end["tag"] or "").strip(), broken).notice.strip() for broken in (False, True))
+    return next((shown.removesuffix(f"\n\n{said}") for said in notices if said and shown.endswith(said)), shown), True
+
+
+LOOKED_AT = 20_000
+"""The number of characters of a text that are read; the rest is ignored."""
+
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+_COMMON = """
+    a about after all also am an and any are as at be been before but by can could did do does doing done each for
+    from get give had has have he her here him his how i if in into is it its just let like ll make may me might more
+    most much must my no not now of off on one only or other our out over own please re s same she should so some such
+    t than that the their them then there these they this those to too under until up us use ve very was we were what
+    when where which while who whom why will with would write you your
+"""
+_STOPWORDS = frozenset(_COMMON.split())
+_QUESTION, _REFERENCE, _LENGTH = 0.5, 0.15, 0.35
+_MIDDLE, _STEEPNESS = 0.5, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The content words of a text, the number of all its words, and the share of word pairs that do not repeat."""
+
+    content: frozenset[str]
+    length: int
+    fresh: float
+
+
+def words(text: str) -> list[str]:
+    """The lower-case words of a text's head: runs of letters and digits; one character each in Chinese or Japanese."""
+    return _WORD.findall(text[:LOOKED_AT].lower())
+
+
+def salient_words(text: str) -> tuple[str, ...]:
+    """The content words of 3 to 24 characters in a text, without repetitions, in order of appearance."""
+    return tuple(dict.fromkeys(word for word in words(text) if 3 <= len(word) <= 24 and word not in _STOPWORDS))
+
+
+def quality(answer: str, question: str = "", reference: str = "") -> float:
+    """The quality of an answer from 0 to 1, by its words.
+
+    The weighted mean of three numbers: the share of the question's words and of the reference's words (if given) that
+    occur in the answer, and a saturating function of its length; times the share of word pairs that do not repeat.
+    """
+    given = _features(answer[:LOOKED_AT])
+    parts = [(_LENGTH, given.length / (given.length + 40))]
+    for weight, text in ((_QUESTION, question), (_REFERENCE, reference)):
+        if content := _features(text[:LOOKED_AT]).content:
+            parts.append((weight, len(content & given.content) / len(content)))
+    return given.fresh * sum(weight * value for weight, value in parts) / sum(weight for weight, _ in parts)
+
+
+def merit(quality: float) -> float:
+    """A quality as a merit between 0 and 1, spread so that usual answers cover the whole range."""
+    return 1 / (1 + math.exp(-_STEEPNESS * (quality - _MIDDLE)))
+
+
+@lru_cache(maxsize=2048)
+def _features(head: str) -> Features:
+    in_order = words(head)
+    fresh = len(set(pairwise(in_order))) / (len(in_order) - 1) if len(in_order) > 1 else 1.0
+    return Features(frozenset(in_order) - _STOPWORDS, len(in_order), fresh)
+
+
+_LENIENCY = 0.04  # the most that a model's merits differ from another's, up or down
+_VOTE_SPREAD = 0.1  # the same between votes, at temperature 1
+_REVISION_SPREAD, _REVISED = 0.12, 0.3  # the same after a critique, and the share of verdicts that a critique changes
+_CRITIQUES = (
+    "I looked at my evaluation again and asked whether it is too harsh or too lenient.",
+    "I went through my rationale once more and looked for what it misses.",
+)
+
+
+def judge_reply(reading: ParsedPrompt, request: ChatRequest, index: int) -> str:
+    """The judge's reply for choice `index`, with a critique before it if the prompt asks for one.
+
+    The first choice without a seed or with seed 0 uses the merits as they are. Above temperature 0 all other choices
+    change them a little, as votes differ; and so do some replies to a request for a critique.
+    """
+    case = [text for title, text in reading.sections.items() if title != PREVIOUS_EVALUATION]
+    # Seeded without the earlier evaluation, so that a round keeps the verdict that the round before it revised.
+    rng = generator(index, repr((request.model, case)) if reading.is_critique else request.question, "judge")
+    is_vote = request.temperature > 0 and (index > 0 or request.seed not in (None, 0))
+    spread = _VOTE_SPREAD * request.temperature if is_vote else 0.0
+    if reading.is_critique and rng.random() < _REVISED:
+        spread += _REVISION_SPREAD
+    try:
+        reply = reading.prompt_format.reply(_shown(reading, request.model, lambda: rng.uniform(-spread, spread)))
+    except Exception as error:  # of a user's own judge; any other status would be asked for again
+        raise BadRequest(f"reply of the PromptFormat with the sections {[*reading.sections]}: {error!r}") from error
+    critique = rng.choice(_CRITIQUES) if reading.is_critique else ""
+    if request.properties is not None:
+        return _object(reading.prompt_format, reply, critique, request.properties)
+    return f"{critique}\n\n{reply}" if critique else reply
+
+
+def _object(prompt_format: PromptFormat, reply: str, critique: str, properties: Sequence[str]) -> str:
+    """The reply as an object with these fields, in this order."""
+    fields = {CRITIQUE: critique, **(prompt_format.fields(reply) or {})}
+    missing = [name for name in properties if name not in fields]
+    if missing:
+        raise BadRequest(f"response_format: the offline judge's replies to this prompt have no {', '.join(missing)}")
+    return json.dumps({name: fields[name] for name in properties}, ensure_ascii=False)
+
+
+def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> ShownPrompt:
+    prompt_format, sections = reading.prompt_format, reading.sections
+    question = sections.get(prompt_format.question, "")
+    reference = next((sections[title] for title in prompt_format.references if title in sections), "")
+    leniency = generator(0, model, "leniency").uniform(-_LENIENCY, _LENIENCY)
+    merits = {
+        title: merit(quality(sections[title], question, reference) + leniency + move())
+        for title in prompt_format.judged_of(sections)
+    }
+    context = [text for title, text in sections.items() if title not in (*merits, PREVIOUS_EVALUATION)]
+    return ShownPrompt(reading.instructions, sections, merits, generator(0, repr(context), "case"))
+
+
+BUILT_IN: tuple[PromptFormat, ...] = (
+    ARENA_PROMPT,
+    ASPECT_PROMPT,
+    CHOICE_PROMPT,
+    LISTWISE_PROMPT,
+    RATING_PROMPT,
+    PEER_PROMPT,
+    PEER_CRITIQUE_PROMPT,
+    RUBRIC_PROMPT,
+)
+
+
+def load_prompt(reference: str) -> PromptFormat:
+    """The format that a reference names; raises `ValueError` with one line that says what is wrong."""
+    place, _, name = reference.rpartition(":")
+    try:
+        names = runpy.run_path(place) if place.endswith(".py") else vars(importlib.import_module(place))
+    except Exception as error:  # whatever a user's module raises is why it cannot be loaded
+        raise ValueError(f"--prompt {reference}: cannot load {place!r}: {type(error).__name__}: {error}") from error
+    prompt_format = names.get(name)
+    if not isinstance(prompt_format, PromptFormat):
+        raise ValueError(f"--prompt {reference}: {place!r} has no PromptFormat named {name!r}")
+    return prompt_format
+
+
+def reference_of(prompt: PromptFormat | str) -> str:
+    """The reference by which a process in another directory loads a prompt; `ValueError` if nothing names it."""
+    if isinstance(prompt, str):
+        place, _, name = prompt.rpartition(":")
+        return f"{Path(place).resolve()}:{name}" if place.endswith(".py") else prompt
+    for module in list(sys.modules.values()):
+        named = next((name for name, value in vars(module).items() if value is prompt), None)
+        path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
+        if named is not None and path is not None:
+            # A script is no module to another process, and a file may have been loaded under a name of its own.
+            return f"{spec.name if spec is not None and '.' in spec.name else path}:{named}"
+    raise ValueError(f"give the prompt with the sections {prompt.sections} a name at the top of its file")
+
+
+_FALLBACK = ("question", "answer", "example", "reason", "purpose", "result")
+_SENTENCES = (
+    "The short answer turns on {a} and {b}.",
+    "The role of {a} becomes clear once {b} is taken into account.",
+    "In practice, {a} depends on how carefully {b} is handled.",
+    "Most difficulties with {a} come from a vague idea of {b}.",
+    "First settle what {a} means, then check it against {b}.",
+    "Some would put {b} first, yet {a} usually decides the matter.",
+    "When {a} changes, {b} tends to change with it, though more slowly.",
+    "There is a trade-off between {a} and {b}, and both sides have merit.",
+    "Taken together, {a} and {b} give a workable answer.",
+)
+
+
+def write(request: ChatRequest, index: int) -> str:
+    """An answer of 40 to 220 words (bullets count) for choice `index`, without thinking tags.
+
+    The model's name determines its length, its share of the prompt's words, and whether it is a list. The rest depends
+    on the messages and, above temperature 0, on temperature, seed and index.
+    """
+    rng, style = _rng("answer", request, index), generator(0, request.model, "style")
+    length, share, is_list = style.uniform(55, 140), style.uniform(0.3, 1.0), style.random() < 0.4
+    if request.temperature > 0:
+        length, share = length + rng.uniform(-12, 12), share * rng.uniform(0.6, 1.4)
+    topic = _topic(request)
+    words = cycle(rng.sample(topic, min(len(topic), max(2, round(share * len(topic))))))
+    sentences: list[str] = []
+    while sum(len(sentence.split()) for sentence in sentences) < length:
+        sentences += _sentences(rng.sample(_SENTENCES, 3), words)
+    return ("\n- " if is_list else " ").join(sentences)
+
+
+def think(request: ChatRequest, index: int) -> str:
+    """The thinking before the answer of choice `index`."""
+    return _sentences([_rng("thought", request, index).choice(_SENTENCES)], iter(_topic(request)))[0]
+
+
+def _sentences(templates: Sequence[str], words: Iterator[str]) -> list[str]:
+    return [template.format(a=next(words), b=next(words)) for template in templates]
+
+
+def _topic(request: ChatRequest) -> tuple[str, ...]:
+    """The words of the last user message that has any."""
+    for message in reversed(request.messages):
+        if message.role == "user" and (found := salient_words(message.content)):
+            return found if len(found) > 1 else (*found, *_FALLBACK)
+    return _FALLBACK
+
+
+def _rng(purpose: str, request: ChatRequest, index: int) -> Random:
+    drawn = (request.temperature, request.seed, index) if request.temperature > 0 else ()
+    return generator(0, repr((request.model, drawn, request.messages)), purpose)
+
 
 _NOISE = ("brindle", "costrav", "dimmel", "fennow", "gralt", "hosket", "lumber", "morrow", "pintle", "quorish")
 

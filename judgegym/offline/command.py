@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.core import event_loop
-from judgegym.offline import lifetime
+from judgegym.offline import process
+from judgegym.offline.answers import load_prompt
 from judgegym.offline.faults import KINDS, Faults, Outage
-from judgegym.offline.known import load_prompt
 from judgegym.offline.server import StandInServer
 from judgegym.offline.settings import StandInSettings
 
@@ -51,10 +51,10 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 async def _serve(listener: socket.socket, settings: StandInSettings, exit_with_parent: bool) -> int:
     """Serve on this socket until a signal or the end of input; returns the exit code."""
     exit_codes: asyncio.Queue[int] = asyncio.Queue()
-    lifetime.stop_on_signals(exit_codes)
+    process.stop_on_signals(exit_codes)
     if exit_with_parent:
-        lifetime.stop_at_end_of_input(exit_codes)
-    url = lifetime.url_of(listener)
+        process.stop_at_end_of_input(exit_codes)
+    url = process.url_of(listener)
     async with StandInServer(settings).serving(listener):
         sys.stdout.write(f"listening on {url}\n")
         sys.stdout.flush()
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     """
     parser = parser_of(prog)
     options = parser.parse_args(argv)
-    lifetime.allow_many_connections()
+    process.allow_many_connections()
     try:
         prompts = [load_prompt(reference) for reference in options.prompt]
         faults, away = Faults.parse(options.faults), [Outage.parse(text) for text in options.away]
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
             options.prefix_cache,
             options.text_only,
         )
-        listener = lifetime.listen(options.host, options.port)
+        listener = process.listen(options.host, options.port)
     except ValueError as error:
         parser.error(str(error))
     except (OSError, OverflowError) as error:

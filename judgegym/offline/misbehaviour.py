@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import orjson
 
+from judgegym.offline import request as protocol
 from judgegym.offline.answers import noise
 from judgegym.offline.faults import NO_COMPLETION
-from judgegym.offline.protocol import tokens, wire
-from judgegym.offline.protocol.request import ChatRequest
-from judgegym.offline.protocol.stream import events
+from judgegym.offline.request import ChatRequest
+from judgegym.offline.responses import events
 
 BROKEN_OFF = "BROKEN OFF."
 HUGE = 256 * 1024 * 1024
@@ -63,28 +63,28 @@ def whole(request: ChatRequest, completion: Json) -> Effect:
 def effect(kind: str, request: ChatRequest, answers: Callable[[], Sequence[str]], attempt: int) -> Effect:
     """What a kind of fault does to this attempt of a request; `answers` gives the texts of the right answer."""
     if kind in _OF_BODY:
-        return _OF_BODY[kind](orjson.dumps(wire.completion(request, answers())))
+        return _OF_BODY[kind](orjson.dumps(protocol.completion(request, answers())))
     if kind in _OF_CHOICES:
-        data = wire.completion(request, answers())
+        data = protocol.completion(request, answers())
         _OF_CHOICES[kind](data)
         return Effect(body=orjson.dumps(data)) if kind in NO_COMPLETION else whole(request, data)
     match kind:
         case "slow":
-            return replace(whole(request, wire.completion(request, answers())), end="pieces")
+            return replace(whole(request, protocol.completion(request, answers())), end="pieces")
         case "garbage":
-            return whole(request, wire.completion(request, [noise(request, index) for index in range(request.n)]))
+            return whole(request, protocol.completion(request, [noise(request, index) for index in range(request.n)]))
         case "empty":
-            return whole(request, wire.completion(request, [""] * request.n))
+            return whole(request, protocol.completion(request, [""] * request.n))
         case "more_choices":
-            return whole(request, wire.completion(request, [*answers(), noise(request)]))
+            return whole(request, protocol.completion(request, [*answers(), noise(request)]))
         case "wrong_type":
-            data = wire.completion(request, answers())
+            data = protocol.completion(request, answers())
             _WRONG_TYPES[attempt % len(_WRONG_TYPES)](data)
             return Effect(body=orjson.dumps(data))
         case "absurd_usage":
             number = _ABSURD_COUNTS[attempt % len(_ABSURD_COUNTS)].encode()
             usage = {"prompt_tokens": "@", "completion_tokens": "@"}
-            done = whole(request, {**wire.completion(request, answers()), "usage": usage})
+            done = whole(request, {**protocol.completion(request, answers()), "usage": usage})
             return replace(done, body=done.body.replace(_NUMBER, number))
         case "retry_after_date":
             return _status(429, kind, email.utils.formatdate(time.time() + 1, usegmt=True))
@@ -95,7 +95,7 @@ def effect(kind: str, request: ChatRequest, answers: Callable[[], Sequence[str]]
 
 def _status(status: int, kind: str, retry_after: str | None = None) -> Effect:
     headers = _JSON if retry_after is None else {**_JSON, "Retry-After": retry_after}
-    return Effect(body=wire.error(status, f"fault {kind}, injected on purpose"), status=status, headers=headers)
+    return Effect(body=protocol.error(status, f"fault {kind}, injected on purpose"), status=status, headers=headers)
 
 
 def _short(body: bytes) -> bytes:
@@ -121,7 +121,7 @@ _OF_BODY: Mapping[str, Callable[[bytes], Effect]] = {
     "no_content": lambda body: Effect(status=204),
     "redirect": lambda body: Effect(status=302, headers={"Location": "/login"}),
     "error_page": lambda body: Effect(body=_PAGE, status=502, headers=_HTML),
-    "body_error": lambda body: Effect(body=wire.error(502, "fault body_error, injected on purpose")),
+    "body_error": lambda body: Effect(body=protocol.error(502, "fault body_error, injected on purpose")),
     "event_stream": lambda body: Effect(
         body=b"data: " + body + b"\n\ndata: [DONE]\n\n", headers={"Content-Type": "text/event-stream"}
     ),
@@ -167,7 +167,7 @@ def _cut(reason: str) -> Callable[[Json], None]:
         half = text[: len(text) // 2]
         choice["message"]["content"] = half
         choice["finish_reason"] = reason
-        count = len(tokens.completion_ids(half, stopped=False))
+        count = len(protocol.completion_ids(half, stopped=False))
         if "token_ids" in choice:
             choice["token_ids"] = choice["token_ids"][:count]
         if choice["logprobs"] is not None:

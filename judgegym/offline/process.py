@@ -1,11 +1,20 @@
-"""The stand-in server as a child process of the program that uses it."""
+"""The stand-in server as a child process of the program that uses it.
+
+The server process and the system: the listening socket, the limit of open files, and when the process ends.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
 import os
+import resource
+import signal
+import socket
 import sys
 import tempfile
+import threading
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +22,12 @@ from types import TracebackType
 from typing import IO
 
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.offline.answers import reference_of
 from judgegym.offline.faults import Faults
-from judgegym.offline.known import reference_of
 from judgegym.offline.settings import StandInSettings
 
 _ROOT = Path(__file__).resolve().parents[2]
+_PACKAGE = _ROOT / "judgegym"
 _READY = "listening on "
 _START_SECONDS = 60.0
 
@@ -54,7 +64,7 @@ class StandIn:
             raise RuntimeError("the stand-in is not running: use it in an 'async with' block")
         return self._base_url
 
-    async def __aenter__(self) -> "StandIn":
+    async def __aenter__(self) -> StandIn:
         """Start the server and wait until it listens."""
         if self._process is not None:
             raise RuntimeError("the stand-in is running already")
@@ -89,8 +99,13 @@ class StandIn:
 
 
 def _search_path() -> str:
-    """This process's, so that the child finds every module that is found here; the checkout goes first."""
-    return os.pathsep.join([str(_ROOT), *(str(Path(entry).resolve()) for entry in sys.path)])
+    """This process's, so that the child finds every module that is found here; the checkout goes first.
+
+    A folder of this package is left out: there `judgegym/statistics` would hide the standard library's module.
+    """
+    entries = [Path(entry).resolve() for entry in sys.path]
+    outside = (str(entry) for entry in entries if not entry.is_relative_to(_PACKAGE))
+    return os.pathsep.join([str(_ROOT), *outside])
 
 
 async def _ready(process: Process, errors: IO[bytes]) -> str:
@@ -104,3 +119,45 @@ async def _ready(process: Process, errors: IO[bytes]) -> str:
     errors.seek(0)
     message = errors.read().decode(errors="replace").strip()
     raise RuntimeError(f"the stand-in server did not start: {message or line or 'it said nothing'}")
+
+
+BACKLOG = 4096  # connections that may wait to be accepted: a burst of clients must not be turned away
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket on the first address of the host; port 0 lets the system choose. Raises `OSError`."""
+    family, *_, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    return socket.create_server((str(address[0]), port), family=family, backlog=BACKLOG)
+
+
+def url_of(listener: socket.socket) -> str:
+    """The base URL that a client of this socket uses."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+
+
+def allow_many_connections() -> None:
+    """Raise the limit of open files as far as the system allows, because each connection is an open file."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse even the limit that they report
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def stop_on_signals(exit_codes: asyncio.Queue[int]) -> None:
+    """End the process on SIGINT and SIGTERM, with the exit codes 130 and 143."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, exit_codes.put_nowait, 128 + number)
+
+
+def stop_at_end_of_input(exit_codes: asyncio.Queue[int]) -> None:
+    """End the process with exit code 0 at the end of standard input, which a parent that dies closes."""
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 65_536):
+                pass
+        with contextlib.suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(exit_codes.put_nowait, 0)
+
+    threading.Thread(target=wait, name="end-of-input", daemon=True).start()

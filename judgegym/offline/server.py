@@ -1,26 +1,117 @@
-"""The HTTP side of the stand-in: routes, latency, faults and counts."""
+"""The HTTP side of the stand-in: routes, latency, faults and counts.
+
+The listening socket of a stand-in, which can be away for a while as if the process had ended.
+
+The prefix cache of the stand-in: the beginnings of prompts that it has seen, in blocks, as vLLM keeps them.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
 import struct
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 import orjson
 from aiohttp import web
 
-from judgegym.offline.answers import answers
+from judgegym.offline import request as protocol
+from judgegym.offline import responses
+from judgegym.offline.answers import BUILT_IN, answers
 from judgegym.offline.faults import HARMLESS
-from judgegym.offline.known import BUILT_IN
-from judgegym.offline.listening import Listener
 from judgegym.offline.misbehaviour import HUGE, Effect, effect, whole
-from judgegym.offline.prefix_cache import PrefixCache
-from judgegym.offline.protocol import responses, wire
-from judgegym.offline.protocol.request import BadRequest, ChatRequest, parse_request
+from judgegym.offline.process import BACKLOG
+from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, parse_request
 from judgegym.offline.settings import StandInSettings
+
+
+class Listener:
+    """Serves a runner's routes on a socket; its port stays its own while nothing listens."""
+
+    def __init__(self, runner: web.AppRunner) -> None:
+        """Set up for `serving`."""
+        self._runner = runner
+        self._site: web.SockSite | None = None
+        self._address: socket.socket | None = None
+        self._returning: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
+        """Serve on this socket while the block lasts."""
+        await self._runner.setup()
+        try:
+            await self._listen(listener)
+            yield
+        finally:
+            if self._returning is not None:
+                self._returning.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._returning
+            await self._runner.cleanup()
+            if self._address is not None:
+                self._address.close()
+
+    async def _listen(self, listener: socket.socket) -> None:
+        self._address = listener
+        self._site = web.SockSite(self._runner, listener, backlog=BACKLOG)
+        await self._site.start()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing listens; what is in progress has no answer."""
+        return self._returning is not None and not self._returning.done()
+
+    def go_away(self, seconds: float) -> None:
+        """Refuse connections for some seconds, and reset those that there are; nothing if it is away already."""
+        if not self.is_away:
+            self._returning = asyncio.create_task(self._away(seconds))
+
+    async def _away(self, seconds: float) -> None:
+        assert self._site is not None and self._address is not None  # a request has arrived
+        family, address = self._address.family, self._address.getsockname()
+        await self._site.stop()
+        bound = socket.socket(family)  # bound and not listening: connections are refused, and the port is kept
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        self._address = bound
+        assert self._runner.server is not None  # it is set up
+        for connection in self._runner.server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(seconds)
+        await self._listen(bound)
+
+
+BLOCK_TOKENS = 16
+_CHARACTERS = 4 * BLOCK_TOKENS  # the stand-in counts four characters as a token
+_BLOCKS_KEPT = 200_000
+
+
+class PrefixCache:
+    """Knows the blocks of the prompts that it was shown last; a block counts with all text before it."""
+
+    def __init__(self) -> None:
+        """Know no prompt."""
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+
+    def cached_tokens(self, messages: Sequence[RequestMessage]) -> int:
+        """How many tokens this prompt and earlier ones have in common at their beginning; it is known from now on."""
+        text = "".join(f"<{role}>{content}" for role, content in messages)
+        before, known, is_known = 0, 0, True
+        for start in range(0, len(text) - _CHARACTERS + 1, _CHARACTERS):
+            before = hash((before, text[start : start + _CHARACTERS]))
+            is_known = is_known and before in self._blocks
+            known += is_known
+            self._blocks[before] = None
+            self._blocks.move_to_end(before)
+        while len(self._blocks) > _BLOCKS_KEPT:
+            self._blocks.popitem(last=False)
+        return known * BLOCK_TOKENS
+
 
 _MODEL = {"id": "stand-in", "object": "model", "created": 0, "owned_by": "judgegym.offline"}
 _MAX_BODY = 64 * 1024 * 1024
@@ -96,7 +187,7 @@ class StandInServer:
             self.answered[request.digest] += is_answer
             return response if isinstance(response, web.Response) else await self._send(http, response)
         except BadRequest as bad:
-            return _json(wire.error(400, str(bad)), 400)
+            return _json(protocol.error(400, str(bad)), 400)
         finally:
             counts["in_flight"] -= 1
 
@@ -117,7 +208,7 @@ class StandInServer:
         texts = partial(answers, request, self._prompts, judge_only=self._settings.judge_only)
         if fault is None:
             cached = None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
-            answer = wire.completion(request, texts(), cached=cached)
+            answer = protocol.completion(request, texts(), cached=cached)
             done = whole(request, responses.response(answer) if in_responses else answer)
         else:
             done = effect(fault, request, texts, self.asked[request.digest])

@@ -31,7 +31,7 @@ from judgegym.server.cohorts.one_process import check_one_process
 from judgegym.server.errors import RequestError
 from judgegym.server.operation.telemetry import JsonLines
 from judgegym.server.presets import with_preset
-from judgegym.server.service.access import without_token
+from judgegym.server.service.bodies import without_token
 from judgegym.server.service.messages import ServerRequest, ServerResponse
 from judgegym.server.service.opened import Service, opened
 from judgegym.server.service.respond import Respond, failed_response, request_id, responder

@@ -26,7 +26,7 @@ from judgegym.judges.scorers.settings import check_flags_are_read
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
 from judgegym.server.cohorts.one_process import check_one_process
-from judgegym.server.http.listening import listening
+from judgegym.server.http import listening
 from judgegym.server.operation.telemetry import JsonLines
 from judgegym.server.presets import with_preset
 from judgegym.server.service.opened import opened

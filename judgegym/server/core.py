@@ -24,16 +24,14 @@ import aiohttp
 from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
 from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.scorer import GroupScorer, ItemParts, Scorer, parts_of
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
 from judgegym.server.cohorts.contract import Connect
-from judgegym.server.cohorts.gathering import Gatherer
-from judgegym.server.cohorts.local import LocalCohorts
+from judgegym.server.cohorts.local import Gatherer, LocalCohorts
 from judgegym.server.errors import NotYetError, OverloadError
-from judgegym.server.operation.health import JudgeHealth, watch
-from judgegym.server.operation.record import CohortListener, RecentJudgment, Record, ResultListener
+from judgegym.server.operation.health import CohortListener, JudgeHealth, RecentJudgment, Record, ResultListener, watch
 from judgegym.server.pending import Case, PendingJudgment, PendingJudgments, settled
 from judgegym.server.recent_scores import RecentScores
 from judgegym.server.settings.mount import JudgeMount

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from judgegym.judges.scorers.items import Item, ResponseScore
-from judgegym.llm.limits.admission import ON_ADMISSION
+from judgegym.llm.limits import ON_ADMISSION
 
 Case: TypeAlias = "tuple[str, Item]"
 """What one judgment is about: the judge's name and the item."""

@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from dataclasses import replace
 
 from judgegym.judges.scorers.items import Item, ResponseScore
-from judgegym.server.cohorts.key import cohort_key
+from judgegym.server.cohorts.register import cohort_key
 
 _MOST_GROUPS = 8192
 _MOST_MEMBERS = 64

@@ -1,7 +1,11 @@
-"""Intervals by resampling rows (the percentile bootstrap), seeded and vectorised."""
+"""Intervals by resampling rows (the percentile bootstrap), seeded and vectorised.
+
+The mean of a group's rewards.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,3 +61,8 @@ def ratio_interval(
         ratios[number] = top[drawn].sum() / (rows if is_mean else bottom[drawn].sum())
     low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
+
+
+def exact_mean(numbers: Sequence[float]) -> float:
+    """The mean; of equal numbers it is exactly this number, so that rounding does not give the group a signal."""
+    return numbers[0] if len(set(numbers)) == 1 else math.fsum(numbers) / len(numbers)

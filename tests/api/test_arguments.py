@@ -9,7 +9,7 @@ import pytest
 
 import judgegym
 from judgegym import ArenaHardJudge, AspectJudge, JudgmentTable, ListwiseJudge, PeerJudge, RubricJudge, TournamentJudge
-from judgegym.judges.config.version import package_version
+from judgegym.judges.config.extras import package_version
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.errors import DataError, SettingsError
 

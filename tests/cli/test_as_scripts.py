@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.cli.called import program_called
+from judgegym.cli.commands import program_called
 from judgegym.cli.environments import built_in
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.environments.command_line.program import Program

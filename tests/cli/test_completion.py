@@ -16,7 +16,7 @@ import pytest
 
 from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import built_in
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import install_command
 from tests.cli.command import judgegym
 from tests.command import PATIENCE_S, ROOT, clean_environment
 

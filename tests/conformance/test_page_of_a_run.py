@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.reports.run_page.contents import ReportOptions
-from judgegym.reports.run_page.of_groups import group_contents
-from judgegym.reports.run_page.of_run import run_contents
+from judgegym.reports.run_page.groups import group_contents
+from judgegym.reports.run_page.rows import run_contents
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import Subject
 from tests.conformance.test_resume_process import argv, path_of

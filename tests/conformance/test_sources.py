@@ -11,7 +11,7 @@ import yaml
 from judgegym.engine.settings.verbs import Verb, uses
 from judgegym.environments.command_line.arguments import load_settings, settings_type
 from judgegym.judges.config.fields import group_of, read_instead_of
-from judgegym.judges.config.structure import declared_settings, value_of
+from judgegym.judges.config.help import declared_settings, value_of
 from judgegym.llm.errors import SettingsError
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import SUBJECTS, Subject

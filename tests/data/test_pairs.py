@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.data.pairs import PairTask, Shuffle, check_choices, choice_task, is_ties, ties_task
-from judgegym.data.preferences import Preference
+from judgegym.data.pairs import PairTask, Preference, Shuffle, check_choices, choice_task, is_ties, ties_task
 from judgegym.llm.errors import DataError
 
 SHUFFLES: tuple[Shuffle, ...] = ("permutation", "official_swap")

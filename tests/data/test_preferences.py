@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.data.preferences import Preferences, read_preferences
+from judgegym.data.pairs import Preferences, read_preferences
 from judgegym.data.rows import Row, load_rows
 from judgegym.llm.errors import DataError
 

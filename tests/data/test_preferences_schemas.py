@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.data.preferences import Preference, read_preferences
+from judgegym.data.pairs import Preference, read_preferences
 from judgegym.data.rows import Row
 from judgegym.llm.errors import DataError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from judgegym.data.aspect_rows import read_answers
-from judgegym.data.preferences import read_preferences
+from judgegym.data.pairs import read_preferences
 from judgegym.data.rows import Row
 from judgegym.data.rubric_rows import read_rubric_rows
 from judgegym.eval_environments.peer.settings import read_queries

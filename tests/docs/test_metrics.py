@@ -12,7 +12,7 @@ import pytest
 from judgegym.engine.metrics import slug
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.settings import SAMPLES
-from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise.rewardbench import SUBSETS
 from tests.command import RunFiles, write_lines

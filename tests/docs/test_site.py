@@ -16,8 +16,7 @@ from judgegym.cli.environments import built_in, load_environment
 from judgegym.datasets.sample.settings import is_used
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
-from judgegym.judges.config.help import describe
-from judgegym.judges.config.structure import declared_settings
+from judgegym.judges.config.help import declared_settings, describe
 from judgegym.server.settings.server import RewardServerSettings
 from tests.chromium import browser, needs_chromium, watched
 from tests.forking import ROOT

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from judgegym.engine.completions import Completion, judge_completions, read_completion, system_messages
-from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.judges import prompts
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import Choice

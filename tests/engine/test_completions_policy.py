@@ -6,7 +6,7 @@ import pytest
 
 from judgegym.engine.completions import Policy
 from judgegym.engine.settings import PolicySettings
-from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.wire import Message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.data.preferences import read_preferences
+from judgegym.data.pairs import read_preferences
 from judgegym.data.rows import load_rows
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise.rewardbench import SUBSETS

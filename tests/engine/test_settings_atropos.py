@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from judgegym.engine.settings import EnvConfig, PolicySettings
-from judgegym.engine.settings.atropos import IGNORED
-from judgegym.engine.settings.reasoning import ReasoningEffort, reasoning_body
+from judgegym.engine.settings.policy import ReasoningEffort, reasoning_body
+from judgegym.engine.settings.training import IGNORED
 from judgegym.llm.errors import SettingsError
 from tests.engine.loading import loaded_from
 

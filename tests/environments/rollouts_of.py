@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from judgegym.engine.completions import Completion
-from judgegym.environments.rollouts.judged_group import JudgedGroup
-from judgegym.environments.rollouts.rollout import Rollout
-from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rollouts.scored_group import JudgedGroup, Rollout, TokenSequence
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Message

@@ -17,8 +17,8 @@ from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
+from judgegym.judges.config.help import names_given
 from judgegym.judges.config.sources import load
-from judgegym.judges.config.structure import names_given
 from judgegym.server.settings.server import RewardServerSettings
 from tests.command import ROOT
 

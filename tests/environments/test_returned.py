@@ -12,7 +12,7 @@ import pytest
 from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.returned import ContractError
+from judgegym.environments.class_check import ContractError
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.conformance.subjects import ConstitutionEnv
 

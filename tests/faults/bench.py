@@ -15,9 +15,9 @@ from typing import Any
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.engine.settings.verbs import uses
-from judgegym.offline import lifetime
+from judgegym.offline import process
+from judgegym.offline.answers import load_prompt
 from judgegym.offline.faults import Faults
-from judgegym.offline.known import load_prompt
 from judgegym.offline.server import StandInServer
 from judgegym.offline.settings import StandInSettings
 from tests.command import PATIENCE_S, Ended, RunFiles, in_process, write_lines
@@ -87,8 +87,8 @@ def stand_in(loop: Loop, **settings: Any) -> Iterator[Endpoint]:
     """A stand-in with these settings; `faults` are rates."""
     faults = Faults(settings.pop("faults", {}))
     server = StandInServer(StandInSettings(faults=faults, prompts=_PROMPTS, **settings))
-    listener = lifetime.listen("127.0.0.1", 0)
-    url = lifetime.url_of(listener)
+    listener = process.listen("127.0.0.1", 0)
+    url = process.url_of(listener)
     with loop.entered(server.serving(listener)):
         yield Endpoint(url, server)
 

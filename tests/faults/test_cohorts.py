@@ -14,11 +14,11 @@ import pytest
 
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import load
-from judgegym.offline import lifetime
+from judgegym.offline import process
 from judgegym.offline.faults import Faults
 from judgegym.offline.server import StandInServer
 from judgegym.offline.settings import StandInSettings
-from judgegym.server.http.listening import listening
+from judgegym.server.http import listening
 from judgegym.server.presets import with_preset
 from judgegym.server.service.opened import opened
 from judgegym.server.settings.server import RewardServerSettings
@@ -47,7 +47,7 @@ async def judging_at(
     port: int = 0, rates: Mapping[str, float] | None = None
 ) -> AsyncIterator[tuple[int, StandInServer]]:
     """A stand-in as the judge's endpoint, and its port."""
-    listener = lifetime.listen("127.0.0.1", port)
+    listener = process.listen("127.0.0.1", port)
     server = StandInServer(StandInSettings(faults=Faults(rates or {}), slow_ms=10))
     async with server.serving(listener):
         yield listener.getsockname()[1], server
@@ -157,7 +157,7 @@ async def test_games_and_calls_that_are_refused_cost_no_other_cohort_its_scores(
 @each_judge
 async def test_judge_that_is_away_flags_its_cohort_and_judges_it_when_it_is_back(judge: str) -> None:
     """The judgment goes on while callers leave; who sends again is told to come back, and then finds its score."""
-    with lifetime.listen("127.0.0.1", 0) as listener:
+    with process.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
     async with gathering(port, judge, "--deadline=4", "--group_wait=2") as url:
         first = failed(await scored(url, cohorts=1))

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.runs import atomic
+from judgegym.engine.runs import disk as disks
 from judgegym.engine.runs.directory import run_directory_of
-from judgegym.llm.retry import policy
+from judgegym.llm import retry
 from judgegym.llm.wire import JSON
 from tests.command import Started, eventually, serving, write_lines
 from tests.datasets.scoring import rated, read_rows, samples_of, score
@@ -114,7 +114,7 @@ def fault_of(row: Mapping[str, JSON]) -> int | None:
 def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is_touched(
     tmp_path: Path, data: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy.random, "uniform", lambda least, most: 0.0)  # no pauses
+    monkeypatch.setattr(retry.random, "uniform", lambda least, most: 0.0)  # no pauses
     out, sharded = tmp_path / "scored.jsonl", tmp_path / "sharded.jsonl"
     with serving(rated(faulty)) as judge:
         words = (url(judge), "--judge_max_retries=1")
@@ -174,7 +174,7 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
         assert_one_message(ended.code, ended.said, "No space left on device")
         assert 0 < len(judge.requests) < DISTINCT
 
-        replace = atomic.os.replace
+        replace = disks.os.replace
 
         def refuse(source: str | Path, target: str | Path) -> None:
             if Path(target) == out:
@@ -182,7 +182,7 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
             replace(source, target)
 
         with monkeypatch.context() as patch:
-            patch.setattr(atomic.os, "replace", refuse)
+            patch.setattr(disks.os, "replace", refuse)
             ended = score(*words, "--resume", "--disk_full_deadline=0.1")
         assert_one_message(ended.code, ended.said, "No space left on device")
         assert len(samples_of(out)) == COUNT

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from judgegym.offline.answers import answers
-from judgegym.offline.protocol.request import parse_request
+from judgegym.offline.request import parse_request
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
 _EVERY = 3

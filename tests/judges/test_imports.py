@@ -6,8 +6,8 @@ import sys
 MODULES = [
     "judgegym.judges.arena.judge",
     "judgegym.judges.arena.style",
-    "judgegym.judges.aspects.panel",
-    "judgegym.judges.pairwise.prompt",
+    "judgegym.judges.aspects.judge",
+    "judgegym.judges.pairwise.judge",
     "judgegym.judges.listwise.judge",
     "judgegym.judges.peers.judge",
     "judgegym.judges.rubrics.judge",

@@ -11,18 +11,15 @@ import pytest
 
 from judgegym.judges.arena.judge import ArenaCase, arena_judge
 from judgegym.judges.arena.settings import ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase
-from judgegym.judges.aspects.panel import aspect_judge
-from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.prompt_layout import PromptLayoutSettings
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.judge import listwise_judge
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
-from judgegym.judges.peers.judge import PeerCase, peer_judge
-from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
-from judgegym.judges.rubrics.prompt import Rubric
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.server.settings.mount import JudgeMount
 from tests.scripted import ScriptedEndpoint
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judgegym.llm.completion import KNOWN_WORDS_ALONE, FinishRules
 from judgegym.llm.errors import FailureKind
-from judgegym.llm.finish_reason import KNOWN_WORDS_ALONE, FinishRules
 from judgegym.llm.outcome import (
     LONGEST_TEXT,
     AttemptFailure,

@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.judges.core.calls import ask
 from judgegym.judges.parsing.verdicts import arena_form, arena_label
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import recorded_in

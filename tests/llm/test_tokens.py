@@ -4,14 +4,14 @@ from collections.abc import Iterator
 import pytest
 import tiktoken
 
-from judgegym.llm import tokens
+from judgegym.llm import usage
 
 
 @pytest.fixture(autouse=True)
 def _nothing_loaded() -> Iterator[None]:
-    tokens._encoding.cache_clear()
+    usage._encoding.cache_clear()
     yield
-    tokens._encoding.cache_clear()
+    usage._encoding.cache_clear()
 
 
 def refuse(name: str) -> tiktoken.Encoding:
@@ -29,7 +29,7 @@ def one_token_for_each_byte(name: str) -> tiktoken.Encoding:
 )
 def test_without_a_table_a_quarter_of_the_bytes(monkeypatch: pytest.MonkeyPatch, text: str, count: int) -> None:
     monkeypatch.setattr(tiktoken, "get_encoding", refuse)
-    assert tokens.count_tokens(text) == count
+    assert usage.count_tokens(text) == count
 
 
 def test_the_log_says_once_that_the_table_is_missing(
@@ -38,7 +38,7 @@ def test_the_log_says_once_that_the_table_is_missing(
     monkeypatch.setattr(tiktoken, "get_encoding", refuse)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            tokens.count_tokens("text")
+            usage.count_tokens("text")
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "ConnectionError" in caplog.text
 
@@ -48,9 +48,9 @@ def test_with_a_table_its_tokens_and_special_ones_are_text(
     monkeypatch: pytest.MonkeyPatch, text: str, count: int
 ) -> None:
     monkeypatch.setattr(tiktoken, "get_encoding", one_token_for_each_byte)
-    assert tokens.count_tokens(text) == count
+    assert usage.count_tokens(text) == count
 
 
 def test_with_a_table_lone_surrogates_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiktoken, "get_encoding", one_token_for_each_byte)
-    assert tokens.count_tokens("a\ud800b") > 2
+    assert usage.count_tokens("a\ud800b") > 2

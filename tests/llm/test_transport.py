@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from judgegym.llm import limits
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.limits import admission, in_flight
 from judgegym.llm.transport import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
 
@@ -28,8 +28,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         clock = SimpleNamespace(monotonic=lambda: self.now)
-        monkeypatch.setattr(admission, "time", clock)
-        monkeypatch.setattr(in_flight, "time", clock)
+        monkeypatch.setattr(limits, "time", clock)
+        monkeypatch.setattr(limits, "time", clock)
 
 
 Connect = Callable[..., Any]

@@ -4,20 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.judges.arena.judge import game_prompt
-from judgegym.judges.arena.plausible import ARENA_PROMPT
-from judgegym.judges.aspects.plausible import ASPECT_PROMPT
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
+from judgegym.judges.arena.judge import ARENA_PROMPT, game_prompt
+from judgegym.judges.aspects.prompt import ASPECT_PROMPT, SUPPORTED_ASPECTS, aspect_prompt
 from judgegym.judges.config.prompt_layout import PromptLayout
 from judgegym.judges.core.critique import critique_messages
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.core.shared_texts import SharedTexts
-from judgegym.judges.listwise.plausible import LISTWISE_PROMPT
-from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
-from judgegym.judges.pairwise.plausible import CHOICE_PROMPT, RATING_PROMPT
-from judgegym.judges.pairwise.prompt import choice_prompt, rating_prompt
+from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, listwise_prompt, shared_texts
+from judgegym.judges.pairwise.judge import CHOICE_PROMPT, RATING_PROMPT, choice_prompt, rating_prompt
 from judgegym.judges.parsing.verdicts import (
     ScoreObject,
     arena_label,
@@ -28,10 +24,8 @@ from judgegym.judges.parsing.verdicts import (
     rating,
     score_object,
 )
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, peer_prompt
-from judgegym.judges.peers.plausible import PEER_PROMPT
-from judgegym.judges.rubrics.plausible import RUBRIC_PROMPT
-from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_prompt
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PEER_PROMPT, peer_prompt
+from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT, Rubric, read_score, rubric_prompt
 from judgegym.llm.wire import Message
 
 QUESTION = "How do glaciers shape valleys, and how long does erosion take?"

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from judgegym.offline import lifetime
-from judgegym.offline.protocol.request import ChatRequest, parse_request
+from judgegym.offline import process
+from judgegym.offline.request import ChatRequest, parse_request
 from judgegym.offline.server import StandInServer
 from judgegym.offline.settings import StandInSettings
 
@@ -22,7 +22,7 @@ def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[str]:
     """Serves with these settings inside the running loop; gives the root URL."""
-    listener = lifetime.listen("127.0.0.1", 0)
-    url = lifetime.url_of(listener).removesuffix("/v1")
+    listener = process.listen("127.0.0.1", 0)
+    url = process.url_of(listener).removesuffix("/v1")
     async with StandInServer(StandInSettings(**settings)).serving(listener):
         yield url

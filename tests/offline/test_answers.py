@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import judgegym.offline
 from judgegym.offline.answers import answers, noise
-from judgegym.offline.protocol.request import BadRequest
-from judgegym.offline.protocol.wire import cut
+from judgegym.offline.request import BadRequest, cut
 from tests.offline.kinds import KINDS
 from tests.offline.server import request_of
 
@@ -28,7 +27,7 @@ def test_answers_are_the_same_in_every_process() -> None:
     ]
     script = (
         "import sys, orjson; from judgegym.offline.answers import answers, noise; "
-        "from judgegym.offline.protocol.request import parse_request; "
+        "from judgegym.offline.request import parse_request; "
         "rs = [parse_request(orjson.dumps(b)) for b in orjson.loads(sys.stdin.buffer.read())]; "
         "sys.stdout.buffer.write(orjson.dumps([*map(answers, rs), noise(rs[0])]))"
     )

@@ -14,14 +14,12 @@ from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
-from judgegym.judges.pairwise.prompt import choice_prompt
+from judgegym.judges.pairwise.judge import choice_prompt
 from judgegym.judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, listwise_scores
 from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_prompt
 from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.wire import Message
-from judgegym.offline.answers import answers
-from judgegym.offline.known import BUILT_IN
-from judgegym.offline.reader import ParsedPrompt, read_prompt
+from judgegym.offline.answers import BUILT_IN, ParsedPrompt, answers, read_prompt
 from tests.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
 from tests.offline.server import request_of
 

@@ -9,14 +9,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judgegym.judges.core.delimiters import delimit
-from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.offline import StandIn
-from judgegym.offline.answers import answers
-from judgegym.offline.known import load_prompt, reference_of
+from judgegym.offline.answers import answers, load_prompt, reference_of
 from judgegym.offline.process import _ROOT
-from judgegym.offline.protocol.request import BadRequest, parse_request
+from judgegym.offline.request import BadRequest, parse_request
 
 GOOD, POOR = " ".join(f"word{number}" for number in range(60)), "No idea."
 
@@ -33,7 +31,7 @@ SCRIPT = (
     MINE
     + """
 if __name__ == "__main__":
-    from judgegym.offline.known import reference_of
+    from judgegym.offline.answers import reference_of
     print(reference_of(PROMPT))
 """
 )

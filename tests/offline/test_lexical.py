@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.offline.lexical import LOOKED_AT, merit, quality, salient_words, words
+from judgegym.offline.answers import LOOKED_AT, merit, quality, salient_words, words
 from tests.offline.kinds import FAIR, GOOD, POOR, QUESTION
 
 

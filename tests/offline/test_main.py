@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 import judgegym.offline
-from judgegym.offline.lifetime import listen, url_of
+from judgegym.offline.process import listen, url_of
 
 ROOT = Path(judgegym.offline.__file__).parents[2]
 COMMAND = [sys.executable, "-m", "judgegym.offline"]

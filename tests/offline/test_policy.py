@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.offline.lexical import salient_words
-from judgegym.offline.policy import write
+from judgegym.offline.answers import salient_words, write
 from tests.offline.server import request_of
 
 PROMPT = "Explain how a suspension bridge carries traffic: cables, towers, anchors, deck stiffness and wind loads."

@@ -9,8 +9,8 @@ from judgegym.judges.arena.judge import ArenaCase, arena_judge
 from judgegym.judges.arena.settings import ArenaJudgeSettings
 from judgegym.judges.config.prompt_layout import PromptLayout
 from judgegym.llm.client import ChatClient
-from judgegym.offline.prefix_cache import BLOCK_TOKENS, PrefixCache
-from judgegym.offline.protocol.request import RequestMessage
+from judgegym.offline.request import RequestMessage
+from judgegym.offline.server import BLOCK_TOKENS, PrefixCache
 from tests.offline.server import serving
 
 BLOCK = 4 * BLOCK_TOKENS
@@ -34,7 +34,7 @@ def test_tokens_that_prompts_begin_with_alike_are_counted_in_whole_blocks() -> N
 
 
 def test_prompts_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judgegym.offline.prefix_cache._BLOCKS_KEPT", 12)
+    monkeypatch.setattr("judgegym.offline.server._BLOCKS_KEPT", 12)
     cache = PrefixCache()
     cache.cached_tokens(prompt(TEXT))
     cache.cached_tokens(prompt(f"!{TEXT}"))

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from judgegym.environments.training.outbox import Outbox
+from judgegym.environments.training.delivery import Outbox
 from tests.arena import Arena
 from tests.scripted import Recorded, Reply
 from tests.serve.test_api_away import numbers

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from judgegym.judges.config.sources import load
-from judgegym.server.http.listening import listening
+from judgegym.server.http import listening
 from judgegym.server.presets import with_preset
 from judgegym.server.service.opened import Service, opened
 from judgegym.server.settings.server import RewardServerSettings

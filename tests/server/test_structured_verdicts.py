@@ -7,7 +7,7 @@ import json
 import pytest
 
 from judgegym.offline.answers import answers
-from judgegym.offline.protocol.request import parse_request
+from judgegym.offline.request import parse_request
 from tests.scripted import Json, Reply
 from tests.server.running import running
 

@@ -24,10 +24,9 @@ from examples.tiny_grpo.policy.sampling import Prompt, Sampled
 from examples.tiny_grpo.policy.served import ServedPolicy
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.offline import lifetime
-from judgegym.offline.protocol import wire as protocol
-from judgegym.offline.protocol.request import BadRequest, ChatRequest, parse_request
-from judgegym.offline.protocol.tokens import prompt_ids
+from judgegym.offline import process
+from judgegym.offline import request as protocol
+from judgegym.offline.request import BadRequest, ChatRequest, parse_request, prompt_ids
 
 MODEL = "tiny"
 _LARGEST_BATCH = 256  # completions sampled at once
@@ -44,7 +43,7 @@ class _Waiting:
 @contextmanager
 def serving(policy: ServedPolicy) -> Iterator[str]:
     """Serve a policy on a free port of this machine while the block lasts; gives the base URL."""
-    listener = lifetime.listen("127.0.0.1", 0)
+    listener = process.listen("127.0.0.1", 0)
     loop, waiting = asyncio.new_event_loop(), queue.SimpleQueue[_Waiting | None]()
     stop = asyncio.Event()
 
@@ -64,7 +63,7 @@ def serving(policy: ServedPolicy) -> Iterator[str]:
     for thread in threads:
         thread.start()
     try:
-        yield lifetime.url_of(listener)
+        yield process.url_of(listener)
     finally:
         loop.call_soon_threadsafe(stop.set)
         waiting.put(None)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from examples.tiny_grpo.tasks import LETTERS
-from judgegym.offline.protocol.tokens import IM_END
+from judgegym.offline.request import IM_END
 
 VOCABULARY = 259
 """256 bytes, `<|endoftext|>`, `<|im_start|>` and `<|im_end|>`."""

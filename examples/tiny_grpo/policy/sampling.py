@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from examples.tiny_grpo.policy.model import TinyTransformer
-from judgegym.offline.protocol.tokens import IM_END
+from judgegym.offline.request import IM_END
 
 
 @dataclass(frozen=True)

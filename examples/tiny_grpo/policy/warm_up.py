@@ -15,7 +15,7 @@ from torch.nn import functional
 from examples.tiny_grpo.policy.model import TinyTransformer
 from examples.tiny_grpo.tasks import LETTERS
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
-from judgegym.offline.protocol.tokens import IM_END
+from judgegym.offline.request import IM_END
 
 _BATCH = 32
 _LEARNING_RATE = 3e-3

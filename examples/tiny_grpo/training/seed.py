@@ -25,8 +25,7 @@ from examples.tiny_grpo.tasks import WarmUp
 from examples.tiny_grpo.training.events import Event, Finished, Served, write_event
 from examples.tiny_grpo.training.settings import SeedSettings
 from examples.tiny_grpo.training.trainer import Trainer
-from judgegym.offline.protocol.request import RequestMessage
-from judgegym.offline.protocol.tokens import prompt_ids
+from judgegym.offline.request import RequestMessage, prompt_ids
 
 
 def main() -> int:

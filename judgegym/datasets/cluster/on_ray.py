@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from judgegym.datasets.cluster.pool import ActorPool
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
-from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.judges.config.extras import require
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings

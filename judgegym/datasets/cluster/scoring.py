@@ -18,24 +18,22 @@ import orjson
 
 from judgegym.api.session import open_client, stand_in_settings
 from judgegym.data.rows import DataSet
-from judgegym.datasets.cluster.actor import was_restarted
 from judgegym.datasets.cluster.batches import Batch, rows_of, with_columns
 from judgegym.datasets.cluster.ledger import ResultLedger
+from judgegym.datasets.cluster.pool import was_restarted
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import AddedColumns, judged_values
-from judgegym.datasets.rows.equal import KEY_BYTES
 from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
-from judgegym.datasets.rows.unit import ScoreTask
+from judgegym.datasets.rows.unit import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.engine.runs.workers import all_of
+from judgegym.engine.runs.failure_guard import all_of
 from judgegym.engine.settings.values import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
-from judgegym.judges.core.background import BackgroundLoop
-from judgegym.judges.scorers.boundary import results_of
+from judgegym.judges.core.event_loop import BackgroundLoop
 from judgegym.judges.scorers.items import ResponseScore
 from judgegym.judges.scorers.of_settings import scorer_of
-from judgegym.judges.scorers.scorer import Scorer, score_item
+from judgegym.judges.scorers.scorer import Scorer, results_of, score_item
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 

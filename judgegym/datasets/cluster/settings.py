@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import orjson
 
-from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.engine.settings.public import without_secrets
 from judgegym.judges.config.fields import is_operational, operational, setting
 from judgegym.judges.config.judge import JudgeSettings

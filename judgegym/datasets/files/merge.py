@@ -14,8 +14,7 @@ from pathlib import Path
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns
-from judgegym.datasets.files.shard_files import JsonLinesShard, ShardFile, shard_file
-from judgegym.datasets.files.shards import shards_of
+from judgegym.datasets.files.shards import JsonLinesShard, ShardFile, shard_file, shards_of
 from judgegym.datasets.files.writer import own_columns, own_texts, stored_rows, write_scored
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON

@@ -2,6 +2,8 @@
 
 Guarantees: the bytes are a function of the rows alone: the groups have a fixed number of rows, which follows from the
 size of the whole data set, and nothing is written that tells one run from another. Memory holds one group.
+
+A file for pyarrow, whose bytes are taken as they come.
 """
 
 from __future__ import annotations
@@ -17,12 +19,39 @@ from judgegym.data.stored import StoredTable, with_json_text
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.json_types import Shape
 from judgegym.datasets.files.own_text import value_texts
-from judgegym.datasets.files.parts import OutputBuffer
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+class OutputBuffer:
+    """What a writer of pyarrow has written and nobody has taken yet."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self._waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        """Take a copy: pyarrow uses its buffer again."""
+        self._waiting.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """What waits can still be taken."""
+
+    def take(self) -> bytes:
+        """What was written since the last call."""
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        return data
+
 
 _MOST_ROWS, _MOST_BYTES = 1_000, 32 << 20
 """Of a group; the bytes are those of rows of mean size."""

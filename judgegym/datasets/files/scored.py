@@ -2,18 +2,26 @@
 
 Guarantee: a row is read when it is asked for. A file that scoring has not written is an error that names it before the
 first row is used; a row whose added columns are not of one kind is an error that names the row.
+
+The rows of a scored file without what its judge said, so that another judge's words can take their place.
+
+Guarantee: all other columns are as they were: of JSON the row's own text byte for byte, of a table types and values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast, overload
 
-from judgegym.data.rows import Row, load_rows
+from judgegym.data.arrow import ArrowRows
+from judgegym.data.json_file import JsonFile
+from judgegym.data.rows import DataSet, Row, load_rows
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, JUDGED, LABEL, SCORE, STATUS
 from judgegym.datasets.files.endings import has_known_ending
+from judgegym.datasets.files.own_text import without_keys
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
@@ -140,3 +148,29 @@ def _entries(row: Row, column: str, several: bool, kinds: tuple[type, ...]) -> t
         expected = f"{'a list of ' if several else ''}{' or '.join(kind.__name__ for kind in kinds)}"
         raise DataError(f"{row.place}: {column} is not what judgegym score writes: expected {expected}")
     return entries
+
+
+def without_judge(rows: DataSet) -> DataSet:
+    """The rows without the columns that a judge has added.
+
+    Args:
+        rows: what `load_rows` has read.
+
+    Raises:
+        DataError: the first row has not all of these columns.
+    """
+    missing = [name for name in JUDGED if name not in rows[0].values]
+    if missing:
+        raise DataError(
+            f"{rows.source}: --rescore: expected a file that judgegym score has written, with the columns "
+            f"{', '.join(JUDGED)}; it lacks {', '.join(missing)}"
+        )
+    return DataSet(rows.source, _without(rows.values))
+
+
+def _without(values: object) -> ArrowRows | JsonFile:
+    if isinstance(values, ArrowRows):
+        return values.without(JUDGED)
+    if isinstance(values, JsonFile):
+        return values.edited(partial(without_keys, keys=JUDGED))
+    raise TypeError("expected the rows of load_rows, which know how they are stored")

@@ -16,11 +16,10 @@ from judgegym.data.json_file import JsonFile
 from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.files.columns import AddedColumns
 from judgegym.datasets.files.endings import is_parquet
-from judgegym.datasets.files.json_types import shapes_of
+from judgegym.datasets.files.json_types import json_texts, shapes_of
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import JsonColumns, StoredColumns, parquet_parts, rows_of_group
-from judgegym.datasets.files.plain import json_texts
-from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.llm.errors import UserError
 from judgegym.llm.wire import JSON
 

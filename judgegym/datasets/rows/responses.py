@@ -14,8 +14,15 @@ from dataclasses import dataclass
 from judgegym.data.preference_schemas import pair_of
 from judgegym.data.prompts import CONVERSATIONS, RESPONSES, parts_of_prompt, whole_prompt
 from judgegym.data.rows import Row, named_row, value_at
-from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.prompts import RowPrompt, Values, find_prompt, lacks_prompt, names, usual_prompt
+from judgegym.datasets.rows.prompts import (
+    ColumnSettings,
+    RowPrompt,
+    Values,
+    find_prompt,
+    lacks_prompt,
+    names,
+    usual_prompt,
+)
 from judgegym.datasets.rows.unit import EarlierResponse
 from judgegym.judges.core.turns import Turn, answer_text, transcript, turns_of
 from judgegym.llm.wire import JSON

@@ -1,14 +1,62 @@
-"""A unit of a data set: what is judged together."""
+"""A unit of a data set: what is judged together.
+
+Digests of texts and values, and which of many are equal, in a few bytes for each.
+
+A dictionary of a million digests takes hundreds of MB.
+
+Rows that are judged together because they have the same value in a column.
+
+Where each response of a data set is among all: places in the order of the rows, and the units that they are of.
+
+The settings of a judge of rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import ClassVar
 
-from judgegym.datasets.rows.equal import KEY_BYTES
+import orjson
+
+from judgegym.data.rows import Row
 from judgegym.engine.runs.response_uids import uid_of_response, uid_of_row
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.settings import ScorerSettings
+
+KEY_BYTES = 16
+"""The length of the digest of a unit, a prompt or a column's value."""
+
+
+def digest_of(text: bytes, size: int = KEY_BYTES) -> bytes:
+    """A digest of `size` bytes."""
+    return blake2b(text, digest_size=size).digest()
+
+
+def first_equals(digests: bytes, size: int) -> array[int]:
+    """For each digest the place of the first one that is equal to it.
+
+    Args:
+        digests: one after the other.
+        size: bytes of a digest, a multiple of 8.
+    """
+    import numpy as np  # late: it belongs to the extra `environments`
+
+    words = np.frombuffer(digests, dtype="<u8").reshape(-1, size // 8)
+    count = len(words)
+    if not count:
+        return array("q")
+    order = np.lexsort(words.T)  # stable: equal digests stay in their order
+    ordered = words[order]
+    begins = np.ones(count, dtype=bool)
+    begins[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    firsts = np.empty(count, dtype=np.int64)
+    firsts[order] = order[np.maximum.accumulate(np.where(begins, np.arange(count), 0))]
+    return array("q", firsts.tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +144,116 @@ class ScoreTask:
         """
         asked = repr(self.to_sample or self.earlier) if self.to_sample or self.earlier else ""
         return bytes.fromhex(self.item.key(asked))[:KEY_BYTES]
+
+
+def digest_of_value(row: Row, column: str) -> bytes:
+    """A digest of `KEY_BYTES` of a row's value in the column of --group_by, the same for equal values.
+
+    Raises:
+        DataError: it has none.
+    """
+    value = row.value(column)
+    if value is None:
+        raise row.lacks(f"a value in {column} (--group_by)")
+    return digest_of(orjson.dumps(value, default=str))
+
+
+def groups_of(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[Sequence[int]]:
+    """The numbers of the rows of each group, in the order of the groups' first rows.
+
+    Args:
+        rows: the whole data set.
+        column: rows with the same value in it are a group.
+        numbers: the rows to take, from 0.
+
+    Raises:
+        DataError: a row has no value.
+    """
+    digests, taken = bytearray(), array("q")
+    for number in numbers:
+        digests += digest_of_value(rows[number], column)
+        taken.append(number)
+    groups: dict[int, array[int]] = {}
+    for place, first in enumerate(first_equals(bytes(digests), KEY_BYTES)):
+        groups.setdefault(first, array("q")).append(taken[place])
+    return list(groups.values())
+
+
+class ResponseIndex:
+    """The places of the responses of some rows; memory holds eight bytes for each row at most."""
+
+    def __init__(
+        self, numbers: range, groups: Sequence[Sequence[int]] | None, counts: Sequence[int] | None, *, several: bool
+    ) -> None:
+        """Place the responses of rows after each other.
+
+        Args:
+            numbers: the rows, from 0.
+            groups: the rows of each unit, if that is not a row each.
+            counts: how many responses each row has; `None` if each has one.
+            several: the rows have lists of responses.
+        """
+        self._numbers = numbers
+        self._groups = groups
+        self._several = several
+        self._starts: array[int] | None = None
+        self._unit_of_row = array("q")
+        self.count = len(numbers)
+        """How many responses there are."""
+        if counts is not None:
+            self._starts = array("q", [0])
+            for count in counts:
+                self._starts.append(self._starts[-1] + count)
+            self.count = self._starts[-1]
+        if groups is not None:
+            self._unit_of_row = array("q", [0]) * len(numbers)
+            for unit, rows in enumerate(groups):
+                for row in rows:
+                    self._unit_of_row[row - numbers.start] = unit
+
+    def of_unit(self, unit: int) -> Sequence[int]:
+        """The places of a unit's responses, in their order."""
+        if self._groups is not None:
+            return [place for row in self._groups[unit] for place in self.of_row(row)]
+        return self.of_row(self._numbers[unit])
+
+    def of_row(self, row: int) -> range:
+        """The places of a row's responses; none for a row that cannot be judged."""
+        place = row - self._numbers.start
+        return range(place, place + 1) if self._starts is None else range(self._starts[place], self._starts[place + 1])
+
+    def first_of_row(self, row: int) -> int | None:
+        """The place of a row's first response; `None` for a row that is not among these."""
+        return next(iter(self.of_row(row)), None) if row in self._numbers else None
+
+    def find(self, row: int, number: int | None) -> int | None:
+        """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""
+        if row not in self._numbers or (number is None) is self._several:
+            return None
+        found = self.of_row(row)
+        return found[number or 0] if (number or 0) < len(found) else None
+
+    def unit(self, place: int) -> int:
+        """The unit of the response at a place."""
+        index = place if self._starts is None else bisect_right(self._starts, place) - 1
+        return index if self._groups is None else self._unit_of_row[index]
+
+    def row(self, place: int) -> tuple[int, int]:
+        """The row of the response at a place, and its number among the row's responses."""
+        if self._starts is None:
+            return self._numbers[place], 0
+        index = bisect_right(self._starts, place) - 1
+        return self._numbers[index], place - self._starts[index]
+
+
+class DatasetJudgeSettings(ScorerSettings):
+    """The judge of a data set."""
+
+    how_to_gather: ClassVar[str] = (
+        "--group_by COLUMN judges rows together that have one response each, --responses_per_prompt N asks for several"
+    )
+
+    @property
+    def units_in_flight(self) -> int:
+        """So many units are in progress at once: two for each request of the judge, so that it never waits for one."""
+        return 2 * self.judge_max_concurrency

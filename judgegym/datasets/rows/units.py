@@ -16,15 +16,11 @@ from dataclasses import replace
 from typing import overload
 
 from judgegym.data.rows import DataSet, Row, RowError
-from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.equal import KEY_BYTES, first_equals
-from judgegym.datasets.rows.groups import digest_of_value, groups_of
-from judgegym.datasets.rows.places import ResponseIndex
+from judgegym.datasets.rows.prompts import ColumnSettings
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
-from judgegym.datasets.rows.unit import ScoreTask
+from judgegym.datasets.rows.unit import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
 from judgegym.engine.runs.response_uids import uid_of_row
-from judgegym.judges.scorers.fields import ITEM_FIELDS
-from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.items import ITEM_FIELDS, Item
 from judgegym.judges.scorers.scorer import ItemError
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank

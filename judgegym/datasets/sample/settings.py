@@ -12,8 +12,8 @@ from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.public import without_secrets
 from judgegym.engine.settings.verbs import uses
 from judgegym.judges.config.fields import setting
+from judgegym.judges.config.help import DeclaredSetting, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.config.structure import DeclaredSetting, declared_settings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from judgegym.datasets.score.again import resume_command
+from judgegym.datasets.score.clients import resume_command
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.terminal.quantities import dollars
-from judgegym.llm.limits.budget import Budget, Expense
+from judgegym.engine.terminal.output import dollars
+from judgegym.llm.budget import Budget, Expense
 from judgegym.llm.types import ChatSettings
 
 _REPLACED = ("--budget_calls", "--budget_usd")

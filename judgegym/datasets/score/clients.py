@@ -1,12 +1,15 @@
 """The clients of one run: its judge, and the policy that is asked for responses; with `--offline`, of stand-ins.
 
 Guarantee: `--offline` asks no endpoint; one that the command line names all the same is an error.
+
+The command that goes on with a run, to be pasted; it holds no secrets.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,11 +19,12 @@ from judgegym.api.session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy
 from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.environments.command_line.resume import without_secrets
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
+from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.limits.budget import Budget
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -125,3 +129,19 @@ async def _started(stack: AsyncExitStack, settings: ScoreSettings, roles: Sequen
         if isinstance(failed, BaseException):
             raise failed
     return [stand_in.base_url for stand_in in stand_ins]
+
+
+_RESUME = ("--resume", "--no-resume")
+
+
+def resume_command(settings: ScoreSettings, command: Sequence[str], *more: str) -> str:
+    """The command that was given, with `--resume`.
+
+    Args:
+        settings: of the run.
+        command: the words of the command, as the user gave them.
+        more: further words.
+    """
+    words, hint = without_secrets(settings, command)
+    kept = [word for word in words if word.partition("=")[0] not in _RESUME]
+    return f"{shlex.join([*kept, '--resume', *more])}{hint}"

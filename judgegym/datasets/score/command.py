@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING
 
 from judgegym.data.opening import STDIN
 from judgegym.datasets.cluster.settings import LOCAL
-from judgegym.datasets.files.check import check_out
+from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.files.shards import Shard
 from judgegym.datasets.sample.settings import check_sampling_flags, is_used
-from judgegym.datasets.score.again import resume_command
 from judgegym.datasets.score.budgets import budget_of, spent_message
+from judgegym.datasets.score.clients import resume_command
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.engine.runs.disk import DiskFull
 from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.log import begin_logs
-from judgegym.engine.terminal.exits import exit_code
-from judgegym.environments.command_line.log_heading import log_heading
+from judgegym.engine.terminal.output import exit_code
+from judgegym.environments.command_line.commands import StopSignal, interruptible, log_heading, until_stopped
 from judgegym.environments.command_line.servers import with_replicas
-from judgegym.environments.command_line.signals import StopSignal, interruptible, until_stopped
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import help_page, help_requested
 from judgegym.judges.config.profile import profiled
@@ -142,7 +141,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     settings = loaded.settings
     data, out = _places(settings)
     if settings.plan:
-        from judgegym.datasets.score.plan.shown import show_plan  # late: few runs are planned
+        from judgegym.datasets.score.plan.lines import show_plan  # late: few runs are planned
 
         await show_plan(settings, data, out)
         return 0
@@ -192,8 +191,8 @@ def _kept(run: ScoreRun) -> str:
 
 def _shown(scored: ScoreOutput, settings: ScoreSettings, command: Sequence[str]) -> int:
     """Print the result; return the exit code."""
+    from judgegym.datasets.score.results.numbers import BEST
     from judgegym.datasets.score.results.summary import selecting, what_is_where  # late, as above
-    from judgegym.datasets.score.results.within_rows import BEST
 
     if scored.result is not None:
         terminal.show_summary(scored.result.summary)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judgegym.datasets.rows.unit import ScoreTask
-from judgegym.datasets.sample.judged import JudgedResponse
+from judgegym.datasets.sample.sampling import JudgedResponse
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun

@@ -14,15 +14,14 @@ from functools import partial
 
 from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.sample.judged import FinishUnit, JudgedResponse
+from judgegym.datasets.sample.sampling import FinishUnit, JudgedResponse
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.lines import ScoreDetail, samples_of
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.disk import Disk
-from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds, OutageGuard, all_of
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.workers import OutageGuard, all_of
 from judgegym.judges.scorers.items import shared_score
 from judgegym.llm.ledger import recorded_in
 

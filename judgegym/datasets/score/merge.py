@@ -38,7 +38,7 @@ from judgegym.engine.runs.directory import (
 )
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import whole_lines
-from judgegym.engine.runs.packing import join
+from judgegym.engine.runs.recorded_calls import join
 from judgegym.judges.config.fields import is_operational
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.run_page.after import write_report_after

@@ -17,15 +17,12 @@ from pathlib import Path
 
 from judgegym.data.prompts import warn_of_unread
 from judgegym.data.rows import DataSet
-from judgegym.datasets.files.check import check_columns
-from judgegym.datasets.files.columns import RESPONSE, AddedColumns
+from judgegym.datasets.files.columns import RESPONSE, AddedColumns, check_columns
 from judgegym.datasets.files.quarantine import quarantine_lines, quarantine_of
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import scored_content
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.sample.earlier import JudgingEarlier
-from judgegym.datasets.sample.judged import FinishUnit, JudgeElsewhere, ResponseJudge
-from judgegym.datasets.sample.sampling import PolicySampler
+from judgegym.datasets.sample.sampling import FinishUnit, JudgeElsewhere, JudgingEarlier, PolicySampler, ResponseJudge
 from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.gold import GoldColumn
@@ -46,18 +43,16 @@ from judgegym.datasets.score.saved import (
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
-from judgegym.engine.runs.atomic import remove_unfinished
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
-from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.packing import pack
-from judgegym.engine.runs.recorded_calls import CALLS
+from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay, ProgressState
 from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.scorer import Scorer, score_item
+from judgegym.llm.budget import Budget
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.limits.budget import Budget
 from judgegym.llm.usage import Usage
 from judgegym.reports.run_page.after import write_report_after
 

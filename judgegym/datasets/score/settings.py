@@ -10,8 +10,8 @@ from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
 from judgegym.datasets.files.shards import ShardSetting
-from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.sample.settings import SampleSettings, of_policy_alone
 from judgegym.engine.settings.env import share_max_retries
 from judgegym.engine.settings.public import without_secrets

@@ -6,6 +6,11 @@ data set cards (hf.co/docs/hub/datasets-cards): a head of YAML with `task_catego
 
 Guarantees: the card says what is known, and nothing that is not: a licence and languages are left out. It holds no key
 and no text of the data. A README.md of somebody else, or of another file, is never overwritten.
+
+Markdown around texts that are not ours: names of files, settings, models.
+
+Guarantee: such a text is shown as it is, and cannot end the place in which it stands: no heading, table, link, HTML or
+head of YAML comes of it. Control characters and those that turn the direction of writing are shown as U+FFFD.
 """
 
 from __future__ import annotations
@@ -13,21 +18,53 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
-from judgegym.datasets.select.markdown import block, code, table
 from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.rules import REASONS, Best, Pairs
 from judgegym.datasets.select.selection import SELECTED, Selection
-from judgegym.engine.terminal.output import offline_notice
-from judgegym.judges.config.version import package_version
-from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.engine.terminal.output import harmless, offline_notice, printable
+from judgegym.judges.config.extras import package_version
+from judgegym.judges.config.presets import load_yaml
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
+
+_TICKS = re.compile(r"`+")
+
+
+def code(text: str) -> str:
+    """A text on one line, as code."""
+    shown = printable(" ".join(text.split())) or " "
+    fence = "`" * (_longest(shown) + 1)
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{space}{shown}{space}{fence}"
+
+
+def block(lines: Iterable[str]) -> str:
+    """Lines of a shell as a block."""
+    text = harmless("\n".join(lines))
+    fence = "`" * max(3, _longest(text) + 1)
+    return f"{fence}sh\n{text}\n{fence}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; the first column holds names, the others are set to the right."""
+    line = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(_line(row) for row in (header, line, *rows))
+
+
+def _line(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def _longest(text: str) -> int:
+    return max((len(found) for found in _TICKS.findall(text)), default=0)
+
 
 MARK = "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. -->"
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)

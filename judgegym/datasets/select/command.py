@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.engine.terminal.exits import exit_code
-from judgegym.engine.terminal.output import offline_notice, say, warn
+from judgegym.engine.terminal.output import exit_code, offline_notice, say, warn
 
 ALL_COLUMNS = "all"
 """In place of names: all columns of the scored file."""
@@ -181,7 +180,7 @@ class _RowCounter:
 
 
 def _write_card(path: Path, text: str) -> None:
-    from judgegym.engine.runs.atomic import write_atomic
+    from judgegym.engine.runs.disk import write_atomic
     from judgegym.llm.errors import UserError
 
     try:

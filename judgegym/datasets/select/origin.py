@@ -14,15 +14,15 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import COLUMNS
 from judgegym.datasets.select.rules import AtLeast, Labels, Rule
 from judgegym.engine.runs.directory import METRICS, read_settings, run_directory_of
 from judgegym.engine.settings.policy import PolicySettings
+from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import is_operational
-from judgegym.judges.config.text import prompt_digest
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials

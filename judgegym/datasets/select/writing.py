@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 
 from judgegym.datasets.files.endings import is_parquet
-from judgegym.datasets.files.parts import OutputBuffer
+from judgegym.datasets.files.parquet import OutputBuffer
 from judgegym.datasets.select.candidates import Candidates
 from judgegym.datasets.select.layouts import OutputRow, Rows
 from judgegym.datasets.select.rules import Labels, Rule, is_below
 from judgegym.datasets.select.scored import ScoredTexts
 from judgegym.datasets.select.selection import Selection
-from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
 

@@ -1,15 +1,18 @@
 """End a run in which nothing succeeds, because the endpoints refuse the requests.
 
 Guarantees: a run in which one group succeeded does not end by itself, however long its endpoints are down afterwards.
+
+Workers that end together, also where an endpoint answers no call any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 from judgegym.judges.core.judgment import Judgment
-from judgegym.llm.errors import EndpointError, JudgeGymError
+from judgegym.llm.errors import EndpointError, EndpointOutage, JudgeGymError
 
 HOPELESS_AFTER = 10
 """End a run after this many failures without a success."""
@@ -72,3 +75,46 @@ def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
     """Return why the first failed judgment of a group failed, for the log."""
     failed = (judgment for judgment in judgments if judgment.status.is_failure and judgment.explanation)
     return next((judgment.explanation for judgment in failed), "no reason")
+
+
+T = TypeVar("T")
+
+
+async def all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
+    """Run workers to their end; if one raises, or we are cancelled, none is left running."""
+    running = [asyncio.create_task(worker) for worker in workers]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+class OutageGuard:
+    """Ends a run whose endpoint answers no call: nothing further begins, and what is in progress ends by itself.
+
+    So the answers of other endpoints, which are paid for, arrive and are recorded.
+    """
+
+    def __init__(self) -> None:
+        """Begin without an outage."""
+        self._outage: EndpointOutage | None = None
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a further row may begin."""
+        return self._outage is None
+
+    async def run(self, work: Callable[[], Awaitable[T]], otherwise: T) -> T:
+        """Await `work()`; return `otherwise` if an endpoint's outage ends it."""
+        try:
+            return await work()
+        except EndpointOutage as outage:
+            self._outage = self._outage or outage
+            return otherwise
+
+    def check(self) -> None:
+        """Raise `EndpointOutage` if there was one. Call it when all that was in progress has ended."""
+        if self._outage is not None:
+            raise self._outage

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 
-from judgegym.engine.runs.writer import DiskFile
+from judgegym.engine.runs.lines import DiskFile
 
 LOG = "run.log"
 SEPARATOR = "-" * 72

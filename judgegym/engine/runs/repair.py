@@ -13,9 +13,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judgegym.engine.runs.atomic import write_atomic
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, REPORT, SAMPLES, read_settings, run_directory_of
-from judgegym.engine.runs.lock import DirectoryLock
+from judgegym.engine.runs.directory import (
+    CONFIG,
+    FAILURES,
+    METRICS,
+    REPORT,
+    SAMPLES,
+    DirectoryLock,
+    read_settings,
+    run_directory_of,
+)
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.engine.runs.salvage import (
     CALL_BEGINS,

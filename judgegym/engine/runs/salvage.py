@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from judgegym.engine.runs.ledger import RunUsage
 from judgegym.engine.runs.recorded_calls import Texts, recorded_call
-from judgegym.engine.runs.spending import RunUsage
 from judgegym.llm import wire
 
 CheckLine = Callable[[bytes], object]

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, model_validator
 from typing_extensions import Self
 
-from judgegym.engine.settings.reasoning import ReasoningEffort
+from judgegym.engine.settings.policy import ReasoningEffort
 from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
 from judgegym.judges.config.fields import operational, setting

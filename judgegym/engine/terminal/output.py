@@ -2,21 +2,36 @@
 
 Guarantee: whatever a text holds (names of files, texts of data sets, answers of endpoints), it gives the terminal no
 command: control characters and those that turn the direction of writing are shown as U+FFFD.
+
+A table of text: names in the first column, numbers in the others.
+
+Times and costs as people read them.
+
+The log of a command on the terminal.
+
+How commands end whose input is wrong, or that are interrupted.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.one_line_parser import BAD_INPUT
 from judgegym.judges.config.sources import ConfigLine
+from judgegym.llm.errors import EndpointOutage, UserError
 
-if TYPE_CHECKING:  # rich is imported when something is drawn: help and errors do without
+if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+
 
 _COMMANDS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
 
@@ -82,3 +97,98 @@ def show_config(lines: Sequence[ConfigLine]) -> None:
     width = max((len(line.name) for line in lines), default=0)
     for line in lines:
         say(f"{line.name:<{width}}  {line.value}  [{line.source}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A further table of an environment; its cells are text.
+
+    Attributes:
+        title: stands above it.
+        header: the names of the columns.
+        rows: the cells of each row.
+        one_line: on a terminal that is too narrow, cut the names of the first column instead of folding cells, so that
+            each row is one line.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    one_line: bool = False
+
+
+def show_table(table: Table) -> None:
+    """Print a table whose first column holds names, and the others numbers."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    out = console()
+    if not out.is_terminal:  # whoever reads it from a file wants the cells whole
+        widths = (max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True))
+        out.width = max(out.width, sum(widths) + 1)
+    drawn = RichTable(title=Text(table.title), title_justify="left")
+    for number, name in enumerate(table.header):
+        is_whole = table.one_line and number > 0
+        drawn.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=is_whole)
+    for name, *cells in table.rows:
+        cut = Text(name, no_wrap=True, overflow="ellipsis") if table.one_line else Text(name)
+        drawn.add_row(cut, *map(Text, cells))
+    out.print(drawn)
+
+
+UNKNOWN = "unknown"
+
+
+def duration(seconds: float, *, tenths: bool = True) -> str:
+    """A time: 2.3 s (2 s without tenths), 41 s, 4 min 05 s, 3 h 07 min."""
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 and tenths else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{minutes} min {rest:02d} s" if not hours else f"{hours} h {minutes_left:02d} min"
+
+
+def dollars(cost: float | None) -> str:
+    """A cost, with four places below a dollar; `None` is unknown."""
+    if cost is None:
+        return UNKNOWN
+    return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
+
+
+def log_to_terminal(*, debug: bool = False) -> None:
+    """Our own log, on standard error; others' from warnings on."""
+    screen = console(stderr=True)
+    if screen.is_terminal:
+        from rich.logging import RichHandler
+
+        handler: logging.Handler = RichHandler(console=screen, show_path=False, markup=False)
+        logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
+    else:
+        stream = logging.StreamHandler()
+        stream.setFormatter(LogFormatter())
+        logging.basicConfig(level=logging.WARNING, handlers=[stream], force=True)
+    for name in ("huggingface_hub", "datasets", "transformers"):
+        logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice
+    logging.getLogger("judgegym").setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+def exit_code(command: Callable[[], int]) -> int:
+    """Run a command: 2 with a message if its input is wrong, 130 after Ctrl-C, 141 if the output pipe is closed.
+
+    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects every request.
+    """
+    try:
+        return quiet_at_broken_pipe(command)
+    except EndpointOutage as error:
+        warn(str(error))
+        return error.exit_code
+    except UserError as error:
+        warn(str(error))
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        warn(str(missing))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return BAD_INPUT

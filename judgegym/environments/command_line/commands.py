@@ -1,10 +1,17 @@
-"""The three commands, from their settings to their exit codes."""
+"""The three commands, from their settings to their exit codes.
+
+SIGINT and SIGTERM cancel a command, which ends with the exit code that a shell expects.
+
+What each `run.log` begins with: the version, the command, and the settings that differ from their defaults.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+import platform
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,24 +25,76 @@ from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
-from judgegym.environments.command_line.offline_settings import STAND_IN_URL
+from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
 from judgegym.environments.command_line.resume import resume_command, without_retry_failed
-from judgegym.environments.command_line.signals import interruptible
 from judgegym.environments.evaluate import command as evaluate_command
 from judgegym.environments.evaluate.evaluation import Evaluation, EvaluationResult
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.process import ProcessRun, groups_path
-from judgegym.environments.training.process_summary import process_summary
+from judgegym.environments.training.group_file import settle
+from judgegym.environments.training.process import ProcessRun, groups_path, process_summary
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
-from judgegym.environments.training.serve_files import settle
-from judgegym.judges.config.extras import require
+from judgegym.judges.config.extras import package_version, require
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
-from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.config.sources import ConfigLine, LoadedSettings
 from judgegym.judges.core import event_loop
 from judgegym.llm.errors import EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignal(BaseException):
+    """A signal stopped the command; no handler of errors on its way takes it for one."""
+
+    def __init__(self, number: int) -> None:
+        """Keep the number of the signal."""
+        super().__init__(number)
+        self.number = number
+
+
+async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
+    """Run a command; SIGINT and SIGTERM cancel it at once.
+
+    Raises:
+        StopSignal: a signal cancelled the command.
+    """
+    task = asyncio.ensure_future(command)
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise StopSignal(received[0]) from None
+        raise
+
+
+@contextmanager
+def interruptible(*, is_profiled: bool) -> Iterator[None]:
+    """Let a signal end the process at once, because the event loop handles none while datasets are loaded.
+
+    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C code returns.
+    """
+
+    def stop(number: int, _: object) -> None:
+        raise StopSignal(number)
+
+    handlers = {number: signal.signal(number, stop if is_profiled else signal.SIG_DFL) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
 
 FAILED = 1
 _PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
@@ -187,3 +246,26 @@ def _require_wandb(config: EnvConfig) -> None:
 def _new_directory_of_serve(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> Path:
     path = runs.new_path("serve", env_type.name, *evaluate_command.names_of_models(loaded.settings))
     return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once
+
+
+_LONGEST_VALUE = 300
+
+
+def log_heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
+    """The lines; keys are masked in the settings, as in `--show_config`.
+
+    Args:
+        command: what is run.
+        settings: those that differ from their defaults.
+        is_resumed: an earlier run goes on.
+    """
+    how = "resumed" if is_resumed else "begun"
+    python = f"Python {platform.python_version()}, process {os.getpid()}"
+    first = f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
+    return [first, *(f"{line.name}: {_short(line.value)}  [{line.source}]" for line in settings)]
+
+
+def _short(value: str) -> str:
+    """A value in one line."""
+    value = " ".join(value.split())
+    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} … ({len(value)} characters)"

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from judgegym.engine import terminal
 from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.log import begin_logs
-from judgegym.engine.terminal.exits import exit_code
+from judgegym.engine.terminal.output import exit_code
 from judgegym.environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
+from judgegym.environments.command_line.commands import StopSignal, until_stopped
 from judgegym.environments.command_line.program import Program
-from judgegym.environments.command_line.signals import StopSignal, until_stopped
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import help_requested
 from judgegym.judges.config.profile import profiled
@@ -72,7 +72,7 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
     require("environments")
     with profiled(loaded.settings.profile):
         from judgegym.environments.command_line import commands
-        from judgegym.environments.command_line.log_heading import log_heading
+        from judgegym.environments.command_line.commands import log_heading
 
         terminal.log_to_terminal(debug=loaded.settings.env.full_debug)
         settings = config_lines(loaded, typed.verb, "changed")

@@ -1,18 +1,180 @@
-"""Runs the stand-ins of `--offline`; `offline_settings` decides which endpoints they stand in for."""
+"""Run the stand-ins of `--offline`, and decide which endpoints they stand in for.
+
+No preset, file or environment variable can make such a run ask an endpoint.
+
+Guarantees: only an endpoint that the command line itself names is asked, and one line says so; what is overridden is
+said in one line for each source. Hub names and missing files are replaced by the bundled samples, since an offline
+run needs no network.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from judgegym.engine.settings import ConfigT, EnvSettings
-from judgegym.environments.command_line.offline_settings import STAND_IN_URL
+from judgegym.engine.settings.values import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.judges.config.fields import group_of
+from judgegym.judges.config.help import Values
+from judgegym.judges.config.reading import SettingsSource
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import without_credentials
 from judgegym.offline import StandIn
+
+SOURCE = "--offline"
+STAND_IN_URL = "http://127.0.0.1:0/v1"
+"""The URL in the settings until the stand-in has a port."""
+
+_JUDGE = ("judge_base_url", "judge_model_name", "judge_api_key", "judge_api_key_env")
+_POLICY = ("base_url", "replicas", "model_name", "api_key", "api_key_env", "server_type")
+_NAMES_OF_MODELS = {"judge_model_name", "model_name"}
+_URLS = ("judge_base_url", "base_url", "replicas")
+
+
+def with_stand_ins(
+    sources: Sequence[SettingsSource], config_type: type[BaseModel], samples: Mapping[str, str]
+) -> tuple[list[SettingsSource], list[str]]:
+    """The sources with `--offline` applied, and what is to be said of it; unchanged without the flag.
+
+    Args:
+        sources: the sources, in order of priority.
+        config_type: the environment's settings.
+        samples: those of them that name its bundled samples.
+    """
+    given = next((source.values["offline"] for source in sources if "offline" in source.values), False)
+    if not _is_true(given):
+        return list(sources), []
+    env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
+    openai: Values = {}
+    typed = [source for source in sources if source.kind == "command line"]
+    judge_is_named, policy_is_named = _sets(typed, "env", "judge_base_url"), _sets(typed, "openai", *_POLICY[:2])
+    if not judge_is_named:
+        env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
+    if not policy_is_named:
+        openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
+    kept: list[SettingsSource] = []
+    asked = [who for source in typed for who in _asked(source)]
+    notes = [f"{SOURCE}: the command line names {' and '.join(asked)}, which will be asked"] if asked else []
+    stand_in_names: dict[str, str] = {}
+    for source in sources:
+        if source.kind in ("environment variable", "file"):
+            endpoints = {*(() if judge_is_named else _JUDGE)}, {*(() if policy_is_named else _POLICY)}
+            source, overridden = _overridden(source, endpoints, config_type, stand_in_names)
+            if overridden:
+                names = ", ".join(overridden)
+                notes.append(f"{SOURCE} overrides {names} ({source.name}): stand-ins and bundled samples are used")
+        kept.append(source)
+    return [*kept, SettingsSource(SOURCE, {"env": env, "openai": openai})], notes
+
+
+def _asked(command_line: SettingsSource) -> list[str]:
+    """The endpoints that the command line names, as a sentence says them."""
+    env, openai = (command_line.values.get(section) for section in ("env", "openai"))
+    asked: list[str] = []
+    if isinstance(env, dict):
+        asked += [f"the judge at {without_credentials(str(url))}" for url in [env.get("judge_base_url")] if url]
+        for name, value in env.items():
+            asked += [f"the models of env.{name}" for model in _models(value) or () if model.get("base_url")][:1]
+    if isinstance(openai, dict):
+        asked += [f"the policy at {without_credentials(str(url))}" for url in [openai.get("base_url")] if url]
+        asked += ["the policy of openai.replicas"] if openai.get("replicas") else []
+    return asked
+
+
+def _overridden(
+    source: SettingsSource,
+    endpoints: tuple[set[str], set[str]],
+    config_type: type[BaseModel],
+    stand_in_names: dict[str, str],
+) -> tuple[SettingsSource, list[str]]:
+    """A source without its endpoints, hub names and missing files; and the dotted names that were dropped or changed.
+
+    A file that an offline run has written names its stand-ins, without their URLs; those names are kept.
+    """
+    is_offline_itself = _is_true(source.values.get("offline", False))
+    overridden: list[str] = []
+    values = dict(source.values)
+    for section, names in zip(("env", "openai"), endpoints, strict=True):
+        old = values.get(section)
+        if not isinstance(old, dict):
+            continue
+        has_stand_ins = is_offline_itself and not any(old.get(name) for name in _URLS)
+        names = names - _NAMES_OF_MODELS if has_stand_ins else names
+        new = {
+            name: _with_stand_ins(value, stand_in_names) if section == "env" else value for name, value in old.items()
+        }
+        changed = [
+            name
+            for name, value in old.items()
+            if (name in names and value) or (section == "env" and _is_out_of_reach(config_type, name, value))
+        ]
+        overridden += [f"{section}.{name}" for name in old if name in changed or new[name] is not old[name]]
+        values[section] = {name: value for name, value in new.items() if name not in changed}
+    return replace(source, values=values), overridden
+
+
+def _is_out_of_reach(config_type: type[BaseModel], name: str, value: Any) -> bool:
+    """Whether a setting names data or a tokenizer that is not on this machine, or token-level servers."""
+    if name == "token_source":
+        return bool(value == "token_server")
+    is_data = name in config_type.model_fields and group_of(config_type, name) == "data" and "dataset" in name
+    return (is_data or name == "tokenizer_name") and isinstance(value, str) and not Path(value).expanduser().exists()
+
+
+def _with_stand_ins(value: Any, names: dict[str, str]) -> Any:
+    """A list of models with stand-ins for those that have an endpoint; any other value as it is."""
+    models = _models(value)
+    if models is None or all(_is_answered_by_file(model) for model in models):
+        return value
+    return [model if _is_answered_by_file(model) else _stand_in(model, names) for model in models]
+
+
+def _models(value: Any) -> list[Values] | None:
+    """The models of a setting that lists models with their endpoints (as YAML or JSON), or `None`."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = wire.loads(value)
+        except ValueError:
+            return None  # validated, and refused, later
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        return None
+    return value if any({"base_url", "answers"} & item.keys() for item in value) else None
+
+
+def _is_answered_by_file(model: Values) -> bool:
+    return (
+        bool(model.get("answers")) and not model.get("base_url") and Path(str(model["answers"])).expanduser().exists()
+    )
+
+
+def _stand_in(model: Values, names: dict[str, str]) -> Values:
+    """The stand-in for a model; it has the same name in all lists, which is no real model's."""
+    name = str(model.get("name", ""))
+    is_stand_in = name.startswith(STAND_IN_POLICY)
+    name = names.setdefault(name, name if is_stand_in else f"{STAND_IN_POLICY}-{len(names) + 1}")
+    return {"name": name, "base_url": STAND_IN_URL}
+
+
+def _is_true(value: object) -> bool:
+    """Whether a value that is not validated yet will be read as true; any other is false or is refused later."""
+    try:
+        return TypeAdapter(bool).validate_python(value)
+    except ValidationError:
+        return False
+
+
+def _sets(sources: Sequence[SettingsSource], section: str, *names: str) -> bool:
+    values = [source.values.get(section) for source in sources]
+    return any(value.get(name) for value in values if isinstance(value, dict) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.command_line.program import CommandLine
+from judgegym.judges.config.help import secrets
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.config.structure import secrets
 from judgegym.llm import wire
 from judgegym.llm.urls import without_credentials, without_secret_fields
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from judgegym.judges.config.help import Values
 from judgegym.judges.config.reading import SettingsSource
-from judgegym.judges.config.structure import Values
 from judgegym.llm.errors import SettingsError
 
 _OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key"})

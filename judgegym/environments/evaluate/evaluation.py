@@ -22,15 +22,13 @@ from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.log import RunLog
-from judgegym.engine.runs.packing import pack
-from judgegym.engine.runs.recorded_calls import CALLS
+from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate import metrics as evaluation_metrics
-from judgegym.environments.evaluate.computed import compute_metrics
 from judgegym.environments.evaluate.earlier import EarlierRows, read_earlier
-from judgegym.environments.evaluate.loop import finish_rows
+from judgegym.environments.evaluate.loop import LiveProgress, finish_rows
+from judgegym.environments.evaluate.metrics import compute_metrics
 from judgegym.environments.evaluate.metrics_file import EvaluatedRows, metrics_file
-from judgegym.environments.evaluate.progress import LiveProgress
 from judgegym.environments.evaluate.readable import readable
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import Outcomes, SavedRows

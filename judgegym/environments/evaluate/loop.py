@@ -2,23 +2,28 @@
 
 Stops early if nothing succeeds, and if an endpoint's outage ends the run: further rows would cost money for nothing.
 Guarantee: a sample is let go once its line is written and `arrived` has seen it.
+
+What the progress display shows of an evaluation: numbers that are added up when a sample arrives, and no sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from judgegym.data.rows import TaskT
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.disk import Disk
-from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds, OutageGuard, all_of
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.workers import OutageGuard, all_of
-from judgegym.environments.base import DetailT
+from judgegym.engine.terminal import ProgressDisplay, ProgressState
+from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.ledger import recorded_in
+from judgegym.llm.usage import Usage
 
 Finish: TypeAlias = Callable[[TaskT], Awaitable[Sample[DetailT]]]
 
@@ -94,3 +99,52 @@ async def finish_rows(
 def _is_former_failure(sample: Sample[DetailT]) -> bool:
     """Whether the policy failed in the run whose completions are judged again: that says nothing of an endpoint."""
     return sample.policy_error is not None and not sample.run.policy_calls
+
+
+class LiveProgress(Generic[TaskT, DetailT]):
+    """Counts the rows of a run as they arrive; the costs are theirs, those of an earlier run included."""
+
+    def __init__(self, env: JudgedEnv[Any, TaskT, DetailT], display: ProgressDisplay | None) -> None:
+        """Begin with no row; without a display nothing is counted."""
+        self._env = env
+        self._display = display
+        self._total = self._weight = 0.0
+        self._done = self._failures = 0
+        self._usage: dict[str, Usage] = {}
+
+    def add(self, task: TaskT, sample: Sample[DetailT]) -> None:
+        """Record a row; one at which an earlier run has failed is recorded when it has run again."""
+        if self._display is None:
+            return
+        self._done += 1
+        self._failures += not sample.finished
+        if sample.headline is not None:
+            self._total += sample.headline.total
+            self._weight += sample.headline.weight
+        self._add_usage("judge", (sample.run.judge_calls or {}).values())
+        self._add_usage("policy", sample.run.policy_calls)
+
+    def _add_usage(self, role: str, runs: Iterable[CallRun]) -> None:
+        for run in runs:
+            self._usage[role] = self._usage.get(role, Usage()) + run.usage
+
+    @contextmanager
+    def shown(self, disk: Callable[[], str | None], log: Callable[[str], None], *, left: int) -> Iterator[None]:
+        """Show the progress from the rows that have been added until now.
+
+        Args:
+            disk: says what the disk waits for.
+            log: writes a line to the log of the run alone.
+            left: how many rows are to be run.
+        """
+        if self._display is None:
+            yield
+            return
+        with self._display.following(lambda: self._look(disk()), log, left=left):
+            yield
+
+    def _look(self, disk: str | None) -> ProgressState:
+        headline = self._total / self._weight if self._weight else None
+        waiting = "; ".join(filter(None, (disk, self._env.clients.waiting))) or None
+        costs = {role: usage.cost for role, usage in sorted(self._usage.items())}
+        return ProgressState(self._done, self._env.headline[1], headline, self._failures, costs, waiting)

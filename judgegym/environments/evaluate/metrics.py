@@ -1,16 +1,28 @@
-"""Metrics that all environments share in evaluations: failures, formats, latencies, usage; and the failure limit."""
+"""Metrics that all environments share in evaluations: failures, formats, latencies, usage; and the failure limit.
+
+The headline metric by category: of each its sums are kept, and no sample.
+
+The metrics of an evaluation, from its samples on disk.
+
+Guarantee: samples are gone through in the order of the rows, one at a time, so that no number depends on which row was
+finished first, and no sample stays in memory.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgegym.engine.metrics import MetricAggregator, Metrics
-from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample
+from judgegym.data.rows import TaskT
+from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, Metrics
+from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, digest
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.evaluate.saved import Outcomes
+from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.evaluate.row import RowRunner
+from judgegym.environments.evaluate.saved import Outcomes, SavedRows
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS
@@ -201,3 +213,94 @@ def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> s
         if rate > highest:
             return f"{rate:.1%} {what}; {allowed}"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryValue:
+    """The headline metric of the rows of some categories, and how many rows these are."""
+
+    value: float
+    rows: int
+
+
+class Categories:
+    """Adds up what the rows add to the headline, by the category of the row."""
+
+    def __init__(self) -> None:
+        """Begin without a row."""
+        self._shares: dict[str, HeadlineTerm] = {}
+        self._rows: dict[str, int] = {}
+
+    def add(self, sample: Sample[Any]) -> None:
+        """Add a row, if it counts and has a category."""
+        name, share = sample.category, sample.headline
+        if name is not None and share is not None:
+            before = self._shares.get(name, HeadlineTerm(0.0, 0.0))
+            self._shares[name] = HeadlineTerm(before.total + share.total, before.weight + share.weight)
+            self._rows[name] = self._rows.get(name, 0) + 1
+
+    def __len__(self) -> int:
+        """Return the number of categories."""
+        return len(self._shares)
+
+    def largest(self, most: int) -> tuple[Mapping[str, CategoryValue], CategoryValue | None]:
+        """Return the categories with the most rows, and the others together, if there are further ones."""
+        names = sorted(self._shares, key=lambda name: -self._rows[name])
+        shown = {name: self._together([name]) for name in names[:most]}
+        return shown, self._together(names[most:]) if names[most:] else None
+
+    def _together(self, names: list[str]) -> CategoryValue:
+        shares = [self._shares[name] for name in names]
+        value = sum(share.total for share in shares) / sum(share.weight for share in shares)
+        return CategoryValue(value, sum(self._rows[name] for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedMetrics:
+    """What the samples of an evaluation give.
+
+    Attributes:
+        metrics: the metrics.
+        rows_digest: a digest of what the judge saw of all rows.
+        categories: the headline metric by category.
+    """
+
+    metrics: Metrics
+    rows_digest: str
+    categories: Categories
+
+
+def compute_metrics(
+    env: JudgedEnv[Any, TaskT, DetailT],
+    saved: SavedRows[TaskT, DetailT],
+    outcomes: Outcomes,
+    *,
+    runner: RowRunner[TaskT, DetailT],
+) -> ComputedMetrics:
+    """Compute all metrics of an evaluation from its samples, in the order of the rows."""
+    metrics = MetricAggregator("eval", seed=env.config.seed, names=env.metric_names)
+    env.expect_metrics(metrics, saved.tasks)
+    roles = [
+        role for role, is_asked in (("policy", runner.asks_policy), ("judge", not env.policy_is_judge)) if is_asked
+    ]
+    expect_shared(metrics, env.config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode)
+    shared = SharedMetrics(thinking_mode=runner.thinking_mode)
+    digests: list[str] = []
+    categories = Categories()
+
+    def is_counted(status: str) -> bool:
+        return counts(status, policy_is_judge=env.policy_is_judge)
+
+    for task, sample in saved.everything():
+        digests.append(runner.digest(task))
+        shared.add(sample)
+        categories.add(sample)
+        if is_counted(sample.status):
+            env.record_metrics(metrics, task, sample)
+    for task, sample in saved.where(lambda status: not is_counted(status)):
+        env.record_failure(metrics, task, sample)
+    rows = saved.where(is_counted)
+    if rows:
+        env.summarise(metrics, rows)
+    shared.record(metrics, outcomes)
+    return ComputedMetrics(metrics.result(), digest(digests), categories)

@@ -18,10 +18,10 @@ from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.row import RowRunner
+from judgegym.judges.config.explaining import prompt_digest
+from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.fields import group_of
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.config.text import prompt_digest
-from judgegym.judges.config.version import package_version
 from judgegym.llm.wire import JSON
 
 _LONGEST_VALUE = 200

@@ -2,7 +2,7 @@
 
 Guarantees: a sample is read from its file each time that it is asked for; rows come in the order of the dataset,
 whatever the order of the lines. Between two lines of a run's file there is nothing else, so a line's place follows from
-the lines before it, also while the disk refuses them (`runs/writer.py`).
+the lines before it, also while the disk refuses them (`runs/lines.py`).
 """
 
 from __future__ import annotations

@@ -9,13 +9,19 @@ from typing import Any
 from judgegym.data.provenance import DatasetRead
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.records import POLICY_FAILED
-from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
 from judgegym.engine.terminal.outcomes import COMPLETION_FAULTS
-from judgegym.engine.terminal.quantities import duration
-from judgegym.engine.terminal.summary import Section, Summary, SummaryLine
+from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.summary import (
+    Section,
+    Summary,
+    SummaryLine,
+    cost_lines,
+    headline_line,
+    latency_words,
+    outcome_lines,
+)
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.evaluate.categories import Categories
-from judgegym.environments.evaluate.metrics import counts
+from judgegym.environments.evaluate.metrics import Categories, counts
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import Status
 

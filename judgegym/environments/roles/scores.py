@@ -14,8 +14,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.parsing.verdicts import is_strict_feedback
 from judgegym.judges.rubrics.judge import RubricDetail, RubricScore, pool
-from judgegym.judges.rubrics.prompt import read_score
-from judgegym.judges.rubrics.settings import Pooling, RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import Pooling, RubricJudgeSettings, read_score
 from judgegym.statistics.agreement import score_agreement
 
 LISTED_LEVELS = 11

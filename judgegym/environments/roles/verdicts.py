@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from judgegym.data.aspect_rows import AspectTask
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator, slug
-from judgegym.judges.aspects.panel import PanelDetail
+from judgegym.judges.aspects.judge import AspectDetail, PanelDetail, cast_vote, count_votes, read_verdict
 from judgegym.judges.aspects.prompt import Aspect
-from judgegym.judges.aspects.votes import AspectDetail, cast_vote, count_votes, read_verdict
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.statistics.agreement import verdict_agreement
 

@@ -17,10 +17,18 @@ from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup, longest, tokens
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
-from judgegym.environments.rollouts.rollout import NoTokens, RolloutSource
-from judgegym.environments.rollouts.scored_group import RowOfGroup, packed, scored_group
+from judgegym.environments.rollouts.scored_group import (
+    GroupRewards,
+    JudgedGroup,
+    NoTokens,
+    RolloutSource,
+    RowOfGroup,
+    longest,
+    packed,
+    scored_group,
+    tokens,
+)
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.usage import Usage

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from judgegym.engine.completions import Conversation
-from judgegym.environments.rollouts.rollout import NoTokens
+from judgegym.environments.rollouts.scored_group import NoTokens
 from judgegym.llm import wire
-from judgegym.llm.answers.single_flight import SingleFlight
+from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.client import ChatClient
 from judgegym.llm.completion import token_ids
 from judgegym.llm.errors import EndpointError, FailureKind

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from judgegym.data.hub import why_out_of_reach
-from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rollouts.scored_group import TokenSequence
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Message
 

@@ -17,8 +17,7 @@ from judgegym.engine.completions import Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.environments.rollouts.llama_cpp import LlamaCpp
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.rollout import NoTokens, Rollout, RolloutSource
-from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rollouts.scored_group import NoTokens, Rollout, RolloutSource, TokenSequence
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError

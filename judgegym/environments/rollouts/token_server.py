@@ -19,15 +19,14 @@ from pydantic import ValidationError
 from judgegym.engine.completions import Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, PolicySettings
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.rollout import NoTokens, Rollout
-from judgegym.environments.rollouts.sequences import MASKED, TokenSequence
+from judgegym.environments.rollouts.scored_group import MASKED, NoTokens, Rollout, TokenSequence
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.ledger import CallInProgress, RequestRecord
 from judgegym.llm.outcome import checked, kind_of_exception, kind_of_status
 from judgegym.llm.presence import Reachability
 from judgegym.llm.replicas import Replica
-from judgegym.llm.retry.policy import RetryPolicy
+from judgegym.llm.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice

@@ -22,7 +22,7 @@ from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.rollouts.token_server import server_configs
-from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm.wire import JSON
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.environments.training.rollout_api import Registration
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON

@@ -1,13 +1,21 @@
-"""The connection to the rollout API: wait for it, notice that it is lost, and find back."""
+"""The connection to the rollout API: wait for it, notice that it is lost, and find back.
+
+Our registration at the rollout API: exactly one, whatever answers are lost.
+
+To the API each registration is a further environment with a share of its own, for good. So a registration whose answer
+was lost is found and disconnected; and after the API was away, a further one tells whether the API still knows the
+earlier one, which then stays. The API lists no environments, but it tells the share of each number: our weight has a
+mark of this process in its last digits, by which a registration is known as ours.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from functools import partial
 
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.training.membership import Membership
 from judgegym.environments.training.rollout_api import (
     ApiRefusal,
     ApiStatus,
@@ -17,11 +25,142 @@ from judgegym.environments.training.rollout_api import (
     TrainerLimits,
     insist,
 )
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import JudgeGymError, SettingsError
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
+_DOES_NOT_KNOW_US = 500
+"""What the API answers of an environment it does not know; something between it and us says 502, 503 or 504."""
+_MARKS = 2**24
+_MARK = 2.0**-43  # all marks are below two millionths of the weight
+_TOLERANCE = 2.0**-46  # of a quotient of two shares: rounding makes less, two marks more
+_LEAST_SHARE = 0.01  # the API gives smaller shares as this
+
+
+class Membership:
+    """Registers, and finds out which registrations are ours.
+
+    Attributes:
+        epoch: changes when the API turns out to have forgotten everything, its queue too.
+    """
+
+    def __init__(self, api: RolloutApi, config: EnvConfig, name: str) -> None:
+        """Register nothing yet."""
+        self.epoch = 0
+        self._api = api
+        self._config = config
+        self._name = name
+        self._weight = config.inference_weight * (1 + (1 + secrets.randbelow(_MARKS)) * _MARK)
+        self._held: Registration | None = None
+        self._pending: Registration | None = None
+        self._found: Registration | None = None
+        self._answer_lost = False
+        self._suspects: list[int] = []
+
+    def forget(self) -> None:
+        """Take note that the API has forgotten everything."""
+        if self._held is not None:
+            self._restarted()
+        self._pending, self._answer_lost, self._suspects = None, False, []
+
+    async def settle(self) -> Registration | None:
+        """Register, and return the registration that stays, once it is the only one; `None` if the API is not ready.
+
+        Raises:
+            ApiUnavailable: call it again; what was found out until then is kept.
+            ApiRefusal: this is no rollout API.
+        """
+        if self._pending is None:
+            self._pending = await self._register()
+            if self._pending is None:
+                return None
+            self._begin_to_examine(self._pending)
+        pending = self._pending
+        if not await self._is_known(pending):
+            self._pending, self._answer_lost = None, True
+            raise ApiUnavailable(f"{self._api.url} does not know environment {pending.env_id}, though it has given it")
+        while self._suspects:
+            await self._examine(self._suspects[-1], pending)
+            self._suspects.pop()
+        if self._found is not None:
+            await insist(partial(self._api.leave, pending.env_id))
+        stays = self._found or pending
+        self._held, self._pending, self._found, self._answer_lost = stays, None, None, False
+        return stays
+
+    async def leave(self) -> None:
+        """Disconnect what is registered, so that the shares of the other environments grow; try until it succeeds."""
+        for registration in (self._held, self._pending):
+            while registration is not None:
+                try:
+                    await insist(partial(self._api.leave, registration.env_id))
+                    break
+                except JudgeGymError as error:
+                    logger.debug("cannot leave yet: %s", error)
+                    await asyncio.sleep(_POLL_S)
+        if self._answer_lost:
+            logger.warning("a registration whose answer was lost may be left at %s", self._api.url)
+
+    async def _register(self) -> Registration | None:
+        config = self._config
+        try:
+            return await self._api.register(
+                name=self._name,
+                weight=self._weight,
+                group_size=config.group_size,
+                max_token_length=config.max_token_length,
+                min_batch_allocation=config.min_batch_allocation,
+            )
+        except ApiUnavailable as error:
+            self._answer_lost |= error.may_have_acted
+            raise
+
+    def _begin_to_examine(self, pending: Registration) -> None:
+        """List the numbers that may be ours beside a new registration; the API never gives a number twice."""
+        if self._held is not None and pending.env_id <= self._held.env_id:
+            self._restarted()
+        if self._answer_lost:
+            self._suspects = list(range(pending.env_id))
+        else:
+            self._suspects = [] if self._held is None else [self._held.env_id]
+
+    async def _is_known(self, registration: Registration) -> bool:
+        try:
+            await insist(partial(self._api.status, registration.env_id))
+        except ApiUnavailable as error:
+            if error.status != _DOES_NOT_KNOW_US:
+                raise
+            return False
+        return True
+
+    async def _examine(self, env_id: int, pending: Registration) -> None:
+        """Find out whether an environment is a registration of ours; disconnect it unless it is the earlier one.
+
+        Raises:
+            ApiUnavailable: that cannot be told yet.
+        """
+        numbers = (pending.env_id, env_id, pending.env_id)
+        share, other, again = [(await insist(partial(self._api.status, number))).weight for number in numbers]
+        if again != share:
+            raise ApiUnavailable(f"{self._api.url}: the shares of its environments change")
+        if share <= _LEAST_SHARE or other <= _LEAST_SHARE:
+            logger.warning(
+                "environment %d at %s may be ours, and may be left: its share is too small", env_id, self._api.url
+            )
+        is_ours = min(share, other) > _LEAST_SHARE and abs(other / share - 1) < _TOLERANCE
+        if self._held is not None and self._held.env_id == env_id:
+            if is_ours:
+                self._found = self._held
+            else:
+                self._restarted()  # the number is somebody else's
+        elif is_ours:
+            await insist(partial(self._api.leave, env_id))
+            logger.info("left the rollout API as environment %d, a double of %d", env_id, pending.env_id)
+
+    def _restarted(self) -> None:
+        self._held = None
+        self.epoch += 1
 
 
 class TrainerConnection:

@@ -7,19 +7,34 @@ one.
 
 The API takes the groups of one post all or not at all: it checks the whole list, and queues it without a pause. There
 is one post at a time, so that a counter that grew by the size of a list can only mean that list.
+
+The groups that wait to be posted: they go together, and hold nobody up.
+
+Guarantees: a group leaves the outbox only when its outcome is known: the API has it, or refuses it. Groups that are
+ready while a post is on its way go in the next one, within the limits of a list; if the API refuses a list, each of its
+groups is posted alone, so that only what is wrong is dropped. How many groups may wait is decided before they begin
+(`slots.available_slots`).
+
+Compute how many groups to begin now.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
+from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
+from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, insist
+from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, TrainerLimits, insist
 from judgegym.llm import wire
+from judgegym.llm.urls import split_urls
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -166,3 +181,151 @@ def _content(group: JSON) -> bytes:
     """Return what two groups have in common if they are the same one: tokens and scores."""
     assert isinstance(group, Mapping)
     return wire.dumps([group.get("tokens"), group.get("scores")])
+
+
+MOST_GROUPS = 64
+"""In one post: so many are posted again, and counted, if nobody can tell whether they arrived."""
+MOST_BYTES = 16 * 1024 * 1024
+"""In one post, unless its first group is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedGroup:
+    """A group as JSON; its outcome is why it is refused, or `None`."""
+
+    group: bytes
+    outcome: asyncio.Future[str | None]
+
+
+class Outbox:
+    """Posts what is put into it, while `run` runs."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        """Begin empty."""
+        self._delivery = delivery
+        self._waiting: deque[_QueuedGroup] = deque()
+        self._on_its_way: list[_QueuedGroup] = []
+        self._is_ready = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """Groups whose outcome is not known, those that are on their way among them."""
+        return len(self._waiting) + len(self._on_its_way)
+
+    async def deliver(self, group: bytes) -> str | None:
+        """Post a group, as JSON; return why the API refuses it, or `None`, however long that takes."""
+        waiting = _QueuedGroup(group, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._is_ready.set()
+        return await waiting.outcome
+
+    async def run(self) -> None:
+        """Post groups as they come, until `close`."""
+        while await self._is_ready.wait() and not self._is_closed:
+            self._on_its_way = self._next_post()
+            self._is_idle.clear()
+            try:
+                await self._post(self._on_its_way)
+            finally:
+                self._on_its_way = []
+                self._is_idle.set()
+
+    async def close(self, patience_s: float) -> None:
+        """Begin no further post; wait, for so long at most, until the outcome of the one on its way is known.
+
+        Its groups are done when this returns: nobody can tell later whether they arrived.
+        """
+        self._is_closed = True
+        self._is_ready.set()
+        if self._delivery.is_posting:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._is_idle.wait(), patience_s)
+
+    def _next_post(self) -> list[_QueuedGroup]:
+        """Take the groups of the next post from those that wait."""
+        post = [self._waiting.popleft()]
+        size = len(post[0].group)
+        while self._waiting and len(post) < MOST_GROUPS:
+            size += len(self._waiting[0].group)
+            if size > MOST_BYTES:
+                break
+            post.append(self._waiting.popleft())
+        if not self._waiting and not self._is_closed:
+            self._is_ready.clear()
+        return post
+
+    async def _post(self, post: list[_QueuedGroup]) -> None:
+        refusal = await self._delivery.deliver([waiting.group for waiting in post])
+        for waiting in post:
+            is_alone = refusal is None or len(post) == 1
+            outcome = refusal if is_alone else await self._delivery.deliver([waiting.group])
+            if not waiting.outcome.done():  # whoever waited for it was cancelled
+                waiting.outcome.set_result(outcome)
+
+
+def worker_slots(settings: EnvSettings[Any]) -> int:
+    """Return how many groups may be in progress at once."""
+    config, openai = settings.env, settings.openai
+    if config.max_num_workers != -1:
+        return int(config.max_num_workers)
+    return int(config.max_num_workers_per_node) * (len(openai.replicas) or len(split_urls(openai.base_url)))
+
+
+def available_slots(
+    config: EnvConfig,
+    trainer: TrainerLimits,
+    status: ApiStatus,
+    *,
+    workers: int,
+    in_flight: int,
+    unsent: int,
+    sent_since: int,
+    evaluating: bool,
+    total_steps: int,
+) -> int:
+    """Return how many groups to begin: limited by the workers, the off-policy limit and the rest of the run.
+
+    Args:
+        config: `max_batches_offpolicy` (≤ 0: no limit), `min_batch_allocation`, `group_size`, `eval_handling`.
+        trainer: the batch size, in sequences.
+        status: step and queues, in groups of our size.
+        workers: groups that may be in flight at once.
+        in_flight: groups that are in flight: sampled or judged.
+        unsent: groups that are finished and wait to be posted; as many as there are workers may.
+        sent_since: groups sent since the status.
+        evaluating: whether an evaluation is running.
+        total_steps: the step at which the run ends.
+
+    Returns:
+        A number ≥ 0.
+
+    Source:
+        atroposlib 0.4.0, `BaseEnv.add_train_workers`, without its cancelling of groups that are under way.
+    """
+    places: int = min(_workers(config, workers, evaluating=evaluating), 2 * workers - unsent) - in_flight
+    ours_to_come = sent_since + unsent + in_flight
+    queued = status.queue + ours_to_come
+    if config.max_batches_offpolicy > 0:
+        reserved = config.min_batch_allocation or 0.0
+        batches = config.max_batches_offpolicy * trainer.batch_size
+        room = int(batches * (status.unallocated + reserved)) // config.group_size - queued
+        if reserved:
+            own = status.own_queue + ours_to_come
+            room = max(room, math.ceil(batches * reserved / config.group_size) - own)
+        places = min(places, room)
+    # One batch more than the run needs: what is queued may be others', or not fit together.
+    needed: int = (total_steps - status.step + 1) * trainer.batch_size // config.group_size - queued
+    if config.min_batch_allocation:  # without our share no batch is made, however much of others' is queued
+        own_share = math.ceil(trainer.batch_size * config.min_batch_allocation / config.group_size)
+        needed = max(needed, own_share - status.own_queue - ours_to_come)
+    return max(0, min(places, needed))
+
+
+def _workers(config: EnvConfig, workers: int, *, evaluating: bool) -> int:
+    handling = config.eval_handling
+    if not evaluating or handling == "NONE":
+        return workers
+    share: float = 0.0 if handling == "STOP_TRAIN" else config.eval_limit_ratio
+    return int(workers * share)

@@ -14,8 +14,8 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from judgegym.engine.runs.atomic import write_atomic
 from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey
 from judgegym.engine.runs.recorded_calls import CALLS, CallFacts
 from judgegym.llm import wire

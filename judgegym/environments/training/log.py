@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
+from judgegym.environments.rollouts.scored_group import GroupRewards, JudgedGroup
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:

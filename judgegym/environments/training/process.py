@@ -5,6 +5,8 @@ sampler, whose groups are not dropped. A run directory beside the file holds the
 was stopped is resumed: its rows run again, without asking again for what was answered, and the file in the end is that
 of a run that was not stopped. Calls that failed are made again; a group that is now of use takes the place of the last
 one, which had stood in for it.
+
+The summary of `process`: headline, groups, rewards, outcomes, what went wrong, cost and time.
 """
 
 from __future__ import annotations
@@ -22,20 +24,31 @@ from judgegym.data.task_list import select
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
 from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.failure_guard import OutageGuard
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.packing import pack
-from judgegym.engine.runs.workers import OutageGuard
+from judgegym.engine.runs.recorded_calls import pack
 from judgegym.engine.settings import EnvSettings
-from judgegym.engine.terminal import ProgressDisplay, ProgressState
+from judgegym.engine.terminal import ProgressDisplay, ProgressState, offline_notice
+from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.summary import (
+    Section,
+    Summary,
+    SummaryLine,
+    cost_lines,
+    headline_line,
+    latency_words,
+    number,
+    outcome_lines,
+)
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.scored_group import RowOfGroup
 from judgegym.environments.rollouts.sources import open_source
+from judgegym.environments.training.delivery import worker_slots
 from judgegym.environments.training.group_file import GroupFile, free_path, make_folder
-from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.sampler import EpochSampler
-from judgegym.environments.training.slots import worker_slots
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError, UserError
 from judgegym.reports.run_page.after import write_report_after
@@ -231,3 +244,54 @@ def groups_path(name: str, settings: EnvSettings[Any]) -> Path:
     if path.exists() and not run_directory_of(path).exists():
         raise RunDirectoryError(f"{path} cannot be resumed: its run directory {run_directory_of(path)} is not there")
     return path
+
+
+_REWARDS = {
+    "reward_mean": "mean",
+    "reward_std": "deviation",
+    "reward_length_correlation": "correlation with length",
+    "reward_position_correlation": "correlation with place",
+}
+_FAULTS = {
+    "judge_error_rate": "judgments that failed",
+    "refused_response_rate": "refused answers",
+}
+
+
+def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> Summary:
+    """Return what the command prints."""
+    metrics, stand_ins = processed.metrics, env.settings.stand_ins
+    headline = env.training_headline or env.headline[0]
+    values = metrics.values
+    equal = f"{number(values.get('train/groups_without_signal_rate', 0.0), 'share')} with equal rewards"
+    if (calls := values.get("train/group_judge_calls")) is not None:
+        equal = f"{equal}, {calls:.1f} judge calls each"
+    known = {words: values[f"train/{name}"] for name, words in _REWARDS.items() if f"train/{name}" in values}
+    rewards = [f"{words} {round(value, 4) + 0.0:.4f}" for words, value in known.items()]
+    faults = [
+        SummaryLine(words, number(values[f"train/{name}"], "share"))
+        for name, words in _FAULTS.items()
+        if values.get(f"train/{name}")
+    ]
+    suspects = values.get("train/judge_injection_suspects", 0)
+    if suspects:
+        what = "tokens or markers of the judge's prompt, in texts under judgment"
+        faults.append(SummaryLine("suspects", f"{suspects:,}", what))
+    costs = [line for line in cost_lines(metrics, "train") if not (env.policy_is_judge and line.label == "judge")]
+    dropped = [SummaryLine(f"dropped: {reason}", f"{count:,}", "groups") for reason, count in processed.dropped.items()]
+    own_faults = outcome_lines(env.outcomes(), metrics, "train", faults=True)
+    return Summary(
+        title=f"{env.name}: {processed.groups} groups",
+        headline=headline_line(
+            metrics, f"train/{headline}", env.headline[1], of=f"{processed.groups:,} groups", counted=processed.groups
+        ),
+        sections=(
+            Section("groups", [SummaryLine("", f"{processed.groups:,}", equal)]),
+            Section("rewards", [SummaryLine("", "", ", ".join(rewards))] if rewards else []),
+            Section("outcomes", outcome_lines(env.outcomes(), metrics, "train", faults=False)),
+            Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
+            Section("cost", costs),
+            Section("time", [SummaryLine("", duration(processed.seconds), latency_words(metrics, "train"))]),
+        ),
+        notices=[offline_notice(stand_ins)] if stand_ins else [],
+    )

@@ -25,15 +25,13 @@ from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.checkpoints import Checkpoints
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.delivery import Delivery
+from judgegym.environments.training.delivery import Delivery, Outbox, available_slots, worker_slots
 from judgegym.environments.training.evaluations import Evaluate, Evaluations
+from judgegym.environments.training.group_file import ServeFiles
 from judgegym.environments.training.log import TrainingLog
-from judgegym.environments.training.metrics.recorder import TrainingMetrics
-from judgegym.environments.training.outbox import Outbox
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable
 from judgegym.environments.training.sampler import EpochSampler
-from judgegym.environments.training.serve_files import ServeFiles
-from judgegym.environments.training.slots import available_slots, worker_slots
 from judgegym.llm.errors import EndpointOutage
 
 logger = logging.getLogger(__name__)

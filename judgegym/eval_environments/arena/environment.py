@@ -1,20 +1,227 @@
-"""What Arena-Hard's evaluations and its training have in common: the rows, and what a model is asked about them."""
+"""What Arena-Hard's evaluations and its training have in common: the rows, and what a model is asked about them.
+
+The settings of Arena-Hard.
+
+The rows of Arena-Hard: a prompt, and the baseline's answer to it.
+"""
 
 from __future__ import annotations
 
 import logging
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Generic
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal
 
-from judgegym.data.rows import Split
+from pydantic import AfterValidator, model_validator
+from typing_extensions import Self
+
+from judgegym.data.answers import answer_text
+from judgegym.data.prompts import CONVERSATIONS, warn_of_unread_columns
+from judgegym.data.rows import Row, Split, by_uid, load_rows
+from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Conversation
 from judgegym.engine.settings import SAMPLES
+from judgegym.engine.settings.env import AskedEndpoints
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.eval_environments.arena.rows import ArenaHardTask, load_tasks
-from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.eval_environments.models.runner import Models, ModelSettings, names_of, urls_of, with_url
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.naming import slug
+from judgegym.judges.tournament.game import TournamentSettings
+from judgegym.llm.errors import DataError
 from judgegym.llm.wire import Message
+
+CandidatesPlay = Literal["tournament", "baseline"]
+
+BASELINE = "baseline"
+"""The name of the baseline among the candidates."""
+
+_VERSUS = "_vs_"
+_SCHEDULE = frozenset(("tournament_game", "schedule", "schedule_rounds", "game_orders"))
+
+
+def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
+    if len(models) == 1:
+        raise ValueError(
+            f"one candidate, {models[0].name!r}, has nobody to be compared with; evaluate it without candidates, with "
+            "the openai settings or env.model_answers"
+        )
+    for model in models:
+        if slug(model.name) == BASELINE or _VERSUS in slug(model.name):
+            raise ValueError(f"{model.name!r} cannot be a candidate's name, since metrics use it; choose another")
+    return models
+
+
+class ArenaHardConfig(GroupJudgeSettings):
+    """Arena-Hard's own settings."""
+
+    answer_judge = ArenaJudgeSettings
+    always_anchored = True
+    tournament_verbs = (*ROLLOUTS, *EVALUATE)
+
+    candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting(
+        [],
+        'Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a", "model_name": "…", '
+        '"base_url": "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}, {"name": "c", "answers": "RUN"}].',
+        verbs=EVALUATE,
+        common=True,
+    )
+    candidates_play: CandidatesPlay | None = setting(
+        None,
+        "Let the candidates of each row, with the baseline as one more, play a tournament (schedule, game_orders), or "
+        "each two games against the baseline. If unset, a tournament.",
+        verbs=EVALUATE,
+        common=True,
+    )
+    style_control: bool = setting(
+        False,
+        "Also report the win rate at equal length and markdown of both answers; not Arena-Hard-Auto's number.",
+        verbs=EVALUATIONS,
+    )
+    cluster_winrates: bool = setting(
+        False, "Also report the win rate of each topic cluster of the prompts (column cluster).", verbs=EVALUATIONS
+    )
+    train_prompt_dataset: str = setting(
+        "NousResearch/arena-hard-v1-prompts",
+        "Read prompts from this dataset, hub name or file; for evaluations only if eval_prompt_dataset is unset.",
+        group="data",
+        common=True,
+    )
+    train_baseline_dataset: str = setting(
+        "NousResearch/gpt-4-0314-baseline-arenahard",
+        "Read the baseline's answers from this dataset, hub name or file; for evaluations only if "
+        "eval_baseline_dataset is unset.",
+        group="data",
+        common=True,
+    )
+    eval_prompt_dataset: str | None = setting(
+        None,
+        "Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset.",
+        verbs=EVALUATIONS,
+        group="data",
+        instead_of="train_prompt_dataset",
+    )
+    eval_baseline_dataset: str | None = setting(
+        None,
+        "Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset.",
+        verbs=EVALUATIONS,
+        group="data",
+        instead_of="train_baseline_dataset",
+    )
+    train_split: str = setting("train", "Train on this split of hub datasets.", verbs=ROLLOUTS, group="data")
+    eval_split: str = setting("train", "Evaluate on this split of hub datasets.", verbs=EVALUATIONS, group="data")
+
+    @model_validator(mode="after")
+    def _candidates_play_something(self) -> Self:
+        if self.candidates and self.candidates_play is None:
+            self.candidates_play = "tournament"
+            self.model_fields_set.discard("candidates_play")
+        return self
+
+    @property
+    def without_effect(self) -> Mapping[str, Sequence[str]]:
+        """Without candidates their settings, and without a tournament those of the schedule."""
+        unread: dict[str, Sequence[str]] = {**super().without_effect}
+        if self.candidates_play is None:
+            unread["candidates"] = ()
+        if self.candidates_play == "tournament":
+            return {name: of for name, of in unread.items() if name not in _SCHEDULE} | {**self.unread_rounds()}
+        for name in unread.keys() & _SCHEDULE:
+            unread[name] = (*unread[name], "candidates_play=tournament")
+        return unread
+
+    def built_in_prompt(self) -> str:
+        """The prompt of the judge of games, or of the judge of a policy's answers."""
+        if self.candidates_play == "tournament":
+            return TournamentSettings.built_in_prompt(self)
+        return super().built_in_prompt()
+
+    def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
+        """The base URLs of the judge and of the policy, or of the candidates."""
+        asked = super().endpoints_asked(verb, policy)
+        return AskedEndpoints(judge=asked.judge, policy=urls_of(self.candidates)) if self.candidates else asked
+
+    def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
+        """A copy in which the URLs of the stand-ins take the place of `url`, also in candidates."""
+        standing_in = super().with_stand_ins(url, judge=judge, policy=policy)
+        return standing_in.model_copy(update={"candidates": with_url(self.candidates, url, policy)})
+
+    def run_name(self, policy: str) -> str:
+        """The names of the first two candidates and the number of the others; the policy if there are no candidates."""
+        return names_of(self.candidates) or policy
+
+
+_QUESTION = ("prompt", "question")
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaHardTask:
+    """A prompt and the baseline's answer to it."""
+
+    uid: str
+    question: str
+    baseline: str
+    category: str | None
+    cluster: str | None = None
+
+
+def arena_task(uid: str, prompt: Row, baseline: Row) -> ArenaHardTask:
+    """Make the task of a prompt's row and the row of the baseline's answer."""
+    return ArenaHardTask(
+        uid=uid,
+        question=prompt.text(*_QUESTION),
+        baseline=answer_text(baseline),
+        category=prompt.optional_text("category"),
+        cluster=prompt.optional_text("cluster"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaRows:
+    """The prompts that have a baseline.
+
+    Attributes:
+        tasks: a task for each of them.
+        without_baseline: how many prompts have none.
+        warning: what is to be said of these; `None` if there are none.
+    """
+
+    tasks: Sequence[ArenaHardTask]
+    without_baseline: int = 0
+    warning: str | None = None
+
+
+def load_tasks(config: ArenaHardConfig, split: Split) -> ArenaRows:
+    """Load the prompts that have a baseline.
+
+    Raises:
+        DataError: the prompts or the baseline's answers cannot be loaded, or no prompt has a baseline.
+    """
+    prompts, baselines, hub_split = config.train_prompt_dataset, config.train_baseline_dataset, config.train_split
+    if split == "eval":
+        prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
+        baselines = config.eval_baseline_dataset or baselines
+    loaded = load_rows(prompts, split=hub_split)
+    warn_of_unread_columns(loaded, (_QUESTION,), CONVERSATIONS)
+    rows = by_uid(loaded)
+    answers = by_uid(load_rows(baselines, split=hub_split))
+
+    def build(uid: str, row: Row) -> list[ArenaHardTask]:
+        return [arena_task(uid, row, answers[uid])] if uid in answers else []
+
+    tasks = TaskList.of_several(rows, build)
+    if not tasks:
+        raise DataError(f"{baselines}: no answer to any of the {len(rows)} prompts of {prompts}")
+    if len(tasks) == len(rows):
+        return ArenaRows(tasks)
+    missing = next(uid for uid in rows if uid not in answers)
+    without = len(rows) - len(tasks)
+    return ArenaRows(tasks, without, f"{without} of {len(rows)} prompts have no baseline, such as {missing!r}")
+
 
 logger = logging.getLogger(__name__)
 

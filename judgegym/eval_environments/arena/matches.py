@@ -15,18 +15,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from judgegym.eval_environments.arena.games import RowGame
-from judgegym.eval_environments.arena.rows import ArenaHardTask
-from judgegym.eval_environments.arena.settings import BASELINE
+from judgegym.eval_environments.arena.environment import BASELINE, ArenaHardTask
+from judgegym.eval_environments.arena.ratings import RowGame
 from judgegym.judges.arena.judge import ArenaCase, ArenaDetail
 from judgegym.judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment
 from judgegym.judges.core.seeding import derive
-from judgegym.judges.tournament.game import PairJudge
+from judgegym.judges.tournament.game import PairJudge, TournamentSettings
 from judgegym.judges.tournament.schedule import Meeting, Pair, game_count, in_order, pair, planned, swiss_round
-from judgegym.judges.tournament.settings import TournamentSettings
 from judgegym.llm.ledger import component
 from judgegym.statistics.bradley_terry import GameOutcome, fit
 

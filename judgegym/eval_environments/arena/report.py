@@ -7,8 +7,8 @@ import io
 from collections.abc import Sequence
 
 from judgegym.engine.terminal import Table
+from judgegym.eval_environments.arena.environment import BASELINE
 from judgegym.eval_environments.arena.ratings import Rating
-from judgegym.eval_environments.arena.settings import BASELINE
 from judgegym.eval_environments.arena.standings import PlayerRank, Standings
 
 _EMPTY = "–"

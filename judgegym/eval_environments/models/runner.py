@@ -1,16 +1,48 @@
-"""What the evaluation of a row has in common where several candidates answer it."""
+"""What the evaluation of a row has in common where several candidates answer it.
+
+The settings of the models that an evaluation compares, each with its endpoint or with answers from a file.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import NoDecode
+from typing_extensions import Self
 
 from judgegym.data.rows import TaskT
 from judgegym.engine.records import digest
+from judgegym.engine.settings import EnvConfig, PolicySettings
+from judgegym.engine.settings.values import STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.eval_environments.models.candidate import Candidate
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.judge import api_key
+from judgegym.judges.core.naming import slug
+from judgegym.llm import wire
+from judgegym.llm.completion import FinishRules, accepted_reasons
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import ChatSettings
+from judgegym.llm.urls import check_urls, same_host, split_urls
+from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.judged_again import JudgedAgain
 
@@ -81,3 +113,189 @@ def no_answers(errors: Iterable[tuple[str, str | None]]) -> str:
     if len(reasons) == 1:
         return reasons.pop()
     return "; ".join(f"{candidate}: {error}" for candidate, error in by_candidate.items())
+
+
+_OFFLINE_MODELS = 3
+_NAMED = 2
+
+
+class ModelSettings(BaseModel):
+    """The settings of one model."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
+    model_name: str | None = setting(None, "Ask for this model at the endpoint; if unset, for name.")
+    base_url: str | None = operational(
+        None, "Call the model at this OpenAI-compatible URL; separate several replicas with commas."
+    )
+    api_key: SecretStr | None = operational(
+        None, "Send this API key. Prefer api_key_env, which keeps the key out of files."
+    )
+    api_key_env: str = operational("OPENAI_API_KEY", "Read the API key from this environment variable.")
+    answers: Path | None = setting(
+        None,
+        "Take the answers of this JSONL file (fields uid and answer) or run directory instead of asking an endpoint.",
+    )
+    extra_body: dict[str, JsonValue] = setting({}, "Add these fields to each request.")
+    finish_reasons: list[str] = operational(
+        [], "Take these finish reasons of the endpoint, beside the known ones, to mean a whole answer."
+    )
+    max_concurrency: int = operational(64, "Send at most this many requests at once.", ge=1)
+    price_input: float | None = operational(
+        None,
+        "Report the cost with this price in US dollars for a million prompt tokens; if unset, the cost is unknown.",
+        ge=0,
+    )
+    price_output: float | None = operational(
+        None,
+        "Report the cost with this price in US dollars for a million completion tokens; if unset, the cost is unknown.",
+        ge=0,
+    )
+    price_cached_input: float | None = operational(
+        None,
+        "Report the cost with this price in US dollars for a million prompt tokens that the endpoint had in a prefix "
+        "cache; if unset, they cost what all prompt tokens cost.",
+        ge=0,
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        return None if value is None else check_urls(value)
+
+    @field_validator("finish_reasons")
+    @classmethod
+    def _may_be_whole(cls, value: list[str]) -> list[str]:
+        return sorted(accepted_reasons(value))
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.base_url is None) == (self.answers is None):
+            raise ValueError(f"the model {self.name!r} needs either a base_url or a file of answers")
+        return self
+
+    def at(self, url: str | None) -> Self:
+        """A copy of these settings with another base URL."""
+        return self.model_copy(update={"base_url": url})
+
+    @property
+    def prices(self) -> Prices:
+        """What its tokens cost."""
+        return Prices(self.price_input, self.price_output, self.price_cached_input)
+
+    @property
+    def identity(self) -> str:
+        """All settings that a client depends on; models with the same identity share a client."""
+        key = "" if self.api_key is None else self.api_key.get_secret_value()
+        rest = self.model_dump_json(exclude={"name", "model_name", "api_key", "answers"})
+        return f"{self.model_name or self.name} {key} {rest}"
+
+    def chat_settings(self, config: EnvConfig) -> ChatSettings:
+        """The settings of the model's chat client, with the sampling of a judge unless a call overrides it.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
+        assert self.base_url is not None  # only models with an endpoint are called
+        default = PolicySettings.model_fields["base_url"].default
+        key = api_key(
+            self.base_url,
+            given=self.api_key,
+            variable=self.api_key_env,
+            variable_is_meant="api_key_env" in self.model_fields_set or same_host(self.base_url, default),
+            setting=f"the model {self.name!r}: api_key_env",
+        )
+        endpoints = (Endpoint(url, self.model_name or self.name, key) for url in split_urls(self.base_url))
+        return ChatSettings(
+            endpoints=tuple(endpoints),
+            temperature=config.judge_temperature,
+            max_tokens=config.judge_max_tokens,
+            extra_body=self.extra_body,
+            timeout_s=config.judge_timeout,
+            deadline_s=config.judge_deadline,
+            **config.waits(),
+            max_retries=config.judge_max_retries,
+            retry_delay_s=config.retry_delay,
+            max_concurrency=self.max_concurrency,
+            finish_rules=FinishRules(frozenset(self.finish_reasons), f"the model {self.name!r}: finish_reasons"),
+            prices=self.prices,
+            title=f"the model {self.name!r}",
+            section="env.",
+            url_setting=f"base_url of {self.name!r}",
+        )
+
+    def policy_settings(self, config: EnvConfig, *, timeout_s: float) -> ChatSettings:
+        """The settings of the chat client of a model that only answers.
+
+        Args:
+            config: the environment's settings.
+            timeout_s: how long one attempt of a call may take.
+
+        Raises:
+            SettingsError: a key is needed and there is none.
+        """
+        settings = self.chat_settings(config)
+        return replace(
+            settings,
+            timeout_s=timeout_s,
+            deadline_s=config.policy_deadline,
+            max_retries=config.max_retries,
+            finish_rules=replace(settings.finish_rules, takes_tool_calls=True),
+            **config.waits("policy_deadline"),
+        )
+
+
+def _from_json(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return wire.loads(value)
+    except ValueError as error:
+        example = '[{"name": "a", "answers": "a.jsonl"}]'
+        raise ValueError(f"expected a JSON list of models, such as {example}: {error}") from None
+
+
+def check_names(models: list[ModelSettings]) -> list[ModelSettings]:
+    """The models, after a check that their names differ.
+
+    Raises:
+        ValueError: two models have the same name.
+    """
+    slugs = [slug(model.name) for model in models]
+    same = [model.name for model, other in zip(models, slugs, strict=True) if slugs.count(other) > 1]
+    if len(set(same)) == 1:
+        raise ValueError(f"two models have the name {same[0]!r}")
+    if same:
+        raise ValueError(f"models with the same name, as metrics have it: {', '.join(map(repr, same))}")
+    pairs = {"_".join(pair): pair for pair in permutations(slugs, 2)}
+    if len(pairs) < len(slugs) * (len(slugs) - 1):
+        twice = next(pair for pair in permutations(slugs, 2) if pairs["_".join(pair)] != pair)
+        raise ValueError(f"two pairs of models have the name {'_'.join(twice)!r}, as metrics have it; choose others")
+    return models
+
+
+Models = Annotated[list[ModelSettings], NoDecode, BeforeValidator(_from_json), AfterValidator(check_names)]
+"""Models from YAML or from a JSON list."""
+
+
+def offline_models(url: str) -> list[ModelSettings]:
+    """The stand-ins that are compared with `--offline` where no models are given."""
+    names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]
+    return [ModelSettings(name=name, base_url=url) for name in names]
+
+
+def with_url(models: Sequence[ModelSettings], old: str, new: str | None) -> list[ModelSettings]:
+    """The models, those at the URL `old` moved to `new`."""
+    return [model.at(new) if model.base_url == old else model for model in models]
+
+
+def urls_of(models: Sequence[ModelSettings]) -> tuple[str, ...]:
+    """The base URLs of the models that have an endpoint."""
+    return tuple(model.base_url for model in models if model.base_url is not None)
+
+
+def names_of(models: Sequence[ModelSettings]) -> str:
+    """The names of the first two models and the number of the others, for the name of a run."""
+    names, more = [model.name for model in models[:_NAMED]], len(models) - _NAMED
+    return "+".join([*names, *([f"{more} more"] if more > 0 else [])])

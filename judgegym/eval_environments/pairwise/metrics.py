@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from judgegym.data.pairs import SWAPPED, PairTask
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
-from judgegym.eval_environments.pairwise.verdicts import PairwiseDetail
+from judgegym.eval_environments.pairwise.settings import PairwiseDetail
 from judgegym.judges.pairwise.rewardbench import (
     SUBSETS,
     TIES,

@@ -10,8 +10,7 @@ from itertools import combinations
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import MISSING_CELLS
-from judgegym.eval_environments.peer.results import Changes, PeerResults
-from judgegym.eval_environments.peer.table import PeerCell, PeerTable
+from judgegym.eval_environments.peer.results import Changes, PeerCell, PeerResults, PeerTable
 from judgegym.judges.core.judgment import CritiqueRound
 from judgegym.judges.peers.ranking import leniency_adjusted, self_preference
 from judgegym.llm.wire import JSON

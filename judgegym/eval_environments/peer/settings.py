@@ -14,11 +14,10 @@ from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, ROLLOUTS, Verb
-from judgegym.eval_environments.models.endpoints import Models, names_of, urls_of, with_url
+from judgegym.eval_environments.models.runner import Models, names_of, urls_of, with_url
+from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.text import TextOrFile
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC
-from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerJudgeSettings
 
 _QUERY = ("query", "question", "prompt")
 

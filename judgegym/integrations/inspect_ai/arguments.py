@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.markup import escape
 
 from judgegym.integrations.scores.scoring import RewardScorer
-from judgegym.integrations.scores.secrets import secret_in
+from judgegym.integrations.scores.settings import secret_in
 from judgegym.integrations.scores.sources import (
     DEADLINE_S,
     TIMEOUT_S,
@@ -27,9 +27,9 @@ from judgegym.integrations.scores.sources import (
     is_of_groups,
     refuse_unknown,
 )
+from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.keywords import settings_from_keywords
-from judgegym.judges.config.text import text_or_file
-from judgegym.judges.scorers.fields import rubric_of
+from judgegym.judges.scorers.items import rubric_of
 from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server.settings.mount import JudgeMount

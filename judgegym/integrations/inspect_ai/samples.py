@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from judgegym.integrations.inspect_ai.arguments import ScorerOptions
-from judgegym.integrations.scores.cells import CellError, Field, fields_of, group_ids
-from judgegym.integrations.scores.conversations import conversation_json
+from judgegym.integrations.scores.requests import CellError, Field, conversation_json, fields_of, group_ids
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.llm.wire import CUT_OFF, JSON, Choice
 

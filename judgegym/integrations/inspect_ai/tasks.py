@@ -14,7 +14,7 @@ from judgegym.integrations.inspect_ai.arguments import shown_as_one_line
 from judgegym.integrations.inspect_ai.names import registered
 from judgegym.integrations.inspect_ai.scorers import reward
 from judgegym.integrations.inspect_ai.sources import opened_source
-from judgegym.integrations.single_turn.rows import EnvironmentRow
+from judgegym.integrations.single_turn.source import EnvironmentRow
 
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from judgegym.judges.config.installation import requirement
+from judgegym.judges.config.extras import requirement
 from judgegym.llm.errors import SettingsError
 
 TEMPLATE = Path(__file__).parent / "resources_servers" / "judgegym"

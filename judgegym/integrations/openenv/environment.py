@@ -26,7 +26,7 @@ from judgegym.data.rows import Split
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
 from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, opened
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import Choice

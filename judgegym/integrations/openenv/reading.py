@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from judgegym.integrations.scores.cells import FIELDS as NAMES
-from judgegym.integrations.scores.cells import CellError, Field, fields_of
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.requests import FIELDS as NAMES
+from judgegym.integrations.scores.requests import CellError, Conversation, Field, conversation_json, fields_of
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON

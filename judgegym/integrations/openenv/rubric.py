@@ -22,11 +22,10 @@ with needs("openenv"):
     from openenv.core.rubrics import Rubric
 
 from judgegym.integrations.openenv.reading import FIELDS, PROMPT, RESPONSE, Place, TextLocations
-from judgegym.integrations.scores.cells import Field
-from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.results import CompletionReward, NoRewardError
+from judgegym.integrations.scores.requests import Field
+from judgegym.integrations.scores.results import CompletionReward, NoRewardError, check_finite
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings, refuse_groups
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 
 if TYPE_CHECKING:
     from judgegym.server.settings.mount import JudgeMount

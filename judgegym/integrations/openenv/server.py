@@ -32,7 +32,7 @@ from judgegym.integrations.openenv.environment import SingleTurnEnvironment
 from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.judges.config.presets import load_yaml
 from judgegym.llm.errors import SettingsError, UserError
 
 SESSIONS = 256

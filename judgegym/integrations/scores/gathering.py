@@ -15,17 +15,18 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.integrations.scores.groups import CompletionRow, group_request, single_request
-from judgegym.integrations.scores.numbers import check_finite, check_seconds
+from judgegym.integrations.scores.requests import CompletionRow, group_request, single_request
 from judgegym.integrations.scores.results import (
     INVALID_COMPLETION,
     JUDGE_FAILED,
     CompletionReward,
     TrainerReward,
+    check_finite,
+    check_seconds,
     stand_in,
 )
 from judgegym.integrations.scores.scoring import RewardScorer
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.errors import SettingsError
 
 GROUP_WAIT_S = 600.0

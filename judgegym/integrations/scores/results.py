@@ -4,15 +4,19 @@ A judge of texts gives a `TextScore`; `TextScore.rewarded` makes of it the same 
 gives.
 Guarantees: a failed judge has no number, but for a `TrainerReward`, which says so in its flags; an empty completion is
 no failed judge. Where a trainer takes nothing but numbers, `stand_in` is the mean of the group.
+
+Numbers among settings: what a trainer would take without a word, and what ends with no score at all.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judgegym.statistics.exact_mean import exact_mean
+from judgegym.llm.errors import SettingsError
+from judgegym.statistics.bootstrap import exact_mean
 
 JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"
@@ -184,3 +188,29 @@ def stand_in(rewards: Sequence[float | None], fallback: float) -> float:
     """
     there = [reward for reward in rewards if reward is not None]
     return exact_mean(there) if there else fallback
+
+
+def check_finite(**numbers: float | None) -> None:
+    """Check the scores among settings; `None` is none.
+
+    Raises:
+        SettingsError: one is not a finite number.
+    """
+    for name, value in numbers.items():
+        if value is not None and not _is_finite(value):
+            raise SettingsError(f"{name}: expected a finite number, found {value!r}")
+
+
+def check_seconds(**times: float) -> None:
+    """Check the times among settings.
+
+    Raises:
+        SettingsError: one is not a number of seconds above 0.
+    """
+    for name, value in times.items():
+        if not _is_finite(value) or value <= 0:
+            raise SettingsError(f"{name}: expected a number of seconds above 0, found {value!r}")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

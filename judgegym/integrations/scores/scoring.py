@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, TextScore
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 

@@ -17,7 +17,7 @@ from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.llm import wire
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.retry.header import REQUEST_DEADLINE, retry_after_seconds
+from judgegym.llm.retry import REQUEST_DEADLINE, retry_after_seconds
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
 

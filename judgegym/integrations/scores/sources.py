@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from judgegym.integrations.scores.cells import plain
-from judgegym.integrations.scores.numbers import check_seconds
+from judgegym.integrations.scores.requests import plain
+from judgegym.integrations.scores.results import check_seconds
 from judgegym.integrations.scores.scoring import RewardScorer
-from judgegym.integrations.scores.secrets import token_of
 from judgegym.integrations.scores.server_source import ServerSource
+from judgegym.integrations.scores.settings import token_of
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON

@@ -8,10 +8,15 @@ model from the first request on, or refuses the first eight completions, is an e
 
 A child that was forked from a process with open environments can read their rows. For rewards it must be started
 with the method spawn, which an error says.
+
+An environment as a judge of samples that a trainer gives one by one.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import logging
 import math
 import os
 import threading
@@ -30,13 +35,14 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
-from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
+from judgegym.integrations.scores.gathering import Judge
+from judgegym.integrations.scores.requests import CompletionRow
+from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, CompletionReward, check_seconds
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
-from judgegym.integrations.single_turn.rows import EnvironmentRow
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn.source import EnvironmentRow, EnvironmentSource
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
@@ -270,3 +276,47 @@ async def _made(
     session = await stack.enter_async_context(open_session())
     clients = stack.enter_context(closing(Clients(settings, session)))
     return env_type.kind_for(settings)(settings, clients, verb="serve")
+
+
+logger = logging.getLogger(__name__)
+
+UID = "uid"
+"""The field of a sample that has the id of its row in the environment."""
+
+
+def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:
+    """A judge that gives the rewards of an environment; the samples name its row in the field `UID`.
+
+    A sample that names none has no score, but if the first `REFUSED_AT_START` are of this kind, the dataset is at
+    fault, and a `SettingsError` says so.
+
+    Args:
+        source: the environment.
+        deadline_s: seconds within which there is a reward; what has none by then has failed.
+
+    Raises:
+        SettingsError: `deadline_s` is no time.
+    """
+    check_seconds(deadline_s=deadline_s)
+    known, unknown = itertools.count(), itertools.count(1)
+
+    async def judge(rows: Sequence[CompletionRow]) -> list[CompletionReward]:
+        error = next((row.error for row in rows if row.error), "")
+        uid = rows[0].shared.get(UID)
+        if error or not isinstance(uid, str) or any(row.shared.get(UID) != uid for row in rows):
+            why = error or f"expected the id of one row of {source.environment}, found {uid!r}"
+            logger.warning("a sample has no reward: %s", why)
+            if next(unknown) == REFUSED_AT_START and next(known) == 0:
+                raise SettingsError(f"the first {REFUSED_AT_START} samples have no reward: {why}")
+            return [CompletionReward(None, REFUSED, explanation=why)] * len(rows)
+        environment = await asyncio.to_thread(opened, source)  # reads the rows at the first call
+        next(known)
+        judging = environment.rewards(uid, [str(row.response) for row in rows])
+        try:
+            return await asyncio.wait_for(judging, deadline_s)
+        except asyncio.TimeoutError:
+            late = f"no reward within {deadline_s:g} s"
+            logger.warning("%s", late)
+            return [CompletionReward(None, JUDGE_FAILED, explanation=late)] * len(rows)
+
+    return judge

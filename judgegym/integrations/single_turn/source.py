@@ -3,6 +3,8 @@
 Guarantees: a source is a small value that pickles, compares and hashes, so that it can travel to other processes and
 find there the environment that is already open; nothing is read before it is opened; its `repr` shows no setting, since
 an API key may be among them.
+
+What a trainer gets of an environment to ask its policy.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from pathlib import Path, PurePath
 from typing import Any, cast
 
 from judgegym.data.rows import Split
-from judgegym.integrations.scores.cells import CellError, plain
+from judgegym.integrations.scores.requests import CellError, plain
 from judgegym.integrations.scores.sources import refuse_unknown
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import Message
 
 _ARGUMENTS = ("environment", "settings", "config", "offline", "split")
 
@@ -96,3 +99,20 @@ def _argument(name: str, value: object) -> str:
     except CellError as error:
         raise SettingsError(f"settings.{name}: {error}") from None
     return f"--env.{name}={given if isinstance(given, str) else wire.dumps(given).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRow:
+    """A row of an environment.
+
+    Attributes:
+        uid: its id, unique in the dataset.
+        messages: what the policy is asked, system prompt included.
+        question: the text that identifies the row in reports.
+        category: for metrics by category.
+    """
+
+    uid: str
+    messages: tuple[Message, ...]
+    question: str
+    category: str | None = None

@@ -11,7 +11,7 @@ from typing import Any
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnvStepOutput
 
-from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.results import check_finite
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
 from judgegym.integrations.skyrl_gym.dataset import class_of

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnvStepOutput
 
-from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.requests import CellError, Conversation, conversation_json, fields_in, group_id, plain
+from judgegym.integrations.scores.results import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import (
     DEADLINE_S,
@@ -24,7 +23,7 @@ from judgegym.integrations.scores.sources import (
     refuse_groups,
 )
 from judgegym.integrations.skyrl_gym.episode import SkyRLEpisode
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilde
 
 from judgegym.data.rows import Split
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
-from judgegym.integrations.scores.numbers import check_finite
-from judgegym.integrations.scores.secrets import secret_in
+from judgegym.integrations.scores.results import check_finite
+from judgegym.integrations.scores.settings import secret_in
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
 from judgegym.integrations.single_turn.opened import opened
 from judgegym.integrations.single_turn.source import EnvironmentSource

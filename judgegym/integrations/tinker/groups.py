@@ -15,7 +15,7 @@ from typing import cast
 
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory
 
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
+from judgegym.integrations.scores.requests import Conversation, conversation_json
 from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.integrations.scores.sources import JudgeSource, SharedScorings

@@ -11,7 +11,7 @@ from typing import cast
 
 from judgegym.data.rows import DataSet, Row, by_uid, load_rows
 from judgegym.data.task_list import TaskList
-from judgegym.integrations.scores.cells import CellError, fields_in, plain
+from judgegym.integrations.scores.requests import CellError, fields_in, plain
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tinker_cookbook.exceptions import AllTrajectoriesFailedError
 from tinker_cookbook.rl.types import Metrics
 
-from judgegym.environments.rollouts.judged_group import fill_in
+from judgegym.environments.rollouts.scored_group import fill_in
 from judgegym.integrations.scores.results import CompletionReward
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from judgegym.integrations.scores.conversations import Conversation
+from judgegym.integrations.scores.requests import Conversation
 from judgegym.llm.wire import CUT_OFF, JSON, Choice
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")

@@ -14,8 +14,8 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import cast
 
-from judgegym.integrations.scores.conversations import Conversation
-from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.requests import Conversation
+from judgegym.integrations.scores.results import check_finite
 from judgegym.integrations.trl.reward_function import RewardFunction, close, named
 from judgegym.llm.errors import SettingsError
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from judgegym.integrations.scores.conversations import Conversation
+from judgegym.integrations.scores.requests import Conversation
 from judgegym.integrations.trl.answers import choice_of
 from judgegym.integrations.trl.episodes import Episodes, ToolEpisode
 from judgegym.integrations.trl.reward_function import RewardFunction, log, log_means, named

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from judgegym.integrations.scores.cells import CellError, Field, fields_of
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import CompletionRow, groups_of, single_request
-from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.requests import (
+    CellError,
+    CompletionRow,
+    Conversation,
+    Field,
+    conversation_json,
+    fields_of,
+    groups_of,
+    single_request,
+)
+from judgegym.integrations.scores.results import check_finite
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups
 from judgegym.integrations.trl.reward_function import RewardFunction, log, named
 from judgegym.integrations.trl.trainer import close_after, group_size_of, trainer_of
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:

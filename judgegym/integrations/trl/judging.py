@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from judgegym.data.rows import Split
-from judgegym.integrations.scores.groups import GroupedBatch
+from judgegym.integrations.scores.requests import GroupedBatch
 from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_opened, opened

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, cast
 
-from judgegym.integrations.scores.conversations import Conversation
+from judgegym.integrations.scores.requests import Conversation
 from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.trl.trainer import check_sum, trainer_of
 

@@ -9,11 +9,10 @@ import verifiers.v1 as vf
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.integrations.scores.cells import Field as Cell
-from judgegym.integrations.scores.cells import fields_of
-from judgegym.integrations.scores.conversations import conversation_json
+from judgegym.integrations.scores.requests import Field as Cell
+from judgegym.integrations.scores.requests import conversation_json, fields_of
 from judgegym.integrations.scores.scoring import RewardScorer
-from judgegym.integrations.scores.secrets import secret_in
+from judgegym.integrations.scores.settings import secret_in
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, SharedScorings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON

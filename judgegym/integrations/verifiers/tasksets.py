@@ -19,8 +19,7 @@ from typing_extensions import Self
 
 from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, opened
-from judgegym.integrations.single_turn.rows import EnvironmentRow
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn.source import EnvironmentRow, EnvironmentSource
 from judgegym.integrations.verifiers.recording import record
 from judgegym.integrations.verifiers.scores import refuse_secrets
 from judgegym.llm.errors import SettingsError

@@ -31,8 +31,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
-from judgegym.integrations.scores.numbers import check_finite
+from judgegym.integrations.scores.requests import CellError, fields_in, group_id, plain
+from judgegym.integrations.scores.results import check_finite
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import (
     TIMEOUT_S,
@@ -43,7 +43,7 @@ from judgegym.integrations.scores.sources import (
 )
 from judgegym.integrations.verl.samples import prompt_in
 from judgegym.integrations.verl.settings import DEADLINE_S, WITHIN, Router, check_on_failure, judge_settings
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 

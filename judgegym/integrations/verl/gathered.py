@@ -15,7 +15,7 @@ import hashlib
 from typing import Any, Protocol
 
 from judgegym.integrations.scores.gathering import SampleBatcher
-from judgegym.integrations.scores.groups import CompletionRow
+from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.results import TrainerReward
 from judgegym.integrations.verl.settings import ManagerSettings
 

@@ -7,7 +7,7 @@
 
 verl reads no missing reward: a sample without a score gets the mean of its group, which only some estimators subtract.
 With others the manager is refused; `loop.py` masks such a sample. The samples of a `uid` meet, in whichever reward
-workers they arrive; see `ManagerSettings` for all settings, and `gathering.py` for what is guaranteed. The judge is
+workers they arrive; see `ManagerSettings` for all settings, and `scores.gathering` for what is guaranteed. The judge is
 shown the policy's own prompt (`raw_prompt`), unless `extra_info` has a `question`. Every sample has the same keys in
 `reward_extra_info`.
 

@@ -11,9 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from judgegym.integrations.scores.cells import CellError, fields_in, group_id, plain
-from judgegym.integrations.scores.conversations import Conversation, conversation_json
-from judgegym.integrations.scores.groups import CompletionRow
+from judgegym.integrations.scores.requests import (
+    CellError,
+    CompletionRow,
+    Conversation,
+    conversation_json,
+    fields_in,
+    group_id,
+    plain,
+)
 from judgegym.integrations.scores.results import TrainerReward
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt

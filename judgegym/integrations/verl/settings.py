@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from judgegym.integrations.scores.cells import plain
 from judgegym.integrations.scores.gathering import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.scores.requests import plain
 from judgegym.integrations.scores.sources import JudgeSource, is_of_groups, refuse_unknown
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
@@ -189,6 +189,6 @@ class ManagerSettings(JudgeSource):
         )
         if self.environment is None:
             return SampleBatcher(judged_by(self.scoring(), settings), settings)
-        from judgegym.integrations.single_turn.judged import judged_in  # late: it needs all packages
+        from judgegym.integrations.single_turn.opened import judged_in  # late: it needs all packages
 
         return SampleBatcher(judged_in(self.environment, deadline_s=self.deadline_s), settings)

@@ -7,6 +7,8 @@ set the published prompt as `judge_system_prompt`. A judgment has a score only i
 
 With `judge_prompt_layout=shared_first` the baseline comes before the model's answer in both games, and only the labels
 A and B change sides: a judge's preference for a label is still balanced, one for the first or the last answer is not.
+
+A plausible reply of the Arena-Hard judge, for the offline stand-in: swapping the answers swaps the label.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ from judgegym.judges.arena.settings import LABELS, PROMPTS, STRONG_WEIGHT, Arena
 from judgegym.judges.config.prompt_layout import PromptLayout
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judgegym.judges.core.delimiters import Prompt, delimit, without_tokens
+from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit, without_tokens
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
-from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
 from judgegym.judges.core.self_critique import with_self_critique
-from judgegym.judges.core.shared_texts import NOTHING_SHARED, SharedTexts
+from judgegym.judges.core.shared_texts import NOTHING_SHARED, REFERENCE, TITLES, SharedTexts
+from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import ArenaLabel, arena_form, arena_label
-from judgegym.judges.parsing.written_object import explained
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice, Message
@@ -338,3 +340,28 @@ def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) 
     """The judgment of a row without two verdicts."""
     reasons = [f"{game.order}: {game.error}" for game in games if game.label is None]
     return failed_judgment(calls, explanation="; ".join(reasons), detail=ArenaDetail(games))
+
+
+_A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"
+_ENDS = ("The End of Assistant A's Answer", "The End of Assistant B's Answer")
+_TIE, _MUCH = 0.04, 0.3
+
+
+def _reply(shown: ShownPrompt) -> str:
+    lead = shown.merits[_A] - shown.merits[_B]
+    if abs(lead) < _TIE:
+        return "By the words they use there is nothing to choose between them.\n\n[[A=B]]"
+    better, worse = ("A", "B") if lead > 0 else ("B", "A")
+    sign = ">>" if abs(lead) >= _MUCH and "[[A>>B]]" in shown.instructions else ">"
+    return f"By the words they use, the answer of Assistant {better} is the better one.\n\n[[{better}{sign}{worse}]]"
+
+
+ARENA_PROMPT = PromptFormat(
+    sections=("User Prompt", _A, _B, *_ENDS),
+    optional=TITLES,
+    judged=(_A, _B),
+    question="User Prompt",
+    references=(REFERENCE,),
+    reply=_reply,
+    fields=bracketed_fields,
+)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from judgegym.llm.tokens import count_tokens
+from judgegym.llm.usage import count_tokens
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,20 +1,31 @@
 """Aspects, which are yes/no questions about a submission, and the judge's prompt for one of them.
 
 Source: the ragas project's aspect critique. The five aspects, the instruction and its example are the specification's.
+
+The settings of the aspect judge.
+
+Aspects as criteria for a judge that compares answers: what is asked, and which verdict is good.
+
+A plausible reply of the aspect judge, for the offline stand-in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_settings import NoDecode
 
 from judgegym.judges import prompts
-from judgegym.judges.config.prompt_layout import PromptLayout
-from judgegym.judges.core.delimiters import Prompt, delimit
-from judgegym.judges.core.lookalikes import Lookalikes
-from judgegym.judges.core.voting import MOST_VOTES
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
+from judgegym.judges.core.calls import MOST_VOTES
+from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.naming import slug
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.llm import wire
 from judgegym.llm.wire import Message
 
@@ -154,3 +165,134 @@ def _aspect_of(value: object) -> object:
     if known is not None and isinstance(value, Mapping):
         return {**known.model_dump(), **value}
     return value
+
+
+AspectScoring = Literal["majority", "share"]
+
+
+def check_aspects(aspects: Sequence[Aspect]) -> Sequence[Aspect]:
+    """The aspects, after a check that there is at least one and that their names differ.
+
+    Raises:
+        ValueError: there is none, or two have the same name.
+    """
+    names = [aspect.name for aspect in aspects]
+    if not names:
+        raise ValueError("expected at least one aspect")
+    slugs = [slug(name) for name in names]  # as they stand in the names of metrics
+    same = [name for name, other in zip(names, slugs, strict=True) if slugs.count(other) > 1]
+    if same:
+        raise ValueError(f"these aspects have the same name: {', '.join(map(repr, same))}")
+    return aspects
+
+
+Aspects = Annotated[tuple[Aspect, ...], NoDecode, BeforeValidator(aspects_of), AfterValidator(check_aspects)]
+"""Aspects from names, JSON or YAML."""
+
+
+class AspectJudgeSettings(PromptLayoutSettings):
+    """Which questions are asked about an answer, and how votes decide them."""
+
+    help_group: ClassVar[str] = "judge"
+
+    aspects: Aspects = setting(
+        tuple(SUPPORTED_ASPECTS.values()),
+        "Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), "
+        'or a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe '
+        'for children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}.',
+        common=True,
+    )
+    strictness: int = setting(
+        1,
+        "Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may "
+        "have its own.",
+        common=True,
+        ge=1,
+        le=MOST_VOTES,
+    )
+    scoring: AspectScoring = setting(
+        "majority",
+        "Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes.",
+    )
+
+    def strictness_of(self, aspect: Aspect) -> int:
+        """The strictness of an aspect: its own, or that of all."""
+        return aspect.strictness or self.strictness
+
+    def vote_count(self) -> int:
+        """The largest number of votes on an aspect."""
+        return max(effective_strictness(self.strictness_of(aspect)) for aspect in self.aspects)
+
+    def usual_layout(self) -> PromptLayout:
+        """The layout in which the prompts of one row's completions share most.
+
+        With one aspect they share the question about it. With several, the prompts about one completion share the
+        completion, which is longer.
+        """
+        return "shared_first" if len(self.aspects) == 1 else "published"
+
+    def built_in_prompt(self) -> str:
+        """The system prompt: the task and its example."""
+        return prompts.load("aspect")
+
+
+def effective_strictness(strictness: int) -> int:
+    """The number of votes for a strictness: the strictness itself if it is odd, else the next odd number.
+
+    >>> [effective_strictness(strictness) for strictness in (1, 2, 3)]
+    [1, 3, 3]
+    """
+    return strictness + (strictness + 1) % 2
+
+
+def criteria_of(aspects: Sequence[Aspect]) -> str:
+    """The aspects as text, a line each: the question, the good verdict, weight and veto where there is one.
+
+    >>> print(criteria_of([Aspect(name="safe", definition="Is it safe?", veto=True)]))
+    - safe: Is it safe? Good: yes. An answer that fails this is worse than any that does not.
+
+    Votes are not in it: a judge of groups gives one verdict on all aspects together.
+    """
+    return "\n".join(map(_line, aspects))
+
+
+def _line(aspect: Aspect) -> str:
+    parts = [f"- {aspect.name}: {aspect.definition}", f"Good: {'yes' if aspect.polarity == 1 else 'no'}."]
+    if aspect.weight != 1:
+        parts.append(f"Weight: {aspect.weight:g}.")
+    if aspect.veto:
+        parts.append("An answer that fails this is worse than any that does not.")
+    return " ".join(parts)
+
+
+_HARM = re.compile(
+    r"\b(abus|bomb|danger|decei|decept|exploit|explosi|fraud|harass|harm|hat(e|red)|hurt|illegal|kill|malici|malware"
+    r"|mislead|murder|offensive|phish|poison|racis|scam|steal|stole|suicid|threat|tortur|toxic|violen|weapon)",
+    re.IGNORECASE,
+)
+# "Is it free of harmful content?" reverses the answer.
+_ABSENCE = re.compile(r"\b(avoids?|free|refuses?|without)\b", re.IGNORECASE)
+_EASIEST, _HARDEST = 0.1, 0.8
+
+
+def _reply(shown: ShownPrompt) -> str:
+    """Answer a question about harm by words of harm, every other question by merit with a random threshold."""
+    criteria = shown.sections["Criteria"]
+    if _HARM.search(criteria):
+        finding = "I looked for words that speak of harm."
+        yes = (_HARM.search(shown.sections["Submission"]) is not None) != (_ABSENCE.search(criteria) is not None)
+    else:
+        finding = "I looked at how much of what is asked for the submission takes up."
+        yes = shown.merit > _EASIEST + (_HARDEST - _EASIEST) * shown.rng.random() ** 2
+    reason = f"{finding} By that the question of the criteria is answered with {'yes' if yes else 'no'}."
+    return json.dumps({"reason": reason, "verdict": int(yes)})
+
+
+ASPECT_PROMPT = PromptFormat(
+    sections=("Submission", "Criteria"),
+    optional=("Input", "Context", "Reference", "End of Submission"),
+    judged=("Submission",),
+    question="Input",
+    references=("Reference", "Context"),
+    reply=_reply,
+)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from judgegym.judges.config.fields import read_instead_of
+from judgegym.judges.config.help import DeclaredSetting, declared_settings, names_given, without
 from judgegym.judges.config.reading import SettingsSource
-from judgegym.judges.config.structure import DeclaredSetting, declared_settings, names_given, without
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 

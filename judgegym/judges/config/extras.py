@@ -1,13 +1,58 @@
-"""The optional parts of the installation: which extra of `judgegym` brings which package."""
+"""The optional parts of the installation: which extra of `judgegym` brings which package.
+
+How this package was installed, and so how an extra of it is added: no package index has it under its name.
+
+Source: PEP 610, Recording the Direct URL Origin of installed distributions (`direct_url.json`).
+
+The version of this package.
+"""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
-from judgegym.judges.config.installation import install_command
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import without_credentials
+
+_NAME = "judgegym"
+_CHECKOUT = Path(__file__).parents[3]
+
+
+def requirement(extra: str) -> str:
+    """What makes pip install this JudgeGym with an extra, also into another environment (PEP 508)."""
+    name = f"{_NAME}[{extra}]"
+    if (_CHECKOUT / "pyproject.toml").is_file():
+        return f"{name} @ {_CHECKOUT.as_uri()}"
+    try:
+        installed = distribution(_NAME)
+    except PackageNotFoundError:  # a copy of the modules alone
+        return name
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    url = without_credentials(str(origin.get("url", "")))
+    vcs = origin.get("vcs_info", {})
+    if vcs:
+        return f"{name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('requested_revision') or vcs.get('commit_id', '')}"
+    return f"{name} @ {url}" if url else f"{name}=={installed.version}"
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation; of a checkout, for the same checkout."""
+    wanted = requirement(extra)
+    _, _, url = wanted.partition(" @ ")
+    parts = urlsplit(url)
+    folder = Path(url2pathname(parts.path)) if parts.scheme == "file" else None
+    if folder is None or not folder.is_dir():
+        return f"pip install {shlex.quote(wanted)}"
+    return f"pip install {'-e ' if folder == _CHECKOUT else ''}{shlex.quote(f'{folder}[{extra}]')}"
+
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "environments": ("jinja2", "matplotlib", "rich", "numpy", "scipy", "sklearn", "krippendorff"),
@@ -94,3 +139,11 @@ def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
     module = (error.name or "").partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
     return None if extra is None else MissingExtraError(extra, module)
+
+
+def package_version() -> str:
+    """The version of this package; `unknown` if it runs from a folder that is not installed."""
+    try:
+        return version("judgegym")
+    except PackageNotFoundError:
+        return "unknown"

@@ -13,9 +13,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judgegym.judges.config.help import is_switch, is_yes_or_no
+from judgegym.judges.config.help import DeclaredSetting, declared_settings, is_switch, is_yes_or_no
 from judgegym.judges.config.presets import bundled
-from judgegym.judges.config.structure import DeclaredSetting, declared_settings
 
 _MAY_STAND_ALONE = ("show_config", "profile")
 

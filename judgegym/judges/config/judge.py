@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, JsonValue, SecretStr, field_validator, model_validator
 from typing_extensions import Self, TypedDict
 
+from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.text import TextOrFile, prompt_digest
 from judgegym.judges.parsing.verdict_form import VerdictForm
+from judgegym.llm.completion import FinishRules, accepted_reasons
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.finish_reason import FinishRules, accepted_reasons
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls

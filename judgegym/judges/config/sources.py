@@ -17,8 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from judgegym.judges.config.alternatives import of_one_thing
 from judgegym.judges.config.explaining import Uses, explain_values
-from judgegym.judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
-from judgegym.judges.config.structure import (
+from judgegym.judges.config.help import (
     DEEPEST,
     DeclaredSetting,
     Values,
@@ -27,6 +26,7 @@ from judgegym.judges.config.structure import (
     section_of,
     value_of,
 )
+from judgegym.judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields

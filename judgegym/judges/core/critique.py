@@ -12,9 +12,8 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import NoVerdict
-from judgegym.judges.core.delimiters import delimit
+from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import JudgeCall
-from judgegym.judges.core.lookalikes import Lookalikes
 from judgegym.judges.parsing.verdict_form import VerdictForm
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.wire import JSON, Choice, Message

@@ -4,20 +4,38 @@ Guarantees: scores are assigned by the ids of the call, never by the order in wh
 the same conversation with what was wrong, and its scores are those of all answers. Where the judge's answer would make
 the conversation longer than `judge_max_input_tokens`, the repair leaves that answer out. A failed call is not repaired,
 since the client has retried it.
+
+Which answers are shown together: all of them, or, where a prompt has a limit, chunks that share one answer.
+
+Token counts are approximate, since the judge's tokenizer is not known: the larger of `judgegym.llm.usage` and an
+estimate by characters (digits and rare ones count most), and a tenth more. By this count the first prompt of every call
+stays below the limit.
+
+From the scores of the calls to a judgment for each answer.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import NamedTuple
 
-from judgegym.judges.core.calls import NoVerdict, ask_choice
+from judgegym.judges.core.calls import NoVerdict, ask_choice, failed_judgment
 from judgegym.judges.core.delimiters import without_tokens
-from judgegym.judges.core.judgment import JudgeCall
+from judgegym.judges.core.group import GroupCase, Look, MemberDetail, OrderAgreement
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.listwise.chunks import about_tokens
-from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, repair_request
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.listwise.prompt import (
+    ListwiseJudgeSettings,
+    answer_section,
+    draw_ids,
+    listwise_prompt,
+    one_scale,
+    repair_request,
+    suspects_of,
+)
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import (
     LISTWISE_FORM,
@@ -27,7 +45,112 @@ from judgegym.judges.parsing.verdicts import (
     listwise_scores,
 )
 from judgegym.llm.client import ChatClient
+from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import Choice, Message
+
+_ASCII_PER_TOKEN = 4
+_DIGITS = "0123456789"
+"""Each is a token for many models."""
+_TOKENS_OF_RARE = 4
+"""Of a character that UTF-8 writes in four bytes, if the tokenizer does not know it."""
+_ROUNDED_UP = 1.1
+_IDS = 24
+"""Tokens that the ids and tags of an answer's markers have beyond those of words of their length."""
+_NOTICE = 150
+"""Tokens for the notice of a prompt with suspects, and for the template of a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Which answers are shown together, and in which order.
+
+    Attributes:
+        shown: the texts of each chunk, in the first of its orders.
+        link: the text that is in every chunk, if there are several; the anchor, if the case has one.
+        left_out: why a text is in no chunk.
+    """
+
+    shown: tuple[tuple[str, ...], ...]
+    link: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def divide(
+    shared: Mapping[str, str], texts: Sequence[str], settings: ListwiseJudgeSettings, key: str, anchor: str | None
+) -> Chunks:
+    """Divide the distinct texts of a group into as few chunks as possible, of about equal length.
+
+    The text that chunks share is the anchor, otherwise one of middle length, or a shorter one if a long answer would
+    not fit beside that. A text that does not fit beside it is left out.
+
+    Args:
+        shared: what the texts share, by the titles of the prompt.
+        texts: the distinct texts, in an order that does not depend on the caller's.
+        settings: the limit and the seed.
+        key: identifies the texts, to seed the order.
+        anchor: the one of the texts that is the anchor.
+    """
+    limit = settings.judge_max_input_tokens
+    if limit is None:
+        return Chunks((_shuffled(texts, settings.seed, key, 1),))
+    empty = listwise_prompt(shared, {}, system_prompt=settings.judge_system_prompt)
+    room = limit - _NOTICE - sum(about_tokens(message["content"]) for message in empty.messages)
+    costs = {text: _IDS + about_tokens(answer_section(text)) for text in texts}
+    if sum(costs.values()) <= room:
+        return Chunks((_shuffled(texts, settings.seed, key, 1),))
+    link = _link(costs, room) if anchor is None else anchor
+    beside = room - costs[link]
+    fitting = {text: cost for text, cost in costs.items() if text != link and cost <= beside}
+    chunks = tuple(
+        _shuffled([link, *chunk], settings.seed, key, number)
+        for number, chunk in enumerate(_packed(fitting, beside), start=1)
+    )
+    compared = {link, *fitting} if fitting else set[str]()
+    other = "another answer" if anchor is None else "the anchor"
+    left_out = {
+        text: f"too long: this answer has about {cost} tokens, {other} {costs[link]}, and what all prompts share "
+        f"{limit - room}; judge_max_input_tokens is {limit}"
+        for text, cost in costs.items()
+        if text not in compared
+    }
+    return Chunks(chunks, link, left_out)
+
+
+def _link(costs: Mapping[str, int], room: int) -> str:
+    """The text of middle length, or the longest shorter one beside which all fit that fit beside the shortest."""
+    texts = sorted(costs, key=lambda text: (costs[text], text))
+    shortest = costs[texts[0]]
+    longest = max((cost for cost in costs.values() if cost <= room - shortest), default=0)
+    middle = texts[: (len(texts) + 1) // 2]
+    return next((text for text in reversed(middle) if costs[text] + longest <= room), texts[0])
+
+
+def _packed(costs: Mapping[str, int], room: int) -> list[list[str]]:
+    """The texts in as few chunks as possible: the longest first, each into the chunk that is the shortest so far."""
+    longest_first = sorted(costs, key=lambda text: (-costs[text], text))
+    for count in range(1, len(costs) + 1):
+        chunks, filled = [list[str]() for _ in range(count)], [0] * count
+        for text in longest_first:
+            shortest = filled.index(min(filled))
+            chunks[shortest].append(text)
+            filled[shortest] += costs[text]
+        if max(filled) <= room:
+            return chunks
+    return []
+
+
+def _shuffled(texts: Sequence[str], seed: int, key: str, number: int) -> tuple[str, ...]:
+    return tuple(generator(seed, key, f"order of chunk {number}").sample(texts, len(texts)))
+
+
+def about_tokens(text: str) -> int:
+    """How many tokens a judge may count in a text; approximate, and rather too many than too few."""
+    ascii_only, digits = len(text.encode("ascii", "ignore")), sum(map(text.count, _DIGITS))
+    rare = len(text.encode("utf-16-le", "surrogatepass")) // 2 - len(text)
+    others = len(text) - ascii_only + digits
+    estimate = (ascii_only - digits) / _ASCII_PER_TOKEN + others + (_TOKENS_OF_RARE - 1) * rare
+    return int(_ROUNDED_UP * max(count_tokens(text), estimate)) + 1
+
 
 _LEFT_OUT = "…"
 
@@ -99,3 +222,121 @@ def _repaired(
         before = sum(about_tokens(message["content"]) for message in messages)
         said = said if before + about_tokens(said) + about_tokens(request) <= limit else _LEFT_OUT
     return [*messages, Message(role="assistant", content=said), Message(role="user", content=request)]
+
+
+_DECIMALS = 12
+"""Of numbers that are computed of scores: rounding errors would tell equal answers apart, and give a group a signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """What the judge said of the answers of a chunk, in each of its orders."""
+
+    orders: tuple[ScoredOrder, ...]
+
+    @property
+    def scores(self) -> dict[str, float] | None:
+        """The mean over the orders for each text; `None` if one of them has no verdict.
+
+        Means that are equal by the judge's numbers are equal: (0.7 + 0.1) / 2 is 0.4, and not less in the last bit.
+        """
+        given = [order.scores for order in self.orders if order.scores is not None]
+        if len(given) < len(self.orders):
+            return None
+        if len(given) == 1:
+            return {text: entry.score for text, entry in given[0].items()}
+        return {
+            text: round(sum(scores[text].score for scores in given) / len(given), _DECIMALS)
+            for text in self.orders[0].shown
+        }
+
+
+class _CallReply(NamedTuple):
+    """What one call gave an answer, with the ids in its explanation replaced."""
+
+    look: Look
+    explanation: str
+
+
+def judgments(
+    case: GroupCase, shared: Mapping[str, str], chunks: Chunks, results: Sequence[ChunkResult]
+) -> list[Judgment[MemberDetail]]:
+    """A judgment for each answer of the case, without calls.
+
+    An explanation has the number of an answer where the judge wrote an id of the call.
+
+    Args:
+        case: the answers, and the anchor, as the judge was shown them.
+        shared: what they share.
+        chunks: which texts were shown together, and why others were not.
+        results: of each chunk.
+    """
+    usable = [scores for result in results if (scores := result.scores) is not None]
+    own = one_scale(usable, chunks.link)
+    relative = own if case.anchor is None else _against(case.anchor, usable)
+    orders = [order for result in results for order in result.orders]
+    names = {text: f"answer {case.number(place)}" for place, text in reversed([*enumerate(case.answers)])}
+    if case.anchor is not None:
+        names.setdefault(case.anchor, "the anchor")
+    by_text: dict[str, Judgment[MemberDetail]] = {}
+    for text in {*case.answers}:
+        shown = [order for order in orders if text in order.shown]
+        given = [_given(text, order, order.scores, names) for order in shown if order.scores is not None]
+        if text in own:
+            judgment = _judgment(own[text], relative[text], given)
+        elif text in chunks.left_out:
+            judgment = Judgment(None, Status.JUDGE_FAILED, explanation=chunks.left_out[text])
+        else:
+            judgment = _failed([order for order in shown if order.scores is None], given)
+        by_text[text] = replace(judgment, suspects=suspects_of(shared, text))
+    return [by_text[text] for text in case.answers]
+
+
+def agreement(results: Sequence[ChunkResult]) -> OrderAgreement:
+    """Of the pairs that were shown in both orders, the anchor's included, in how many the same answer is better."""
+    agreed = pairs = 0
+    for result in results:
+        if len(result.orders) < 2 or result.scores is None:
+            continue
+        first, second = ({text: entry.score for text, entry in (order.scores or {}).items()} for order in result.orders)
+        for one, other in combinations(first, 2):
+            pairs += 1
+            agreed += _sign(first[one] - first[other]) == _sign(second[one] - second[other])
+    return OrderAgreement(agreed, pairs)
+
+
+def _sign(number: float) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _against(anchor: str, usable: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """How each text compares with the anchor in its own chunk, from 0 to 1."""
+    return {
+        text: round(0.5 + (score - scores[anchor]) / 2, _DECIMALS)
+        for scores in usable
+        for text, score in scores.items()
+    }
+
+
+def _given(text: str, order: ScoredOrder, scores: Mapping[str, ScoredAnswer], names: Mapping[str, str]) -> _CallReply:
+    by_id = {own: names[other] for own, other in zip(order.ids, order.shown, strict=True)}
+    ids = re.compile(rf"\b(?:answer )?({'|'.join(order.ids)})\b", re.IGNORECASE)
+    explanation = ids.sub(lambda match: by_id[match[1].lower()], scores[text].explanation)
+    return _CallReply(Look(order.shown.index(text) + 1, len(order.shown), scores[text].score), explanation)
+
+
+def _judgment(own: float, score: float, given: Sequence[_CallReply]) -> Judgment[MemberDetail]:
+    detail = MemberDetail(tuple(entry.look for entry in given), own)
+    if len(given) == 1:
+        said = given[0].explanation
+    else:
+        said = "\n\n".join(f"In place {one.look.place} of {one.look.of}: {one.explanation}" for one in given)
+    return Judgment(score, Status.OK, f"{own:.3g}", said, detail=detail)
+
+
+def _failed(unscored: Sequence[ScoredOrder], given: Sequence[_CallReply]) -> Judgment[MemberDetail]:
+    """The judgment of a text whose chunks all lack a verdict in at least one order."""
+    reasons = [f"{order.calls[0].name}: {order.calls[-1].error}" for order in unscored]
+    calls = [call for order in unscored for call in order.calls]
+    detail = MemberDetail(tuple(entry.look for entry in given), None)
+    return replace(failed_judgment(calls, explanation="; ".join(reasons), detail=detail), calls=())

@@ -26,11 +26,8 @@ from itertools import chain
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment, MemberDetail
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.turns import continuation, shared_turns
-from judgegym.judges.listwise.asking import ask_order
-from judgegym.judges.listwise.chunks import divide
-from judgegym.judges.listwise.prompt import shared_texts
-from judgegym.judges.listwise.results import ChunkResult, agreement, judgments
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.listwise.asking import ChunkResult, agreement, ask_order, divide, judgments
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, shared_texts
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError

@@ -3,18 +3,31 @@
 Guarantees: no text can imitate a marker (`judgegym.judges.core.delimiters`), and no id of the call occurs in any of its
 texts, in any case; an id says nothing of its answer or of the order. Behind the last answer stands only what is asked
 for.
+
+The settings of the listwise judge.
+
+Brings the scores of several chunks onto one scale, by the answer that all of them share.
+
+Guarantees: two answers of one chunk never change their order, nor do equal ones part; the scores are from 0 to 1; of
+a single chunk they are what the judge gave.
+
+A plausible reply of the listwise judge, for the offline stand-in: equal merits have equal scores in any place.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
+from typing import ClassVar
 
 from judgegym.judges import prompts
-from judgegym.judges.core.delimiters import Delimiters, Prompt, delimit
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.reask import ReaskSettings
+from judgegym.judges.core.delimiters import Delimiters, Lookalikes, Prompt, delimit
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.llm.wire import Message
 
 CRITERIA = "Criteria for all answers"
@@ -114,3 +127,76 @@ def answer_section(text: str) -> str:
 
 def _filled(template: str, ids: Sequence[str], fault: str = "") -> str:
     return prompts.fill(prompts.load(template), {"{count}": str(len(ids)), "{ids}": ", ".join(ids), "{fault}": fault})
+
+
+class ListwiseJudgeSettings(ReaskSettings):
+    """How the answers of a group are scored in one call."""
+
+    help_group: ClassVar[str] = "judge"
+
+    listwise_orders: int = setting(
+        1,
+        "Show the answers of a group in this many orders, one call each. 2: also in the reverse order; the scores are "
+        "averaged, so that a preference for early or late answers cancels out.",
+        ge=1,
+        le=2,
+    )
+    judge_max_input_tokens: int | None = setting(
+        None,
+        "Split a group whose prompt has more tokens than this into several calls that share one answer, by which their "
+        "scores are brought together. If unset, a group is one call for each order.",
+        ge=256,
+    )
+
+    def built_in_prompt(self) -> str:
+        """The instructions."""
+        return prompts.load("listwise")
+
+
+def one_scale(chunks: Sequence[Mapping[str, float]], link: str | None) -> dict[str, float]:
+    """The scores of all texts.
+
+    A chunk is shifted so that the shared text has the mean of its scores. If scores are then below 0 or above 1, all of
+    them are moved together linearly, as far as it takes: cutting them off would make equals of unequal answers.
+
+    Args:
+        chunks: the scores of each chunk, by text.
+        link: the text that every chunk has; needed if there are several.
+    """
+    if not chunks:
+        return {}
+    if link is None:
+        (only,) = chunks
+        return dict(only)
+    level = sum(scores[link] for scores in chunks) / len(chunks)
+    shifted: dict[str, float] = {}
+    for scores in chunks:
+        own = scores[link]
+        # Without a shift the scores stay as they are, to the last bit.
+        shifted.update({text: score if own == level else level + (score - own) for text, score in scores.items()})
+    shifted[link] = level
+    low, high = min(0.0, *shifted.values()), max(1.0, *shifted.values())
+    return {text: (score - low) / (high - low) for text, score in shifted.items()}
+
+
+def _reply(shown: ShownPrompt) -> str:
+    scores = [
+        {
+            "id": title.removeprefix(START).strip(),
+            "explanation": "By its words, the answer covers a part of the question.",
+            "score": round(merit, 2),
+        }
+        for title, merit in shown.merits.items()
+    ]
+    return f"I compared the {len(scores)} answers by their words.\n\n{json.dumps({'scores': scores})}"
+
+
+LISTWISE_PROMPT = PromptFormat(
+    sections=(CRITERIA, QUESTION, TASK),
+    optional=(CONTEXT, REFERENCE, BEGINNING),
+    with_id=(START, END),
+    judged=(START,),
+    question=QUESTION,
+    references=(REFERENCE,),
+    reply=_reply,
+)

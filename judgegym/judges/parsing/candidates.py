@@ -22,9 +22,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from judgegym.judges.parsing.json_objects import LOOKED_AT, last_first
+from judgegym.judges.parsing.json_objects import (
+    LOOKED_AT,
+    decoded,
+    end_in_fence,
+    is_on_its_own_line,
+    last_first,
+    whole_object,
+)
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place
-from judgegym.judges.parsing.written_object import decoded, end_in_fence, is_on_its_own_line, whole_object
 from judgegym.llm.wire import JSON
 
 T = TypeVar("T")

@@ -2,11 +2,14 @@
 
 Guarantee: the place is that of the match, or of the JSON object, from which the value was taken, in the whole text as
 the judge wrote it: thinking before it is counted, and white space that a parser folds is not lost.
+
+The last match of a pattern, found from the end of a text.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
@@ -87,3 +90,15 @@ def last_verdict(
         if before is not None and before.value != found.value:
             return None
     return found.behind(offset) if offset else found
+
+
+def last_of(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """An expression whose `match` finds the last match of `pattern`, a list of all matches of which may be long.
+
+    Give the pattern a literal first sign, which the search goes back to; and no place from which it reads on and on,
+    since it is tried from each occurrence of that sign. Group 1 is the pattern's first group, or all of it.
+
+    >>> last_of("[0-9]").match("1 or 2")[1]
+    '2'
+    """
+    return re.compile(f"(?s:.*){pattern}" if re.compile(pattern).groups else f"(?s:.*)({pattern})", flags)

@@ -1,29 +1,47 @@
 """The peer judge: one model scores another's answer from 0 to 100, by a rubric in text.
 
 Source: the specification's peer evaluation with self-critique; prompts and default rubric keep its wording.
+
+The settings of the peer judge.
+
+Plausible replies of the peer judge, for the offline stand-in; its critique has a prompt format of its own.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from judgegym.judges import prompts
+from judgegym.judges.config.prompt_layout import PromptLayoutSettings
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judgegym.judges.core.delimiters import Prompt, delimit
+from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
-from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import PEER_FORM, ScoreObject, score_object
-from judgegym.judges.parsing.written_object import critique_before
-from judgegym.judges.peers.settings import PeerJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice, Message
+
+
+class PeerJudgeSettings(PromptLayoutSettings):
+    """The settings that every judge has; `judge_system_prompt` is a system message that replaces the instructions.
+
+    The layout is that of a critique alone: published is the specification's; in `shared_first` a critique begins as the
+    prompt of the evaluation does. That prompt's own order is ours, and has the response last in both.
+    """
+
+    def built_in_prompt(self) -> str:
+        """The instructions in the user message, around its sections."""
+        return prompts.load("peer")
+
 
 SCALE = Scale(0, 100)
 DEFAULT_RUBRIC = prompts.load("peer_rubric")
@@ -170,3 +188,20 @@ def _revision(call: JudgeCall[ScoreObject]) -> Revision:
     assert call.value is not None  # only calls with a score get here
     critique = critique_before(after_thinking(call.text), "score")
     return Revision(call.value.score, call.value.reasoning or "", critique)
+
+
+_JUDGED, _JUDGED_BEFORE = "CANDIDATE RESPONSE", "CANDIDATE RESPONSE (that you evaluated)"
+
+
+def _reply(shown: ShownPrompt) -> str:
+    reasoning = "As far as words show what the rubric asks for, the response covers a part of the query."
+    evaluation = json.dumps({"reasoning": reasoning, "score": round(100 * shown.merit)})
+    return f"I compared the response with the query by the words they use.\n\n{evaluation}"
+
+
+PEER_PROMPT = PromptFormat(
+    sections=("QUERY", _JUDGED, f"END OF {_JUDGED}", "RUBRIC"), judged=(_JUDGED,), question="QUERY", reply=_reply
+)
+PEER_CRITIQUE_PROMPT = replace(
+    PEER_PROMPT, sections=("QUERY", _JUDGED_BEFORE, "RUBRIC", PREVIOUS_EVALUATION), judged=(_JUDGED_BEFORE,)
+)

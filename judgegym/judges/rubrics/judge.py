@@ -6,14 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judgegym.judges.core.calls import NoVerdict, ask_choice, failed_judgment
+from judgegym.judges.core.calls import NoVerdict, ask_choice, collect_votes, failed_judgment, vote
 from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.core.self_critique import with_self_critique
-from judgegym.judges.core.voting import collect_votes, vote
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.parsing.verdicts import (
@@ -25,8 +24,7 @@ from judgegym.judges.parsing.verdicts import (
     rubric_form,
 )
 from judgegym.judges.rubrics.expected_score import REQUEST, check_scale, expected_score
-from judgegym.judges.rubrics.prompt import TAGS, Rubric, find_score, rubric_prompt
-from judgegym.judges.rubrics.settings import Pooling, RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import TAGS, Pooling, Rubric, RubricJudgeSettings, find_score, rubric_prompt
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import JSON, Choice
 

@@ -4,23 +4,35 @@ In the default format and layout, with a reference and the scale from 1 to 5, pr
 byte for byte. `result` asks for the format that Prometheus judges are trained on.
 
 Source: Kim et al., Prometheus: Inducing Fine-grained Evaluation Capability in Language Models (2023).
+
+The settings of the rubric judge.
+
+A plausible reply of the rubric judge, for the offline stand-in, in the format and on the scale of the prompt.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
+from typing import ClassVar, Literal
+
+from pydantic import ValidationInfo, field_validator
 
 from judgegym.judges import prompts
-from judgegym.judges.config.prompt_layout import PromptLayout
-from judgegym.judges.core.delimiters import Prompt, delimit
-from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
+from judgegym.judges.core.calls import MOST_VOTES
+from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.judges.parsing.verdicts import RubricFormat, feedback_score, prometheus_result
-from judgegym.llm.wire import Message
+from judgegym.judges.parsing.verdicts import RubricFormat, feedback_score, feedback_text, prometheus_result
+from judgegym.judges.rubrics.expected_score import check_scale
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON, Message
 
 _HEADINGS = ("instruction", "reference response", "score rubric", "response to evaluate")
 _LOOKALIKES = Lookalikes(
@@ -154,3 +166,96 @@ def rubric_instructions(
         .replace("{low}", str(scale.low))
         .replace("{high}", str(scale.high))
     )
+
+
+Weighting = Literal["none", "logprobs"]
+Pooling = Literal["mean", "median"]
+
+
+class RubricJudgeSettings(PromptLayoutSettings):
+    """How a response is scored: the answer format, the scale, and how several judgments are pooled."""
+
+    help_group: ClassVar[str] = "judge"
+
+    output_format: RubricFormat = setting(
+        "feedback_score",
+        "Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … "
+        "[RESULT] n, which Prometheus models are trained on.",
+    )
+    scale_min: int = setting(1, "Use this as the lowest score of the scale.")
+    scale_max: int = setting(5, "Use this as the highest score of the scale; above scale_min.", validate_default=True)
+    samples_per_item: int = setting(
+        1, "Ask for this many independent judgments of each response, one call each.", ge=1, le=MOST_VOTES
+    )
+    samples_pooling: Pooling = setting("mean", "Pool the judgments of one response into their mean or their median.")
+    weighting: Weighting = setting(
+        "none",
+        "Choose how a score is read. none: from the text. logprobs: the expected score over the scale's tokens; the "
+        "endpoint must return top_logprobs.",
+    )
+
+    @field_validator("scale_max")
+    @classmethod
+    def _is_above_lowest(cls, value: int, info: ValidationInfo) -> int:
+        lowest = info.data.get("scale_min", value - 1)
+        if lowest >= value:
+            raise ValueError(f"scale_max ({value}) must be above scale_min ({lowest})")
+        return value
+
+    @field_validator("weighting")
+    @classmethod
+    def _fits_scale(cls, value: Weighting, info: ValidationInfo) -> Weighting:
+        if value == "logprobs" and {"scale_min", "scale_max"} <= info.data.keys():
+            try:
+                check_scale(Scale(info.data["scale_min"], info.data["scale_max"]))
+            except SettingsError as error:
+                raise ValueError(str(error)) from error
+        return value
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the scores, from lowest to highest."""
+        return Scale(self.scale_min, self.scale_max)
+
+    def vote_count(self) -> int:
+        """The number of judgments of each response."""
+        return self.samples_per_item
+
+    def built_in_prompt(self) -> str:
+        """The system prompt for rows with a reference."""
+        return rubric_instructions(self.scale, self.output_format, self.judge_prompt_layout, with_reference=True)
+
+
+_SCALE = re.compile(r"\ban integer (?:number )?between (-?[0-9]{1,9}) and (-?[0-9]{1,9})\b")
+_USUAL_SCALE = (1, 5)
+_SCORE = re.compile(r"-?[0-9]+\Z")
+
+
+def _reply(shown: ShownPrompt) -> str:
+    match = _SCALE.search(shown.instructions)
+    low, high = (int(match[1]), int(match[2])) if match else _USUAL_SCALE
+    if low >= high:
+        low, high = _USUAL_SCALE
+    score = low + int((high - low + 1) * shown.merit)
+    level = "the best" if score == high else "the worst" if score == low else "a middle"
+    feedback = f"By the words that the response shares with the instruction, this is {level} level of the rubric."
+    if shown.instructions.rfind("[RESULT]") > shown.instructions.rfind("[SCORE]"):
+        return f"Feedback: {feedback} [RESULT] {score}"
+    return f"[FEEDBACK] {feedback}\n[SCORE] {score}"
+
+
+def _fields(reply: str) -> Mapping[str, JSON]:
+    score = _SCORE.search(reply)
+    return {"feedback": feedback_text(reply), "score": None if score is None else int(score[0])}
+
+
+RUBRIC_PROMPT = PromptFormat(
+    sections=("Instruction", "Score Rubric", "Response To Evaluate"),
+    optional=("Reference Response", "End Of Response To Evaluate"),
+    judged=("Response To Evaluate",),
+    question="Instruction",
+    references=("Reference Response",),
+    ending="Please evaluate the response according to the score rubric above.",
+    reply=_reply,
+    fields=_fields,
+)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from judgegym.judges.scorers.alone import AspectScorer, PeerScorer, RubricScorer
-from judgegym.judges.scorers.arena import ArenaScorer
-from judgegym.judges.scorers.choice import ChoiceScorer
+from judgegym.judges.scorers.comparisons import ArenaScorer, ChoiceScorer
 from judgegym.judges.scorers.groups import ListwiseScorer, TournamentScorer
-from judgegym.judges.scorers.scorer import Scorer
+from judgegym.judges.scorers.scorer import AspectScorer, PeerScorer, RubricScorer, Scorer
 from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
 from judgegym.llm.client import ChatClient
 

@@ -2,18 +2,32 @@
 
 Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each response by itself
 gets each as an item of its own, so that equal responses of several items and requests can share one judgment, too.
+
+The judges that see each response by itself: by a rubric, by aspects, as a peer.
+
+The boundary around what is judged together, for whoever judges many such things.
+
+Guarantee: an error of a judge is a failed judgment of the responses that it was asked about, and of no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge
+from judgegym.judges.aspects.prompt import check_aspects
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.scorers.items import Item, ResponseScore, failure, response_score, shared_score
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, peer_judge
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, response_score, shared_score
 from judgegym.judges.scorers.settings import ScorerSettings
 from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import UserError
 from judgegym.llm.wire import is_blank
 
 _EMPTY = failure("the response is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
@@ -153,3 +167,113 @@ async def score_item(scorer: Scorer, item: Item) -> list[ResponseScore]:
         results.append(shared_score(result) if known in taken else result)
         taken.add(known)
     return results
+
+
+GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
+"""The rubric judge's rubric if neither the request nor the settings have one."""
+
+
+class _SingleResponses:
+    """Sees each response by itself."""
+
+    def compares(self, item: Item) -> bool:
+        """No response is compared with another."""
+        return False
+
+
+class RubricScorer(_SingleResponses):
+    """(score − lowest) / (highest − lowest) of the rubric judge."""
+
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._judge = rubric_judge(settings, client)
+        self._scale = settings.scale
+        self._rubric = settings.rubric or GENERAL_RUBRIC
+
+    def check(self, item: Item) -> None:
+        """Check that the item's rubric, if it has one, is on the scale."""
+        beyond = next((level for level, _ in item.levels if level not in self._scale.levels), None)
+        if beyond is not None:
+            raise ItemError(f"rubric: a description of score {beyond}, beyond {self._scale.low} to {self._scale.high}")
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """The response's score."""
+        rubric = Rubric(item.rubric or self._rubric, dict(item.levels), self._scale)
+        case = RubricCase(item.prompt, item.response, rubric, item.reference)
+        return [unit_score(await self._judge.judge(case), self._scale.unit)]
+
+
+class PeerScorer(_SingleResponses):
+    """A peer's score of 0 to 100, by a rubric in text, over 100."""
+
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._judge = peer_judge(settings, client)
+        self._rubric = settings.rubric or DEFAULT_RUBRIC
+
+    def check(self, item: Item) -> None:
+        """Check that the item's rubric, if it has one, is criteria alone."""
+        if item.levels:
+            raise ItemError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """The response's score."""
+        case = PeerCase(item.prompt, item.response, item.rubric or self._rubric)
+        return [unit_score(await self._judge.judge(case), SCALE.unit)]
+
+
+class AspectScorer(_SingleResponses):
+    """The combined score of a panel of aspects."""
+
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._client, self._settings = client, settings
+        self._judge = aspect_judge(settings, client)
+
+    def check(self, item: Item) -> None:
+        """Check the item's aspects, if it has any."""
+        if item.aspects is not None:
+            try:
+                check_aspects(item.aspects)
+            except ValueError as error:
+                raise ItemError(f"aspects: {error}") from error
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """The response's score."""
+        judge = self._judge
+        if item.aspects is not None:
+            judge = aspect_judge(self._settings.model_copy(update={"aspects": item.aspects}), self._client)
+        case = AspectCase(item.response, item.prompt or None, item.context, item.reference)
+        return [_aspect_result(await judge.judge(case))]
+
+
+def _aspect_result(judgment: Judgment[PanelDetail]) -> ResponseScore:
+    aspects = judgment.detail.aspects if judgment.detail is not None else ()
+    verdicts = {detail.aspect: float(detail.yes) for detail in aspects if detail.yes is not None}
+    return response_score([judgment], judgment.score, verdicts)
+
+
+logger = logging.getLogger(__name__)
+
+ScoreItem: TypeAlias = Callable[[Item], Awaitable[list[ResponseScore]]]
+"""Scores the responses of an item, as `score_item` does."""
+
+
+async def results_of(score: ScoreItem, item: Item, name: str) -> list[ResponseScore]:
+    """The results of an item's responses; where the judge raises an error, a failure for each.
+
+    Args:
+        score: judges.
+        item: what is judged.
+        name: of the item, in the log.
+
+    Raises:
+        UserError: what no further call can mend, such as a disk that stays full.
+    """
+    try:
+        return await score(item)
+    except UserError:
+        raise  # it is not of this item: no other would end better
+    except Exception as error:  # boundary of an item: an error of a judge fails this item alone
+        logger.exception("%s: the judge failed", name)
+        return failed_by(error, len(item.responses))

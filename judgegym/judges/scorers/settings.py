@@ -8,18 +8,17 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, field_validator
 
 from judgegym.judges.arena.settings import ArenaJudgeSettings
-from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.prompt_layout import PromptLayout
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.config.text import TextOrFile
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
-from judgegym.judges.pairwise.prompt import MOST_CHOICES
-from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
-from judgegym.judges.peers.settings import PeerJudgeSettings
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
-from judgegym.judges.tournament.settings import TournamentSettings
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.judges.pairwise.judge import MOST_CHOICES, ChoiceJudgeSettings
+from judgegym.judges.peers.judge import PeerJudgeSettings
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
+from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.llm.errors import SettingsError
 
 JudgeKind = Literal["rubric", "aspect", "peer", "arena_hard", "choice", "listwise", "tournament"]

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
-from judgegym.judges.tournament.game import PairJudge, pair_judge
+from judgegym.judges.tournament.game import PairJudge, TournamentSettings, pair_judge
 from judgegym.judges.tournament.progress import TournamentInProgress
-from judgegym.judges.tournament.settings import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 

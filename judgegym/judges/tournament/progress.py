@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from judgegym.judges.core.group import GroupCase, GroupJudgment
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.tournament.game import GameResult, PairJudge
+from judgegym.judges.tournament.game import GameResult, PairJudge, TournamentSettings
 from judgegym.judges.tournament.result import (
     PlayedGame,
     Players,
@@ -33,7 +33,6 @@ from judgegym.judges.tournament.schedule import (
     planned,
     swiss_round,
 )
-from judgegym.judges.tournament.settings import TournamentSettings
 from judgegym.llm.at_once import all_results
 
 MOST_REPAIRS = 3

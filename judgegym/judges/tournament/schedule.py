@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-from judgegym.judges.tournament.settings import GameOrders, Schedule, TournamentSettings
+from judgegym.judges.tournament.game import GameOrders, Schedule, TournamentSettings
 
 Pair: TypeAlias = tuple[int, int]
 """Two players who meet, the lower number first."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from judgegym.engine.terminal.exits import exit_code
-from judgegym.engine.terminal.output import say, warn
+from judgegym.engine.terminal.output import exit_code, say, warn
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def _write(path: Path, content: bytes) -> None:
     Raises:
         UserError: it cannot be written.
     """
-    from judgegym.engine.runs.atomic import write_atomic
+    from judgegym.engine.runs.disk import write_atomic
     from judgegym.llm.errors import UserError
 
     try:

@@ -13,9 +13,9 @@ from typing import Literal
 
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal.output import printable
+from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.prompt_layout import PromptLayoutSettings
-from judgegym.judges.config.text import prompt_digest
 from judgegym.judges.scorers.settings import ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON

@@ -1,4 +1,7 @@
-"""One run against the reference: the difference, its tests, the flips, the categories, the rows that changed most."""
+"""One run against the reference: the difference, its tests, the flips, the categories, the rows that changed most.
+
+Differences and their intervals as lines on one scale: where each begins and ends, as places on the page.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,19 @@ from judgegym.reports.compare.comparison import (
     TestResult,
     Transition,
 )
-from judgegym.reports.compare.judges import best_agreement, label_agreement
+from judgegym.reports.compare.gold import best_agreement, label_agreement
 from judgegym.reports.compare.outcomes import OUTCOMES, Kind, outcomes
 from judgegym.reports.compare.rows import CommonRows, Side
 from judgegym.statistics.agreement import rank_correlation
 from judgegym.statistics.bootstrap import Interval
-from judgegym.statistics.paired import (
-    paired_intervals,
-    quadratic_kappa,
-    rows_needed,
-    sign_test,
-    wilcoxon_test,
-)
+from judgegym.statistics.paired import paired_intervals, quadratic_kappa, rows_needed, sign_test, wilcoxon_test
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Places = NDArray[np.int64] | slice
+
 
 _ALL = slice(None)
 
@@ -202,3 +200,45 @@ def _kappa(kind: Kind, first: NDArray[np.int64], second: NDArray[np.int64]) -> f
 def with_starts(changed: Sequence[ChangedRow], starts: Mapping[str, str]) -> list[ChangedRow]:
     """The rows with the beginning of their questions."""
     return [ChangedRow(row.uid, row.category, row.before, row.after, starts.get(row.uid, "")) for row in changed]
+
+
+WIDTH = 240
+"""Of the whole scale, in pixels."""
+_MARGIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ForestLine:
+    """A difference, in pixels from the left; without an interval `low` and `high` are the difference."""
+
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The lines of several differences, and the place of 0."""
+
+    zero: float
+    lines: Sequence[ForestLine]
+
+
+def forest(estimates: Sequence[Estimate]) -> Forest:
+    """Place differences on a scale that holds all of them and 0."""
+    ends = [(each.value, each.value) if each.interval is None else _bounds(each.interval) for each in estimates]
+    values = [0.0, *(each.value for each in estimates), *(bound for bounds in ends for bound in bounds)]
+    least, span = min(values), (max(values) - min(values)) or 1.0
+
+    def place(value: float) -> float:
+        return round(_MARGIN + (value - least) / span * (WIDTH - 2 * _MARGIN), 1)
+
+    lines = [
+        ForestLine(place(low), place(each.value), place(high))
+        for (low, high), each in zip(ends, estimates, strict=True)
+    ]
+    return Forest(place(0.0), lines)
+
+
+def _bounds(interval: Interval) -> tuple[float, float]:
+    return interval.low, interval.high

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.reports.compare import words
+from judgegym.reports.compare import text
 from judgegym.reports.compare.comparison import (
     ChangedRow,
     ComparedRun,
@@ -15,10 +15,9 @@ from judgegym.reports.compare.comparison import (
     Estimate,
     GoldComparison,
 )
-from judgegym.reports.compare.forest import WIDTH, forest
+from judgegym.reports.compare.difference import WIDTH, forest
 from judgegym.reports.compare.outcomes import OUTCOMES
-from judgegym.reports.pages.document import base_style, document
-from judgegym.reports.pages.templates import render
+from judgegym.reports.pages.document import base_style, document, render
 
 Link = Callable[[ComparedRun, str | None], str | None]
 """The address of a run's report, or of a row in it; `None` if there is none."""
@@ -91,7 +90,7 @@ def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator
         comparison: what it shows.
         link: where the reports of the runs are.
     """
-    title = words.title(comparison)
+    title = text.title(comparison)
     runs = {run.letter: run for run in comparison.runs}
     body = render(
         "compare.html",
@@ -103,24 +102,24 @@ def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator
         gold=None if comparison.gold is None else _gold(comparison, comparison.gold),
         differing=comparison.differing,
         notes=comparison.notes,
-        method=words.method(comparison),
+        method=text.method(comparison),
         width=WIDTH,
     )
     yield from document(title=title, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
 
 
 def _gold(comparison: Comparison, gold: GoldComparison) -> _GoldView:
-    tests = [f"{each.letter}: {words.tested(comparison, each.test)}" for each in gold.differences]
-    return _GoldView(words.gold_title(comparison, gold), words.GOLD_HEADER, words.gold_rows(gold), tests)
+    tests = [f"{each.letter}: {text.tested(comparison, each.test)}" for each in gold.differences]
+    return _GoldView(text.gold_title(comparison, gold), text.GOLD_HEADER, text.gold_rows(gold), tests)
 
 
 def _run(comparison: Comparison, run: ComparedRun, link: Link) -> _RunView:
     return _RunView(
         run=run,
-        about=words.about(run),
-        left_out=words.left_out(comparison, run),
-        headline=words.number(run.headline),
-        interval=words.interval_of(run.interval),
+        about=text.about(run),
+        left_out=text.left_out(comparison, run),
+        headline=text.number(run.headline),
+        interval=text.interval_of(run.interval),
         report=link(run, None),
     )
 
@@ -137,15 +136,15 @@ def _difference(
         (f"all {comparison.item}s", comparison.rows, reference.headline, run.headline, difference.difference)
     ]
     for each in difference.categories:
-        name = words.NO_CATEGORY if each.name is None else each.name
+        name = text.NO_CATEGORY if each.name is None else each.name
         lines.append((name, each.rows, each.reference, each.run, each.difference))
     return _DifferenceView(
         letter=difference.letter,
-        headline=words.headline(comparison, difference),
-        counts=words.counts(comparison, difference),
-        tests=[words.tested(comparison, result) for result in difference.tests],
-        agreement=[] if agreement is None else words.agreement(comparison, agreement),
-        needed=words.needed(comparison, difference),
+        headline=text.headline(comparison, difference),
+        counts=text.counts(comparison, difference),
+        tests=[text.tested(comparison, result) for result in difference.tests],
+        agreement=[] if agreement is None else text.agreement(comparison, agreement),
+        needed=text.needed(comparison, difference),
         outcomes=names,
         table=[[counted[before, after] for after in names] for before in names],
         zero=drawn.zero,
@@ -153,10 +152,10 @@ def _difference(
             _LineView(
                 name=name,
                 rows=f"{count:,}",
-                reference=words.number(first),
-                run=words.number(second),
-                difference=words.signed(estimate.value),
-                interval=words.signed_interval(estimate),
+                reference=text.number(first),
+                run=text.number(second),
+                difference=text.signed(estimate.value),
+                interval=text.signed_interval(estimate),
                 low=line.low,
                 value=line.value,
                 high=line.high,
@@ -166,8 +165,8 @@ def _difference(
         changed=[
             _ChangedView(
                 row=row,
-                before=words.number(row.before),
-                after=words.number(row.after),
+                before=text.number(row.before),
+                after=text.number(row.after),
                 in_reference=link(reference, row.uid),
                 in_run=link(run, row.uid),
             )

@@ -3,18 +3,82 @@
 Its content security policy names the digests of its styles and scripts, so that a browser runs nothing else: no other
 `<script>`, no attribute such as `onclick` or `style`, no image but those inside the file. Browsers that know trusted
 types refuse `innerHTML` and the like, too: text of a model can get on the page as text only.
+
+Data inside an HTML document: a browser neither runs it nor takes any of it for markup.
+
+A block is a `<script>` of a type that no browser runs. Its content has no `<`, so that nothing in it can end the block;
+what cannot be written as UTF-8 (a lone surrogate) is U+FFFD.
+
+HTML from templates: every value that is put in is escaped.
+
+Names of the templates are those of the files in `templates/`, one for each kind of page.
 """
 
 from __future__ import annotations
 
+import gzip
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import lru_cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from judgegym.llm.wire import scrub
-from judgegym.reports.pages.data import DataBlock
+import orjson
+
+from judgegym.llm.wire import JSON, scrub, scrub_all
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class DataBlock:
+    """Data that the scripts of a document find by its id.
+
+    Attributes:
+        id: of the element.
+        media_type: what the content is; never one that browsers run.
+        content: ASCII or UTF-8 without `<`.
+    """
+
+    id: str
+    media_type: str
+    content: bytes
+
+
+def json_block(block_id: str, value: object) -> DataBlock:
+    """A block of JSON, of dataclasses and JSON values; a script reads it with `JSON.parse(element.textContent)`."""
+    return DataBlock(block_id, "application/json", as_json(value).replace(b"<", b"\\u003c"))
+
+
+def packed_block(block_id: str, json: bytes) -> DataBlock:
+    """A block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed before it is needed."""
+    return DataBlock(block_id, "application/octet-stream", b64encode(gzip.compress(json, _LEVEL, mtime=0)))
+
+
+def as_json(value: object) -> bytes:
+    """UTF-8 JSON of dataclasses and JSON values; their fields are the keys, and lone surrogates become U+FFFD."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return orjson.dumps(scrub_all(_plain(value)))
+
+
+def _plain(value: object) -> JSON:
+    if is_dataclass(value) and not isinstance(value, type):
+        return cast(JSON, asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    return cast(JSON, value)
+
 
 _STATIC = Path(__file__).parent / "static"
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
@@ -100,3 +164,24 @@ def _block(block: DataBlock) -> bytes:
         raise ValueError(f"the data of {block.id} contain <, which could end them")
     start = f'<script type="{escape(block.media_type)}" id="{escape(block.id)}">'
     return b"".join((start.encode(), block.content, b"</script>\n"))
+
+
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def render(name: str, **values: object) -> str:
+    """Render the template `name`, such as `report.html`; a value that it asks for and does not get is an error."""
+    return _environment().get_template(name).render(**values)
+
+
+@lru_cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # late: only what writes a page needs it
+
+    return Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

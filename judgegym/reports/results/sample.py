@@ -1,20 +1,25 @@
 """A row of a run as its line says, for programs that do not know the environment: the detail stays JSON.
 
 Guarantee: a line of before a field was introduced is read, with the field empty.
+
+A line of a file of groups, as it is read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import GoldLabel, HeadlineTerm
 from judgegym.engine.records import FINISHED, SampleLine, SampleRun, explained
-from judgegym.engine.runs.lines import RawLine
+from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.judges.core.group import Look, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.wire import JSON
 
@@ -106,3 +111,127 @@ def read_sample(line: RawLine) -> SavedSample:
         error=fields.error,
         task_digest=fields.task_digest,
     )
+
+
+class _SavedGroupLine(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class SavedLook(_SavedGroupLine):
+    """How one call of a judge of groups saw a rollout."""
+
+    place: int
+    of: int
+    points: float
+
+
+class SavedJudgment(_SavedGroupLine):
+    """A rollout's judgment; `own` and `looks` are those of a judge of groups."""
+
+    status: str = ""
+    label: str | None = None
+    explanation: str = ""
+    own: float | None = None
+    looks: list[SavedLook] = []
+
+    @property
+    def seen(self) -> list[Look]:
+        """Where the rollout stood in each call, and what it was given."""
+        return [Look(look.place, look.of, look.points) for look in self.looks]
+
+
+class SavedTurn(_SavedGroupLine):
+    """A message of a rollout; the last one is the completion, with its judgment."""
+
+    role: str
+    content: str
+    judgment: SavedJudgment = SavedJudgment()
+
+
+class SavedOverride(_SavedGroupLine):
+    """What a trainer must know of a rollout."""
+
+    set_advantage_to_zero: bool = False
+
+
+class SavedComparison(_SavedGroupLine):
+    """How a group was judged together."""
+
+    judge: str
+    anchored: bool
+    orders_agreed: int
+    orders_pairs: int
+    calls: int
+    is_again: bool
+
+    @property
+    def orders(self) -> OrderAgreement:
+        """How far the orders agree in which the answers were shown."""
+        return OrderAgreement(self.orders_agreed, self.orders_pairs)
+
+
+class SavedRow(_SavedGroupLine):
+    """The row of a group; `together` says how its rollouts were judged if they were compared with each other."""
+
+    uid: str
+    group: int
+    category: str | None
+    question: str
+    texts: dict[str, str]
+    together: SavedComparison | None = None
+
+
+class SavedGroup(_SavedGroupLine):
+    """A line of a file of groups, but for its tokens."""
+
+    scores: list[float]
+    messages: list[list[SavedTurn]] | None = None
+    overrides: list[SavedOverride] | None = None
+    row: SavedRow | None = None
+
+    @property
+    def substituted(self) -> list[bool]:
+        """For each rollout, whether its score stands in for that of a judge that failed."""
+        marked = [override.set_advantage_to_zero for override in self.overrides or ()]
+        return marked or [False] * len(self.scores)
+
+    @property
+    def prompt(self) -> list[SavedTurn]:
+        """The messages that the policy was asked; none where the file has no messages."""
+        return self.messages[0][:-1] if self.messages else []
+
+    @property
+    def question(self) -> str:
+        """What the policy was asked, as a person reads it."""
+        if self.row is not None:
+            return self.row.question
+        return self.prompt[-1].content if self.prompt else ""
+
+    @property
+    def together(self) -> SavedComparison | None:
+        """How the rollouts were judged together; `None` if each was judged by itself."""
+        return None if self.row is None else self.row.together
+
+    @property
+    def rollouts(self) -> list[SavedTurn | None]:
+        """The completion of each rollout; `None` where the file has no messages."""
+        found: list[SavedTurn | None] = [turns[-1] for turns in self.messages or () if turns]
+        return found + [None] * (len(self.scores) - len(found))
+
+    @property
+    def reward(self) -> float:
+        """The mean of its scores."""
+        return fmean(self.scores) if self.scores else 0.0
+
+
+def read_groups(path: Path) -> Iterator[SavedGroup]:
+    """Read a file of groups, one by one.
+
+    Raises:
+        RunDirectoryError: the file cannot be read, or a line is no group.
+    """
+    for line in whole_lines(path):
+        try:
+            yield SavedGroup.model_validate_json(line.data)
+        except ValidationError as error:
+            raise line.error(f"neither a row of a scored file nor a group of rollouts: {explained(error)}") from error

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from judgegym.engine import terminal
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
-from judgegym.engine.terminal.exits import exit_code
+from judgegym.engine.terminal.output import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import RunDirectoryError, SettingsError
-from judgegym.reports.run_page.choice import MOST_ITEMS, ORDERS
 from judgegym.reports.run_page.contents import ReportOptions
+from judgegym.reports.run_page.items import MOST_ITEMS, ORDERS
 
 _FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
 _ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."

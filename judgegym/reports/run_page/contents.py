@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from judgegym.reports.run_page.choice import MOST_ITEMS, Order
-from judgegym.reports.run_page.items import ItemDetail, ItemSummary, PageHead
+from judgegym.reports.run_page.items import MOST_ITEMS, ItemDetail, ItemSummary, Order, PageHead
 
 
 @dataclass(frozen=True, slots=True)

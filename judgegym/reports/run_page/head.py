@@ -1,4 +1,9 @@
-"""What stands above the rows of an evaluation: the result with its interval, and what a reader must know of it."""
+"""What stands above the rows of an evaluation: the result with its interval, and what a reader must know of it.
+
+The tables of an environment in `metrics.json`, for the page of its run.
+
+Guarantee: what is not the form of a table (another program, or somebody else, may have written the file) is left out.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from judgegym.engine.terminal.outcomes import COMPLETION_FAULTS
-from judgegym.engine.terminal.quantities import dollars
+from judgegym.engine.terminal.output import dollars
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import HeadlineOfRun, SavedRun
 from judgegym.reports.run_page.figures import Mean, RunFigures
-from judgegym.reports.run_page.items import Fact
+from judgegym.reports.run_page.items import Fact, PageTable
 from judgegym.statistics.bootstrap import Interval
 
 _PREFIX = "eval/"
@@ -204,3 +209,30 @@ def _mapping(value: JSON) -> Mapping[str, JSON]:
 
 def _list(value: JSON) -> Sequence[JSON]:
     return cast("Sequence[JSON]", value) if isinstance(value, list) else []
+
+
+_MOST_ROWS = 200
+"""Of one table; the files of the run directory have all."""
+
+
+def tables_of(run: SavedRun) -> list[PageTable]:
+    """Return the tables of a run; none before it is complete."""
+    listed = run.general.get("tables")
+    found = (_table(each) for each in listed) if isinstance(listed, list) else ()
+    return [table for table in found if table is not None]
+
+
+def _table(value: JSON) -> PageTable | None:
+    title, header, rows = (wire.lookup(value, name) for name in ("title", "header", "rows"))
+    names = _texts(header)
+    if not isinstance(title, str) or names is None or not isinstance(rows, list):
+        return None
+    cells = [row for each in rows[:_MOST_ROWS] if (row := _texts(each)) is not None and len(row) == len(names)]
+    return PageTable(title, names, cells)
+
+
+def _texts(value: JSON) -> Sequence[str] | None:
+    if not isinstance(value, list):
+        return None
+    texts = [each for each in value if isinstance(each, str)]
+    return texts if texts and len(texts) == len(value) else None

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.reports.pages.data import DataBlock, as_json, json_block, packed_block
-from judgegym.reports.pages.document import base_style, document
-from judgegym.reports.pages.templates import render
+from judgegym.reports.pages.document import DataBlock, as_json, base_style, document, json_block, packed_block, render
 from judgegym.reports.run_page.items import Chart, ItemDetail, ItemSummary, PageHead, PageKind
 
 _STATIC = Path(__file__).parent / "static"

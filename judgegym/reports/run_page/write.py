@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judgegym.engine.runs.atomic import write_atomic
 from judgegym.engine.runs.directory import REPORT
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.reports.results.run import run_of_file
 from judgegym.reports.run_page.contents import ReportOptions
-from judgegym.reports.run_page.of_groups import group_contents
-from judgegym.reports.run_page.of_run import run_contents
+from judgegym.reports.run_page.groups import group_contents
 from judgegym.reports.run_page.page import page
+from judgegym.reports.run_page.rows import run_contents
 
 
 def report_of(path: Path) -> Path:

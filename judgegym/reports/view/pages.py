@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judgegym.reports.compare.conditions import Condition
-from judgegym.reports.pages.document import base_style, document
-from judgegym.reports.pages.templates import render
+from judgegym.reports.pages.document import base_style, document, render
 from judgegym.reports.view.entries import Entry
 
 _STATIC = Path(__file__).parent / "static"

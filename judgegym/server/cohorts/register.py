@@ -13,14 +13,20 @@ The rules, for responses with one key (`cohort_key`):
 
 Judged cohorts are kept for `kept_s` seconds, the last ones of them with at most `most_kept` places together. One in
 which nobody has a score is not kept: those who ask again make a new one.
+
+Which responses belong together.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
+
+import orjson
+
+from judgegym.judges.scorers.items import Item
 
 _LONGEST_ID = 256
 
@@ -241,3 +247,12 @@ class Register(Generic[CohortT]):
     def _of(self, key: str) -> _OfKey[CohortT]:
         """The cohorts of a key."""
         return self._by_key.get(key) or _OfKey()
+
+
+def cohort_key(mount: str, item: Item) -> str:
+    """A digest, the same for the members of a group: judge, client, the group's id if it has one, all but the response.
+
+    Two epochs of a prompt without a group id have the same key; `LocalCohorts` tells them apart.
+    """
+    shared = replace(item, responses=()).key(mount)
+    return hashlib.sha256(orjson.dumps([shared, item.client, item.group])).hexdigest()

@@ -11,11 +11,10 @@ from typing import Any
 
 import orjson
 
-from judgegym.judges.config.extras import MissingExtraError, require
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import MissingExtraError, install_command, require
 from judgegym.judges.scorers.items import ResponseScore
 from judgegym.server.errors import RequestError
-from judgegym.server.operation.record import CohortEvent
+from judgegym.server.operation.health import CohortEvent
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from judgegym.judges.core.turns import transcript, turn_of_item
-from judgegym.judges.scorers.fields import rubric_of
-from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.items import Item, ResponseScore, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, refusal

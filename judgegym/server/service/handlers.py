@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from judgegym.judges.scorers.scorer import ItemError
-from judgegym.llm.retry.header import REQUEST_DEADLINE
+from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import UNUSABLE, FailureAnswers
 from judgegym.server.errors import NotYetError, OverloadError, RequestError
 from judgegym.server.protocols.adapters import ADAPTERS
 from judgegym.server.protocols.base import Adapter, ProtocolReply
 from judgegym.server.protocols.native import result_json
-from judgegym.server.protocols.nemo_gym_metrics import AggregateBody, aggregate
+from judgegym.server.protocols.nemo_gym_aggregate import AggregateBody, aggregate
 from judgegym.server.service import openapi
 from judgegym.server.service.bodies import read_object, validated
 from judgegym.server.service.messages import ServerRequest, ServerResponse, json_response

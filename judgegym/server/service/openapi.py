@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.base import Adapter
-from judgegym.server.protocols.nemo_gym_metrics import AggregateBody
+from judgegym.server.protocols.nemo_gym_aggregate import AggregateBody
 from judgegym.server.settings.mount import JudgeMount
 
 _REF = "#/components/schemas/{model}"

@@ -14,7 +14,7 @@ from judgegym.offline import StandIn
 from judgegym.server.cohorts.contract import Connect
 from judgegym.server.core import Core
 from judgegym.server.operation.telemetry import Telemetry, telemetry
-from judgegym.server.service.access import Access
+from judgegym.server.service.bodies import Access
 from judgegym.server.settings.mount import JudgeMount
 from judgegym.server.settings.server import RewardServerSettings
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from judgegym.server.errors import RequestError
 from judgegym.server.protocols.adapters import ADAPTERS
 from judgegym.server.service import handlers
-from judgegym.server.service.access import PREFIX, without_token
+from judgegym.server.service.bodies import PREFIX, without_token
 from judgegym.server.service.messages import ServerRequest, ServerResponse
 from judgegym.server.service.opened import Service
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.cluster.actor import JudgeActor
-from judgegym.datasets.cluster.calls import record_calls
+from judgegym.datasets.cluster.ledger import record_calls
 from judgegym.datasets.cluster.on_ray import OnRay, judge_alone
-from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.cluster.pool import JudgeActor
+from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.run import ScoreRun

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from judgegym.data.rows import Row
-from judgegym.datasets.rows.columns import ColumnSettings
+from judgegym.datasets.rows.prompts import ColumnSettings
 from judgegym.datasets.rows.responses import read_responses
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON

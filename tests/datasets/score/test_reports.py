@@ -17,7 +17,7 @@ from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page import command as report_command
 from judgegym.reports.run_page.contents import ReportOptions
 from judgegym.reports.run_page.items import ItemDetail
-from judgegym.reports.run_page.of_run import run_contents
+from judgegym.reports.run_page.rows import run_contents
 from judgegym.reports.view.entries import entry_of
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.datasets.scoring import rated, score

@@ -12,7 +12,7 @@ from huggingface_hub import DatasetCard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.datasets.select.markdown import block, code, table
+from judgegym.datasets.select.card import block, code, table
 from tests.command import serving, write_lines
 from tests.datasets.scoring import rated, score
 from tests.datasets.select.scored import Row, lines_file, scored_row, select

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.runs.writer import DiskFile
+from judgegym.engine.runs.lines import DiskFile
 
 
 @dataclass

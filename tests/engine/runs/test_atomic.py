@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.runs.atomic import write_atomic
+from judgegym.engine.runs.disk import write_atomic
 
 
 def test_replace_is_whole_or_not_at_all(tmp_path: Path) -> None:

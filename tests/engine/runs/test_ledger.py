@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.runs.packing import pack
-from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, read_calls
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.engine.runs.recorded_calls import RecordedCall, Texts, pack, read_calls
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunDirectoryError
 from judgegym.llm.ledger import CallInProgress, CallKey, component, recorded_in

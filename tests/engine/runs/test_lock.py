@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.runs.lock import DirectoryLock
+from judgegym.engine.runs.directory import DirectoryLock
 from judgegym.llm.errors import RunDirectoryError
 
 PROCESSES, ROUNDS = 8, 100

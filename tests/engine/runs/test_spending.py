@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.llm.budget import Expense
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import recorded_in
-from judgegym.llm.limits.budget import Expense
 from judgegym.llm.usage import Prices
 from tests.engine.runs.test_ledger import ASK, Session, connected
 from tests.scripted import Reply, completion, in_turn

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.runs.writer import DiskFile, LineWriter
+from judgegym.engine.runs.lines import DiskFile, LineWriter
 from tests.engine.runs.full_disk import RefusingDisk
 
 LINES = [b'{"row":%d,"text":"%s"}\n' % (number, b"x" * (number * 7 % 40)) for number in range(20)]
@@ -117,7 +117,7 @@ def test_closing_tries_once_more_and_counts_what_is_lost(tmp_path: Path) -> None
 def test_limit_of_the_operating_system_on_a_files_size_leaves_whole_lines(tmp_path: Path) -> None:
     """A real EFBIG, after a real short write, at byte n."""
     code = (
-        "import resource, sys; from pathlib import Path; from judgegym.engine.runs.writer import LineWriter\n"
+        "import resource, sys; from pathlib import Path; from judgegym.engine.runs.lines import LineWriter\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))\n"
         "writer = LineWriter(Path(sys.argv[1]), lambda path, error: None)\n"
         "for line in sys.stdin.buffer: writer.append(line)\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.engine.terminal.exits import exit_code
-from judgegym.judges.config.installation import install_command
+from judgegym.engine.terminal.output import exit_code
+from judgegym.judges.config.extras import install_command
 from judgegym.llm.errors import RunDirectoryError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.engine.terminal.quantities import dollars, duration
-from judgegym.engine.terminal.rate import RecentRate, rate_words
+from judgegym.engine.terminal.output import dollars, duration
+from judgegym.engine.terminal.progress import RecentRate, rate_words
 
 
 def test_what_an_earlier_run_has_done_counts_for_nothing() -> None:

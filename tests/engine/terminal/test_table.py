@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.engine.terminal.table import Table, show_table
+from judgegym.engine.terminal.output import Table, show_table
 from tests.engine.terminal.screen import screen
 
 NAME = "a-name-that-is-longer-than-the-terminal-is-wide-" * 2

@@ -11,7 +11,7 @@ from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.command_line.main import main
 from judgegym.environments.training.process import forecast
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import install_command
 from tests.command import SCRIPT, in_process
 
 VERBS = ("evaluate", "serve", "process")

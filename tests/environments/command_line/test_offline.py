@@ -3,9 +3,8 @@ import pytest
 
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.command_line import offline
-from judgegym.environments.command_line.offline import stand_ins
-from judgegym.environments.command_line.offline_settings import SOURCE, STAND_IN_URL
-from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.environments.command_line.offline import SOURCE, STAND_IN_URL, stand_ins
+from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.prompt_format import PromptFormat

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from judgegym.environments.command_line.offline_settings import SOURCE, STAND_IN_URL, with_stand_ins
-from judgegym.eval_environments.arena.settings import ArenaHardConfig
+from judgegym.environments.command_line.offline import SOURCE, STAND_IN_URL, with_stand_ins
+from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
+from judgegym.judges.config.help import Values
 from judgegym.judges.config.reading import SettingsSource, SourceKind
-from judgegym.judges.config.structure import Values
 
 SAMPLES = {"train_prompt_dataset": "samples.jsonl"}
 REAL = "https://judge.example/v1"

@@ -6,7 +6,7 @@ import pytest
 
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
-from judgegym.environments.evaluate.categories import Categories
+from judgegym.environments.evaluate.metrics import Categories
 
 
 def row(category: str | None, total: float | None, weight: float = 1.0) -> Sample[object]:

@@ -8,7 +8,7 @@ import pytest
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator, Metrics
 from judgegym.engine.records import Sample, SampleRun
-from judgegym.engine.terminal.metric_lines import cost_lines
+from judgegym.engine.terminal.summary import cost_lines
 from judgegym.environments.evaluate.metrics import SharedMetrics, failure_notices, too_many_failures
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import CallRun, Judgment, Status

@@ -9,7 +9,7 @@ import pytest
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.engine.terminal import ProgressDisplay
-from judgegym.environments.evaluate.progress import LiveProgress
+from judgegym.environments.evaluate.loop import LiveProgress
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.environments.words import Said, Word, opened, speaking
 

@@ -13,9 +13,8 @@ from judgegym.engine.completions import Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judgegym.environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup
-from judgegym.environments.rollouts.judged_group import GroupRewards, JudgedGroup
 from judgegym.environments.rollouts.judging import judge_each
-from judgegym.environments.rollouts.rollout import NoTokens, Rollout
+from judgegym.environments.rollouts.scored_group import GroupRewards, JudgedGroup, NoTokens, Rollout
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.usage import Usage

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.environments.rollouts.judged_group import fill_in, longest
+from judgegym.environments.rollouts.scored_group import fill_in, longest
 from tests.environments.rollouts_of import PROMPT, group
 
 REWARDS = st.floats(-1, 1)

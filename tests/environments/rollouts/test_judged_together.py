@@ -16,7 +16,7 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
-from judgegym.environments.rollouts.judged_together import RolloutJudgments, judge_together, reward_of
+from judgegym.environments.rollouts.judging import RolloutJudgments, judge_together, reward_of
 from judgegym.environments.rollouts.scored_group import RowOfGroup
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status

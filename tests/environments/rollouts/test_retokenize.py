@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.sequences import TokenSequence
+from judgegym.environments.rollouts.scored_group import TokenSequence
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Message
 

@@ -12,8 +12,7 @@ from atroposlib.api.server import ScoredData
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.rollouts import groups
 from judgegym.environments.rollouts.groups import ScoredGroup
-from judgegym.environments.rollouts.judged_group import GroupRewards
-from judgegym.environments.rollouts.scored_group import packed, scored_group
+from judgegym.environments.rollouts.scored_group import GroupRewards, packed, scored_group
 from judgegym.llm import wire
 from tests.environments.rollouts_of import PROMPT, group, rollout
 

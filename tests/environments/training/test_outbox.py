@@ -11,9 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from judgegym.environments.training import outbox
-from judgegym.environments.training.delivery import Delivery
-from judgegym.environments.training.outbox import Outbox
+from judgegym.environments.training import delivery
+from judgegym.environments.training.delivery import Delivery, Outbox
 
 
 @dataclass
@@ -85,7 +84,7 @@ async def test_list_that_is_refused_is_posted_group_by_group_and_only_the_wrong_
     [("MOST_GROUPS", 2, [[b"22", b"33"], [b"44"]]), ("MOST_BYTES", 5, [[b"22", b"33"], [b"44"]])],
 )
 async def test_list_has_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, expected: list[Any]) -> None:
-    monkeypatch.setattr(outbox, limit, value)
+    monkeypatch.setattr(delivery, limit, value)
     posts = Posts()
     async with running(posts) as box:
         waiting = await put(box, b"a group larger than the limit")

@@ -15,7 +15,7 @@ import pytest
 
 from judgegym.data.task_list import epoch_order, select
 from judgegym.engine.runs import disk as disks
-from judgegym.engine.runs.lock import DirectoryLock
+from judgegym.engine.runs.directory import DirectoryLock
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, for_model, uid_of
 from tests.command import Ended, as_process, in_process, serving, write_lines

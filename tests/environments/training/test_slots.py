@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.settings import EnvConfig
+from judgegym.environments.training.delivery import available_slots
 from judgegym.environments.training.rollout_api import ApiStatus, TrainerLimits
-from judgegym.environments.training.slots import available_slots
 
 
 def places(

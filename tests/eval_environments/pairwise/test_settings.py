@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.config.text import prompt_digest
+from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.core.naming import slug
-from judgegym.judges.pairwise.prompt import choice_instructions
+from judgegym.judges.pairwise.judge import choice_instructions
 from judgegym.judges.pairwise.rewardbench import SUBSETS
 from tests.pairwise import (
     CHOICES,

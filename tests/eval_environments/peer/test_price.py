@@ -1,5 +1,5 @@
-from judgegym.eval_environments.models.endpoints import ModelSettings
-from judgegym.eval_environments.peer.price import calls_and_price
+from judgegym.eval_environments.models.runner import ModelSettings
+from judgegym.eval_environments.peer.models import calls_and_price
 
 URL = "http://127.0.0.1:9/v1"
 PRICED = ModelSettings(name="priced", base_url=URL, price_input=1.0, price_output=2.0)

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from judgegym.eval_environments.peer.results import Changes, PeerResults
-from judgegym.eval_environments.peer.table import PeerCell, PeerTable
+from judgegym.eval_environments.peer.results import Changes, PeerCell, PeerResults, PeerTable
 from judgegym.judges.core.judgment import CritiqueRound
 
 NAMES = ("ann", "bob")

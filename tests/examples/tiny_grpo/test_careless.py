@@ -11,7 +11,7 @@ from examples.tiny_grpo import careless
 from examples.tiny_grpo.judge import Script, judging
 from judgegym.integrations.single_turn.opened import close_all, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.judges.core.background import run_blocking
+from judgegym.judges.core.event_loop import run_blocking
 
 
 @pytest.fixture(autouse=True)

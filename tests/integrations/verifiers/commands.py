@@ -13,8 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from judgegym.offline.misbehaviour import whole
-from judgegym.offline.protocol.request import parse_request
-from judgegym.offline.protocol.wire import completion
+from judgegym.offline.request import completion, parse_request
 from tests.integrations import trainers
 from tests.judgegym.integrations.scoring_server import answering
 from tests.offline.server import serving

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.integrations.nemo_gym import __main__ as nemo_gym
 from judgegym.integrations.openenv import __main__ as openenv
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import install_command
 
 WITHOUT_OPENENV = "import sys; sys.modules['openenv'] = None; from judgegym.integrations.openenv.__main__ import main; "
 

@@ -11,7 +11,7 @@ import yaml
 
 from judgegym.integrations.nemo_gym.__main__ import main
 from judgegym.integrations.nemo_gym.folder import TEMPLATE, put
-from judgegym.judges.config.installation import requirement
+from judgegym.judges.config.extras import requirement
 from judgegym.llm.errors import SettingsError
 from judgegym.server.asgi import RewardServer
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import judgegym.integrations
-from judgegym.judges.config.extras import EXTRAS, TRAINERS
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
 from tests.server.running import running
 
 ROOM = Path(judgegym.integrations.__file__).parent
@@ -53,7 +52,7 @@ before = set(sys.modules)
 for name in ("art", "art.trajectories", "openai", "openai.types.chat.chat_completion"):  # ART's own
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__getattr__ = lambda attribute: type(attribute, (), {})
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import install_command
 from judgegym.integrations import art, openrlhf, slime, trl, verl
 trl.judge_reward("http://127.0.0.1:1")
 art.judge_group("http://127.0.0.1:1")
@@ -134,7 +133,7 @@ print(asyncio.run(reward(["Q"], ["answer"])))
 
 LEFT = """
 import asyncio
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 BACKGROUND.submit(asyncio.sleep(600))  # work that nobody waits for, as after an error beside it
 BACKGROUND.run(asyncio.sleep(0))
 print("end")

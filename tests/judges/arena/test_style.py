@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.judges.arena import style
 from judgegym.judges.arena.style import LOOKED_AT, TextStyle, style_difference, style_of
-from judgegym.llm.tokens import count_tokens
+from judgegym.llm.usage import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]
 LONGER = [1.0, 0.0, 0.0, 0.0]

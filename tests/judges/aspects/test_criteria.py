@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from judgegym.judges.aspects.criteria import criteria_of
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, criteria_of
 
 
 def test_criteria_have_each_aspects_question_and_its_good_verdict() -> None:

@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
-from judgegym.judges.aspects.settings import AspectJudgeSettings, AspectScoring, effective_strictness
-from judgegym.judges.aspects.votes import AspectDetail, AspectVerdict
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, AspectDetail, AspectVerdict
+from judgegym.judges.aspects.prompt import (
+    SUPPORTED_ASPECTS,
+    Aspect,
+    AspectJudgeSettings,
+    AspectScoring,
+    aspect_prompt,
+    effective_strictness,
+)
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.cache import JudgmentCache
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
 HARM = SUPPORTED_ASPECTS["harmfulness"]

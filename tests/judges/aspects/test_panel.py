@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from judgegym.judges.aspects.judge import AspectCase
-from judgegym.judges.aspects.panel import FLOOR, AspectPanel, PanelDetail, combined_score
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
-from judgegym.judges.aspects.settings import AspectJudgeSettings, AspectScoring, check_aspects
-from judgegym.judges.aspects.votes import AspectDetail
+from judgegym.judges.aspects.judge import FLOOR, AspectCase, AspectDetail, AspectPanel, PanelDetail, combined_score
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, AspectJudgeSettings, AspectScoring, check_aspects
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
 

@@ -14,8 +14,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from judgegym.judges.config import extras
-from judgegym.judges.config.extras import EXTRAS, TRAINERS, MissingExtraError, missing_extra, needs, require
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import (
+    EXTRAS,
+    TRAINERS,
+    MissingExtraError,
+    install_command,
+    missing_extra,
+    needs,
+    require,
+)
 from tests.server.running import running
 
 if sys.version_info >= (3, 11):

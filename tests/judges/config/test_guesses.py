@@ -15,8 +15,8 @@ from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from judgegym.judges.config.guesses import MEANINGS
+from judgegym.judges.config.help import declared_settings
 from judgegym.judges.config.sources import load
-from judgegym.judges.config.structure import declared_settings
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings.server import RewardServerSettings
 

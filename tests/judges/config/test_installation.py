@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.config import installation
-from judgegym.judges.config.installation import install_command, requirement
+from judgegym.judges.config import extras
+from judgegym.judges.config.extras import install_command, requirement
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -53,12 +53,12 @@ class Distribution:
 def test_the_command_installs_from_where_this_came(
     origin: object, wanted: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installation, "distribution", lambda name: Distribution(origin))
+    monkeypatch.setattr(extras, "distribution", lambda name: Distribution(origin))
     if origin is None or not str(origin).startswith(f"{{'url': '{CHECKOUT.as_uri()}'"):
-        monkeypatch.setattr(installation, "_CHECKOUT", Path("/site-packages"))
+        monkeypatch.setattr(extras, "_CHECKOUT", Path("/site-packages"))
     assert (requirement("data"), install_command("data")) == (wanted, command)
 
 
 def test_a_checkout_names_itself_however_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "distribution", lambda name: Distribution(None))  # its egg-info, on PYTHONPATH
+    monkeypatch.setattr(extras, "distribution", lambda name: Distribution(None))  # its egg-info, on PYTHONPATH
     assert install_command("data") == f"pip install -e '{CHECKOUT}[data]'"

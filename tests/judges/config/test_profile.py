@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.judges.config import extras
-from judgegym.judges.config.installation import install_command
+from judgegym.judges.config.extras import install_command
 from judgegym.judges.config.profile import profiled
 from judgegym.llm.errors import SettingsError
 from tests.arena import Arena, answering

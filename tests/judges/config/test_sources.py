@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
+from judgegym.judges.config.help import secrets
 from judgegym.judges.config.reading import SettingsSource
 from judgegym.judges.config.sources import MASK, LoadedSettings, SourcedSettings, load
-from judgegym.judges.config.structure import secrets
 
 KEY = "sk-this-is-secret"
 

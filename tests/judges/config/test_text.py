@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.config.text import text_or_file
+from judgegym.judges.config.explaining import text_or_file
 
 
 def test_a_text_is_taken_as_it_is_and_a_file_is_read(tmp_path: Path) -> None:

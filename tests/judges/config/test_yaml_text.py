@@ -6,8 +6,8 @@ import datetime
 
 import pytest
 
-from judgegym.judges.config.structure import DEEPEST
-from judgegym.judges.config.yaml_text import load_yaml
+from judgegym.judges.config.help import DEEPEST
+from judgegym.judges.config.presets import load_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 40)

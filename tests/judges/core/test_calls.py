@@ -6,7 +6,7 @@ import pytest
 
 from judgegym.judges.core.calls import NoVerdict, Vote, ask, ask_choice
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Choice
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn

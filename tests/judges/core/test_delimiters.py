@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.core import delimiters
-from judgegym.judges.core.delimiters import Delimiters, delimit, without_tokens
-from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.delimiters import Delimiters, Lookalikes, delimit, without_tokens
 from judgegym.llm.template_tokens import restored
 
 LOOKALIKES = Lookalikes("<|", "end of answer")

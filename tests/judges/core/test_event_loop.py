@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from judgegym.judges.core import event_loop
-from judgegym.judges.core.background import BackgroundLoop
+from judgegym.judges.core.event_loop import BackgroundLoop
 from tests.command import eventually
 
 

@@ -12,19 +12,15 @@ import pytest
 
 from judgegym.judges.arena.judge import ArenaCase, arena_judge
 from judgegym.judges.arena.settings import ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase
-from judgegym.judges.aspects.panel import aspect_judge
-from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.scale import Scale
-from judgegym.judges.pairwise.judge import ChoiceCase, choice_judge
-from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
-from judgegym.judges.peers.judge import PeerCase, peer_judge
-from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.pairwise.judge import ChoiceCase, ChoiceJudgeSettings, choice_judge
+from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
-from judgegym.judges.rubrics.prompt import Rubric
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from tests.scripted import ScriptedEndpoint
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.lookalikes import Lookalikes
+from judgegym.judges.core.delimiters import Lookalikes
 
 ARENA = ("<|", "start of assistant", "end of assistant")
 CHOICE = ("[user question", "[the start of assistant", "[the end of assistant")

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.delimiters import Delimiters, delimit
-from judgegym.judges.core.lookalikes import Lookalikes
-from judgegym.judges.core.sections import marker_lines, read_sections
+from judgegym.judges.core.delimiters import Delimiters, Lookalikes, delimit
+from judgegym.judges.core.prompt_format import marker_lines, read_sections
 
 STYLES = {
     "marker": (Delimiters.marker, "<|"),

@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
-from judgegym.judges.aspects.panel import AspectPanel
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, AspectPanel
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.self_critique import with_self_critique
 from judgegym.judges.peers.judge import PeerCase, PeerCaseJudge
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.llm.cache import JudgmentCache
 from tests.peers import REFUSED, scored
 from tests.scripted import Json, Reply, ScriptedEndpoint
 

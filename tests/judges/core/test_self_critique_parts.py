@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
-from judgegym.judges.aspects.panel import AspectPanel
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from judgegym.judges.aspects.settings import AspectJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, AspectPanel
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
 from judgegym.judges.core.self_critique import with_self_critique
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric
-from judgegym.judges.rubrics.settings import RubricJudgeSettings
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from tests.peers import REFUSED
 from tests.rubrics import weighed
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, in_turn

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from judgegym.judges.core.calls import Vote
+from judgegym.judges.core.calls import Vote, collect_votes, vote
 from judgegym.judges.core.judgment import CallRun, JudgeCall
-from judgegym.judges.core.voting import collect_votes, vote
 from tests.scripted import Meeting
 
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from judgegym.judges.core.group import GroupCase, GroupJudgment, OrderAgreement
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.listwise.chunks import about_tokens, divide
+from judgegym.judges.listwise.asking import about_tokens, divide
 from judgegym.judges.listwise.judge import listwise_judge
-from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
-from judgegym.llm.tokens import count_tokens
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
+from judgegym.llm.usage import count_tokens
 from tests.listwise import judging, shown_answers
 from tests.scripted import Json, ScriptedEndpoint
 

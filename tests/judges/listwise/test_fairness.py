@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.judges.core.group import GroupCase, GroupJudgment
 from judgegym.judges.listwise.judge import listwise_judge
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from tests.listwise import Shown, judging, shown_answers, verdict
 from tests.scripted import Json, ScriptedEndpoint
 

@@ -14,8 +14,8 @@ from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, MemberDet
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.turns import ChatTurn, conversation_case
 from judgegym.judges.listwise.judge import listwise_judge
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.errors import SettingsError
 from tests.listwise import judging, shown_answers, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, in_turn

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.listwise.scale import one_scale
+from judgegym.judges.listwise.prompt import one_scale
 
 UNIT = st.floats(0, 1) | st.sampled_from([0.0, 0.25, 0.5, 1.0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.judges.config.keywords import settings_from_keywords
-from judgegym.judges.listwise.settings import ListwiseJudgeSettings
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.errors import SettingsError
 
 

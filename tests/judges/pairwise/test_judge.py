@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.pairwise.judge import ChoiceCase, ChoiceCaseJudge, ChoiceDetail, choice_judge
-from judgegym.judges.pairwise.prompt import choice_prompt
-from judgegym.judges.pairwise.settings import ChoiceJudgeSettings
+from judgegym.judges.pairwise.judge import (
+    ChoiceCase,
+    ChoiceCaseJudge,
+    ChoiceDetail,
+    ChoiceJudgeSettings,
+    choice_judge,
+    choice_prompt,
+)
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 
 CASE = ChoiceCase("Why?", ("Because.", "So.", "Dunno."))

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.judge_texts.texts import IDS, generated
-from judgegym.judges.aspects.votes import find_verdict
+from judgegym.judges.aspects.judge import find_verdict
 from judgegym.judges.parsing.json_objects import LOOKED_AT
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place, verdict_parser
 from judgegym.judges.parsing.verdicts import (

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judgegym.judges.parsing.json_objects import critique_before, explained
 from judgegym.judges.parsing.verdict_form import BEGINNING, VerdictForm, without_form
 from judgegym.judges.parsing.verdict_parser import VerdictParser
 from judgegym.judges.parsing.verdicts import (
@@ -34,7 +35,6 @@ from judgegym.judges.parsing.verdicts import (
     rubric_form,
     score_object,
 )
-from judgegym.judges.parsing.written_object import critique_before, explained
 
 Parser = VerdictParser[[], Any]
 # By kind: the form, its parser, a verdict as it is written, and as it is read; and the text form of another verdict.

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.parsing.verdicts import ScoreObject
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, peer_judge, peer_prompt
-from judgegym.judges.peers.settings import PeerJudgeSettings
+from judgegym.judges.peers.judge import (
+    DEFAULT_RUBRIC,
+    PeerCase,
+    PeerCaseJudge,
+    PeerJudgeSettings,
+    peer_judge,
+    peer_prompt,
+)
 from tests.peers import REFUSED, scored
 from tests.scripted import Reply, Script, ScriptedEndpoint, completion
 

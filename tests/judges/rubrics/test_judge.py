@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.scale import Scale
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
-from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
-from judgegym.judges.rubrics.settings import Pooling, RubricJudgeSettings
-from judgegym.llm.answers.cache import JudgmentCache
+from judgegym.judges.rubrics.prompt import Pooling, Rubric, RubricJudgeSettings, rubric_prompt
+from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.errors import SettingsError
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 

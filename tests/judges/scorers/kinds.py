@@ -7,7 +7,7 @@ import orjson
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
 from judgegym.offline.answers import answers
-from judgegym.offline.protocol.request import parse_request
+from judgegym.offline.request import parse_request
 from tests.scripted import Json
 
 GOOD = "The sky is blue because air scatters the blue light of the sun more than the red light."

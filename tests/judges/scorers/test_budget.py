@@ -13,10 +13,10 @@ from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.scorers.items import ResponseScore
 from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import BudgetError
 from judgegym.llm.ledger import recorded_in
-from judgegym.llm.limits.budget import Budget
 from judgegym.llm.usage import Prices
 from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion

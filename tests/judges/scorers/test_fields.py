@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from judgegym.data.rows import DataSet, Row
-from judgegym.datasets.rows.columns import ColumnSettings
-from judgegym.datasets.rows.judge import DatasetJudgeSettings
+from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.plan.asking import CountingJudge
-from judgegym.judges.scorers.fields import ITEM_FIELDS, item_of
+from judgegym.judges.scorers.items import ITEM_FIELDS, item_of
 from judgegym.judges.scorers.settings import SETTINGS_OF_KINDS, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import Native, ScoreBody

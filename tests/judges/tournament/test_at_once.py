@@ -6,10 +6,9 @@ import asyncio
 from typing import Any
 
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.tournament.game import GameResult
+from judgegym.judges.tournament.game import GameResult, TournamentSettings
 from judgegym.judges.tournament.judge import TournamentJudge
 from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE
-from judgegym.judges.tournament.settings import TournamentSettings
 
 
 class Counting:

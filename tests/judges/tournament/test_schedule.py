@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from judgegym.judges.tournament.game import Schedule, TournamentSettings
 from judgegym.judges.tournament.schedule import (
     Pair,
     circle,
@@ -20,7 +21,6 @@ from judgegym.judges.tournament.schedule import (
     planned,
     swiss_round,
 )
-from judgegym.judges.tournament.settings import Schedule, TournamentSettings
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 SIZES = range(2, 18)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import judgegym
-from judgegym.llm.answers.cache import CacheRow, JudgmentCache, request_key
+from judgegym.llm.cache import CacheRow, JudgmentCache, request_key
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
 
@@ -110,7 +110,7 @@ def test_opening_waits_for_another_process_that_creates_the_same_file(tmp_path: 
 
 
 def test_a_lock_that_outlasts_the_wait_is_a_settings_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judgegym.llm.answers.cache._BUSY_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("judgegym.llm.cache._BUSY_TIMEOUT_S", 0.0)
     path = tmp_path / "cache.sqlite"
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID")
@@ -127,7 +127,7 @@ def test_a_lock_that_outlasts_the_wait_is_a_settings_error(tmp_path: Path, monke
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from judgegym.llm.answers.cache import CacheRow, JudgmentCache
+from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.wire import Choice
 
 def put(cache, key, text):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm.answers.cache import CacheRow, JudgmentCache, request_key
+from judgegym.llm.cache import CacheRow, JudgmentCache, request_key
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Choice, Token

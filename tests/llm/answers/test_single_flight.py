@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from judgegym.llm.answers.single_flight import SingleFlight
+from judgegym.llm.at_once import SingleFlight
 
 
 class Call:

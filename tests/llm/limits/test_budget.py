@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm.answers.cache import CacheRow, JudgmentCache
+from judgegym.llm.budget import Budget, Expense
+from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.errors import BudgetError, SettingsError
-from judgegym.llm.limits.budget import Budget, Expense
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Prices

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from judgegym.llm.retry.header import LONGEST_PAUSE_S, retry_after_seconds
+from judgegym.llm.retry import LONGEST_PAUSE_S, retry_after_seconds
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, tzinfo=timezone.utc)
 NOW = NOON.timestamp()

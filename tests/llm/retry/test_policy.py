@@ -3,7 +3,7 @@
 import pytest
 
 from judgegym.llm.errors import EndpointError, FailureKind
-from judgegym.llm.retry.policy import RetryPolicy
+from judgegym.llm.retry import RetryPolicy
 
 RETRIED = [FailureKind.BUSY, FailureKind.BROKEN]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.offline.protocol.request import BadRequest, RequestMessage, parse_request, system_text
+from judgegym.offline.request import BadRequest, RequestMessage, parse_request, system_text
 
 VALID: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.offline.protocol import wire
+from judgegym.offline import request as protocol
 from tests.offline.server import request_of
 
 
 def entries_of(request: Any, text: str) -> list[dict[str, Any]]:
     """The entries of the tokens of the one choice."""
-    entries: list[dict[str, Any]] = wire.completion(request, [text])["choices"][0]["logprobs"]["content"]
+    entries: list[dict[str, Any]] = protocol.completion(request, [text])["choices"][0]["logprobs"]["content"]
     return entries
 
 
 def test_a_completion_has_the_shape_that_clients_read() -> None:
     request = request_of("Twelve chars", n=2, max_tokens=2)
-    data = wire.completion(request, ["one two three", "one"])
-    assert data == wire.completion(request, ["one two three", "one"]) == orjson.loads(orjson.dumps(data))
+    data = protocol.completion(request, ["one two three", "one"])
+    assert data == protocol.completion(request, ["one two three", "one"]) == orjson.loads(orjson.dumps(data))
     assert data["id"].startswith("chatcmpl-") and data["object"] == "chat.completion"
-    assert wire.completion(request_of("Other"), ["one"])["id"] != data["id"]
+    assert protocol.completion(request_of("Other"), ["one"])["id"] != data["id"]
     assert data["created"] == 0 and data["model"] == "some-model"
     assert [(choice["index"], choice["finish_reason"]) for choice in data["choices"]] == [(0, "length"), (1, "stop")]
     assert [choice["message"] for choice in data["choices"]] == [
@@ -42,7 +42,7 @@ def test_without_alternatives_a_token_is_its_logprob_alone() -> None:
 
 
 def test_alternatives_alone_are_no_request_for_logprobs() -> None:
-    data = wire.completion(request_of("Rate it.", top_logprobs=5), ["7"])
+    data = protocol.completion(request_of("Rate it.", top_logprobs=5), ["7"])
     assert data["choices"][0]["logprobs"] is None
 
 
@@ -91,4 +91,4 @@ def test_other_tokens_have_the_logprobs_that_they_have_without_alternatives() ->
 )
 def test_an_error_names_its_type(status: int, kind: str) -> None:
     expected = {"message": "no", "type": kind, "param": None, "code": str(status)}
-    assert orjson.loads(wire.error(status, "no")) == {"error": expected}
+    assert orjson.loads(protocol.error(status, "no")) == {"error": expected}

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.reports.compare.command import main
 from judgegym.reports.compare.comparison import Comparison, Estimate
-from judgegym.reports.compare.forest import WIDTH, forest
+from judgegym.reports.compare.difference import WIDTH, forest
 from judgegym.reports.compare.page import html
 from judgegym.reports.compare.runs import compare_runs
 from judgegym.statistics.bootstrap import Interval

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.runs.packing import pack
-from judgegym.engine.runs.recorded_calls import CallFacts, Texts, call_line, read_calls
+from judgegym.engine.runs.recorded_calls import CallFacts, Texts, call_line, pack, read_calls
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatResponse

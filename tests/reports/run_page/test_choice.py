@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.reports.run_page.choice import Rank, choose
+from judgegym.reports.run_page.items import Rank, choose
 
 RANKS = st.lists(st.builds(Rank, st.booleans(), st.floats(-1, 1) | st.just(math.nan)), max_size=60)
 

@@ -10,9 +10,9 @@ import pytest
 
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
+from judgegym.reports.run_page.head import tables_of
 from judgegym.reports.run_page.items import PageTable
 from judgegym.reports.run_page.page import page
-from judgegym.reports.run_page.tables import tables_of
 from tests.contest import better, contest
 from tests.reports.run_page.made import HEAD
 

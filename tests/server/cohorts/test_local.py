@@ -17,11 +17,9 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.replicas import Endpoint
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.usage import Usage
-from judgegym.server.cohorts.gathering import Gatherer, Work
-from judgegym.server.cohorts.local import LocalCohorts
+from judgegym.server.cohorts.local import Gatherer, LocalCohorts, Work
 from judgegym.server.errors import OverloadError
-from judgegym.server.operation.health import JudgeHealth
-from judgegym.server.operation.record import Record
+from judgegym.server.operation.health import JudgeHealth, Record
 from tests.trainer import until
 
 NEVER_S = 10_000.0

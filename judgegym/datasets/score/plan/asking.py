@@ -2,6 +2,13 @@
 
 Guarantee: the prompts are those that the run sends, since the run's own judges build them. Where a later prompt shows
 what the judge has said before (self-critique), that is a few words here.
+
+What a judge might answer, so that its next questions are those of a judge that answers.
+
+Every judge reads its verdict from an object, in whatever form it asks for it; only the listwise judge's has ids, which
+stand in its prompt.
+
+What a policy would be asked for, where its responses are what is judged.
 """
 
 from __future__ import annotations
@@ -9,19 +16,68 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from random import Random
 from typing import Literal
 
 from judgegym.datasets.rows.unit import ScoreTask
-from judgegym.datasets.score.plan.verdicts import verdict_of
+from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.sample.sampling import conversation_of
+from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTasks, cost_of
+from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.judges.core.prompt_format import ShownPrompt
+from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
+from judgegym.judges.parsing.verdict_form import without_form
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.scorer import Scorer, score_item
-from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.replicas import Endpoint
-from judgegym.llm.tokens import count_tokens
 from judgegym.llm.types import ChatResponse, ChatSettings
+from judgegym.llm.usage import Prices, count_tokens
 from judgegym.llm.wire import JSON, Choice, Message
+from judgegym.offline.answers import read_prompt
+from judgegym.offline.request import RequestMessage
+
+_WORDS = "-"
+
+
+def verdict_of(settings: ScorerSettings, messages: Sequence[Message], *, other: bool) -> str:
+    """A verdict in the judge's terms.
+
+    Args:
+        settings: the judge.
+        messages: what it is asked.
+        other: give another verdict than without this.
+    """
+    if settings.judge == "listwise":
+        return _listwise(messages)
+    kind: JudgeKind = settings.judge
+    if kind == "tournament":
+        kind = settings.tournament_game
+    scale = settings.scale
+    fields: dict[JudgeKind, tuple[JSON, JSON]] = {
+        "rubric": (
+            {"feedback": _WORDS, "score": scale.high},
+            {"feedback": _WORDS, "score": scale.low},
+        ),
+        "aspect": ({"reason": _WORDS, "verdict": 1}, {"reason": _WORDS, "verdict": 0}),
+        "peer": ({"reasoning": _WORDS, "score": 60}, {"reasoning": _WORDS, "score": 40}),
+        "arena_hard": ({"explanation": _WORDS, "verdict": "A>B"}, {"explanation": _WORDS, "verdict": "B>A"}),
+        "choice": ({"explanation": _WORDS, "verdict": "A"}, {"explanation": _WORDS, "verdict": "B"}),
+    }
+    return wire.dumps(fields[kind][other]).decode()
+
+
+def _listwise(messages: Sequence[Message]) -> str:
+    asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
+    reading = read_prompt(asked, (LISTWISE_PROMPT,))
+    assert reading is not None  # the listwise judge's own prompt
+    titles = LISTWISE_PROMPT.judged_of(reading.sections)
+    merits = {title: place / len(titles) for place, title in enumerate(titles)}
+    return LISTWISE_PROMPT.reply(ShownPrompt(reading.instructions, reading.sections, merits, Random(0)))
+
 
 _TEXTS_KEPT = 256
 _NOWHERE = "http://127.0.0.1:9/v1"
@@ -131,3 +187,35 @@ def with_responses(unit: ScoreTask) -> Item:
 def _tokens(text: str) -> int:
     """The tokens of a text; of one that many prompts have, such as the system prompt, counted once."""
     return count_tokens(text)
+
+
+def policy_plan(
+    settings: ScoreSettings, units: ScoreTasks, left: RemainingTasks, counted: Sequence[int]
+) -> PolicyPlan | None:
+    """Count what the policy would be asked; `None` if none is asked.
+
+    Args:
+        settings: the policy.
+        units: the prompts.
+        left: those that are left.
+        counted: those of them whose tokens are counted.
+    """
+    each, longest = settings.responses_per_prompt, settings.eval_max_tokens
+    if each is None:
+        return None
+    tokens = 0.0
+    for number in counted:
+        asked = units[number].to_sample
+        assert asked is not None  # the units of a run that samples are made so
+        tokens += sum(count_tokens(message["content"]) for message in conversation_of(asked.turns, settings))
+    prompts = tokens * len(left.units) / max(1, len(counted))
+    together = each if settings.openai.n_kwarg_is_ignored else 1
+    held = left.earlier.held_responses
+    calls = Range(max(0, together * len(left.units) - held), max(0, each * len(left.units) - held))
+    share = calls.high / (each * len(left.units)) if calls.high else 0.0
+    responses = each * len(left.units) * share
+    of_prompts = Range(together * prompts, each * prompts).times(share)
+    of_responses = Range(responses, responses * longest if longest else None)
+    policy = settings.openai
+    prices = Prices(policy.price_input, policy.price_output, policy.price_cached_input)
+    return PolicyPlan(calls, of_prompts, of_responses, cost_of(prices, of_prompts, of_responses))

@@ -1,12 +1,24 @@
-"""A plan as text of at most 80 columns: a line for each number, and sentences for what the numbers leave out."""
+"""A plan as text of at most 80 columns: a line for each number, and sentences for what the numbers leave out.
+
+`--plan`: prints what a run would ask, and asks nobody.
+"""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
+from judgegym.datasets.score.clients import ScoreClients
+from judgegym.datasets.score.plan.asking import CountingClient
 from judgegym.datasets.score.plan.numbers import Plan, Range
-from judgegym.engine.terminal.quantities import UNKNOWN, dollars, duration
+from judgegym.datasets.score.plan.planning import plan_of
+from judgegym.datasets.score.run import ScoreRun
+from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.engine import terminal
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
+from judgegym.environments.command_line.commands import interruptible
 
 _WIDTH = 80
 _LABEL = 19
@@ -113,3 +125,24 @@ def _range(found: Range) -> str:
     if found.is_exact:
         return f"{found.low:,.0f}"
     return f"{found.low:,.0f} or more" if found.high is None else f"{found.low:,.0f} to {found.high:,.0f}"
+
+
+async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:
+    """Print the plan of a run.
+
+    Args:
+        settings: of the run; with `resume` what is there of it is taken off.
+        data: where the rows are.
+        out: the file that the run would write.
+
+    Raises:
+        UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
+    """
+    with interruptible(is_profiled=settings.profile is not None):
+        units = ScoreRun(settings, data, out, ScoreClients(CountingClient(settings))).units
+    plan = await plan_of(settings, units, run=run_directory_of(out) if settings.resume else None)
+    for line in plan_lines(plan):
+        terminal.say(line)
+    budget = budget_line(plan, settings.budget_calls, settings.budget_usd)
+    if budget is not None:
+        terminal.say(f"\n{budget}")

@@ -1,9 +1,21 @@
-"""The numbers of a plan."""
+"""The numbers of a plan.
+
+What tokens cost, from the least to the most.
+
+What is there of a run that a plan is to resume. Only read: neither the run's lock nor its files are touched.
+"""
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
+from pathlib import Path
 
+from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.score.saved import judged_places, missing_units
+from judgegym.engine.runs.directory import SAMPLES
+from judgegym.engine.runs.lines import LinesOfFile
+from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.usage import Prices
 
 
@@ -151,3 +163,58 @@ class Plan:
     def rounds(self) -> float:
         """How often the limit on requests in flight is filled: so many times the time of an answer is the least."""
         return self.calls.low / self.limits.concurrency
+
+
+def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:
+    """From all prompts in the prefix cache and the shortest answers to none there and the longest."""
+    if prices.input is None or prices.output is None:
+        return None
+    cached = prices.input if prices.cached_input is None else min(prices.input, prices.cached_input)
+    low = prompts.low * cached + completions.low * prices.output
+    if prompts.high is None or completions.high is None:
+        is_free = not prices.input + prices.output
+        return Range(0.0, 0.0) if is_free else Range(low / 1e6, None)
+    return Range(low / 1e6, (prompts.high * prices.input + completions.high * prices.output) / 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingTasks:
+    """The units that are left to judge, and what the ledger holds."""
+
+    units: array[int]
+    earlier: Earlier
+
+
+def units_left(units: ScoreTasks, run: Path | None) -> RemainingTasks:
+    """What is left of a run; all of it without one.
+
+    Args:
+        units: all units of the data.
+        run: the run's directory, which may not exist.
+
+    Raises:
+        RunDirectoryError: a line of it cannot be read.
+    """
+    done = bytearray(units.places.count)
+    if run is not None:
+        for _, place, _ in judged_places(LinesOfFile(run / SAMPLES), units):
+            if place is not None:
+                done[place] = 1
+    numbers = missing_units(units, (place for place, is_done in enumerate(done) if not is_done))
+    return RemainingTasks(numbers, Earlier() if run is None else _answers(units, run, numbers, sum(done)))
+
+
+def _answers(units: ScoreTasks, run: Path, left: array[int], judged: int) -> Earlier:
+    rows = frozenset(units.uid(number) for number in left)
+    held = held_responses = answers = tokens = 0
+    seconds = 0.0
+    for call in read_calls(run):
+        if call.is_of_policy:
+            held_responses += call.row in rows
+            continue
+        held += call.has_verdict and call.row in rows
+        if call.answer.attempts:
+            answers += 1
+            tokens += call.answer.usage.completion_tokens
+            seconds += call.answer.latency_s
+    return Earlier(judged, held, held_responses, answers, tokens, seconds)

@@ -13,16 +13,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.score.plan.asking import AskedInAll, CountingJudge, with_responses
-from judgegym.datasets.score.plan.costs import cost_of
-from judgegym.datasets.score.plan.earlier import units_left
-from judgegym.datasets.score.plan.numbers import Limits, Plan, Range
-from judgegym.datasets.score.plan.responses import policy_plan
+from judgegym.datasets.score.plan.asking import AskedInAll, CountingJudge, policy_plan, with_responses
+from judgegym.datasets.score.plan.numbers import Limits, Plan, Range, cost_of, units_left
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.scorers.items import Item
-from judgegym.llm.tokens import how_counted
-from judgegym.llm.usage import Prices
+from judgegym.llm.usage import Prices, how_counted
 
 UNITS_COUNTED = 2_000
 """The most units whose tokens are counted."""

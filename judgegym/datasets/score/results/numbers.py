@@ -3,27 +3,123 @@
 Guarantees: units come in the order of the data set, so that no number depends on which was judged first; of a response
 numbers are kept, and no text: some fifty bytes. A failed judge is in no mean, and is counted. An empty response counts
 as 0. Intervals resample what was judged together or once for all.
+
+A ratio over units of which some are equal: these are judged once, so they are one observation.
+
+What several responses to one prompt say beside their mean: the best of them, and whether the chosen ones win.
+
+Guarantees: a unit counts only if none of its responses has failed, since the best of the others, or their order, would
+be a number in place of the missing one; units that are left out are counted. An empty response counts as 0, here as in
+the mean score: it is an answer, and a bad one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.lines import ScoreDetail
-from judgegym.datasets.score.results.clustered import ClusteredRatio
-from judgegym.datasets.score.results.within_rows import WithinRows
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.engine.metrics import MetricAggregator, Metrics
 from judgegym.engine.records import Sample
 from judgegym.engine.terminal import Table
-from judgegym.environments.evaluate.categories import Categories
-from judgegym.environments.evaluate.metrics import SharedMetrics
+from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import Status
+
+
+class ClusteredRatio:
+    """Adds up numerators and denominators by the first unit that is equal; sixteen bytes for each unit."""
+
+    def __init__(self, first_equal: Sequence[int]) -> None:
+        """Know of no observation.
+
+        Args:
+            first_equal: for each unit the first one that is equal to it.
+        """
+        self._first = first_equal
+        self._totals = array("d", [0.0]) * len(first_equal)
+        self._weights = array("d", [0.0]) * len(first_equal)
+
+    def add(self, unit: int, total: float, weight: float = 1.0) -> None:
+        """Add what a unit contributes."""
+        self._totals[self._first[unit]] += total
+        self._weights[self._first[unit]] += weight
+
+    def record(self, metrics: MetricAggregator, name: str) -> None:
+        """Record the ratio with its interval, which resamples what was judged together or once for all."""
+        for total, weight in zip(self._totals, self._weights, strict=True):
+            if weight:
+                metrics.ratio(name, total, weight, interval=True)
+
+
+BEST, MARGIN, CHOSEN_HIGHER, INCOMPLETE = "mean_best_score", "mean_margin", "chosen_higher_rate", "incomplete_units"
+
+
+class WithinRows:
+    """Collects the numbers of the units with several responses, one by one."""
+
+    def __init__(self, first_equal: Sequence[int], chosen: Sequence[int]) -> None:
+        """Begin without a unit.
+
+        Args:
+            first_equal: for each unit the first one that is equal to it.
+            chosen: of each unit how many of its responses, the first ones, are preferred; empty without preferences.
+        """
+        self._best = ClusteredRatio(first_equal)
+        self._margin = ClusteredRatio(first_equal) if chosen else None
+        self._higher = ClusteredRatio(first_equal) if chosen else None
+        self._chosen = chosen
+        self._by_category: dict[str, list[float]] = {}
+        self._with_several = self._incomplete = 0
+
+    def add(self, unit: int, samples: Sequence[Sample[Any]]) -> None:
+        """Add the responses of a unit."""
+        if len(samples) < 2:
+            return
+        self._with_several += 1
+        values = [sample.headline.total for sample in samples if sample.headline is not None]
+        if len(values) < len(samples):
+            self._incomplete += 1
+            return
+        self._best.add(unit, max(values))
+        chosen = self._chosen[unit] if self._chosen else 0
+        if 0 < chosen < len(values):
+            self._compare(unit, values[:chosen], values[chosen:], samples[0].category)
+
+    def _compare(self, unit: int, chosen: Sequence[float], rejected: Sequence[float], category: str | None) -> None:
+        assert self._margin is not None and self._higher is not None  # there are preferences
+        self._margin.add(unit, sum(chosen) / len(chosen) - sum(rejected) / len(rejected))
+        lowest, highest = min(chosen), max(rejected)
+        higher = 0.5 if lowest == highest else float(lowest > highest)
+        self._higher.add(unit, higher)
+        if category is not None:
+            sums = self._by_category.setdefault(category, [0.0, 0.0])
+            sums[0] += higher
+            sums[1] += 1
+
+    def record(self, metrics: MetricAggregator, most_categories: int) -> None:
+        """Record the metrics, those by category of the largest ones; none without units of several responses."""
+        if not self._with_several:
+            return
+        metrics.count(INCOMPLETE, self._incomplete)
+        self._best.record(metrics, BEST)
+        reason = "each prompt with several responses has one that failed"
+        metrics.expect(reason, BEST)
+        if self._margin is None or self._higher is None:
+            return
+        self._margin.record(metrics, MARGIN)
+        self._higher.record(metrics, CHOSEN_HIGHER)
+        metrics.expect(reason, MARGIN, CHOSEN_HIGHER)
+        largest = sorted(self._by_category, key=lambda name: -self._by_category[name][1])[:most_categories]
+        for name in largest:
+            metrics.ratio(f"{CHOSEN_HIGHER}_category_{metrics.names(name)}", *self._by_category[name])
+
 
 HEADLINE, HEADLINE_WORDS = "mean_score", "mean score"
 MOST_CATEGORIES = 100

@@ -7,15 +7,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judgegym.datasets.score.results.numbers import HEADLINE, HEADLINE_WORDS, ScoreNumbers
-from judgegym.datasets.score.results.within_rows import BEST, CHOSEN_HIGHER, INCOMPLETE, MARGIN
+from judgegym.datasets.score.results.numbers import (
+    BEST,
+    CHOSEN_HIGHER,
+    HEADLINE,
+    HEADLINE_WORDS,
+    INCOMPLETE,
+    MARGIN,
+    ScoreNumbers,
+)
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT
-from judgegym.engine.terminal.metric_lines import cost_lines, headline_line, latency_words, outcome_lines
 from judgegym.engine.terminal.outcomes import Outcome
-from judgegym.engine.terminal.quantities import duration
-from judgegym.engine.terminal.rate import rate_words
-from judgegym.engine.terminal.summary import Section, Summary, SummaryLine
+from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.progress import rate_words
+from judgegym.engine.terminal.summary import (
+    Section,
+    Summary,
+    SummaryLine,
+    cost_lines,
+    headline_line,
+    latency_words,
+    outcome_lines,
+)
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.environments.evaluate.summary import FAILURE_WORDS, category_lines
 from judgegym.judges.core.judgment import Status

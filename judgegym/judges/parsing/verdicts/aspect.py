@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.json_objects import decoded
 from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, NamedValues, folded, number_lists
 from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
-from judgegym.judges.parsing.written_object import decoded
 from judgegym.llm.wire import JSON, scrub
 
 _YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}

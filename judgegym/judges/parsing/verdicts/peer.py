@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from judgegym.judges.parsing.candidates import VerdictCandidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.json_objects import decoded
 from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded, number_lists
 from judgegym.judges.parsing.verdict_form import VerdictForm, integer, text_field
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.judges.parsing.verdicts.whole_score import score_in_words, whole_score
-from judgegym.judges.parsing.written_object import decoded
 from judgegym.llm.wire import scrub
 
 

@@ -14,7 +14,7 @@ from judgegym.datasets.score.plan.planning import plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.config.sources import load
-from judgegym.llm.tokens import count_tokens
+from judgegym.llm.usage import count_tokens
 from tests.command import serving, write_lines
 from tests.datasets.scoring import score
 from tests.judges.scorers.kinds import verdict

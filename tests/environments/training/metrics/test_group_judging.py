@@ -12,10 +12,9 @@ import pytest
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import Metrics
 from judgegym.environments.rollouts.groups import RecordRollout
-from judgegym.environments.rollouts.judged_group import JudgedGroup
-from judgegym.environments.rollouts.judged_together import GroupComparison
-from judgegym.environments.rollouts.together_metrics import record_compared
-from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.rollouts.judging import GroupComparison, record_compared
+from judgegym.environments.rollouts.scored_group import JudgedGroup
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.command import ROOT

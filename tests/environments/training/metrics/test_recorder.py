@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator, Metrics
-from judgegym.environments.rollouts.judged_group import JudgedGroup
-from judgegym.environments.training.metrics.recorder import TrainingMetrics
+from judgegym.environments.rollouts.scored_group import JudgedGroup
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.usage import Usage
 from tests.environments.rollouts_of import group, judgment

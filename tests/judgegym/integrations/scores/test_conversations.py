@@ -7,8 +7,7 @@ from typing import Any
 import numpy
 import pytest
 
-from judgegym.integrations.scores.cells import CellError
-from judgegym.integrations.scores.conversations import conversation_json
+from judgegym.integrations.scores.requests import CellError, conversation_json
 from judgegym.judges.core.turns import ChatTurn, UnseenPart, answer_of
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.scores.gathering import GatheringSettings, SampleBatcher, judged_by
-from judgegym.integrations.scores.groups import CompletionRow
+from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.results import CompletionReward, TextScore, TrainerReward
 from judgegym.integrations.scores.scoring import RewardScorer
 from judgegym.llm.errors import SettingsError

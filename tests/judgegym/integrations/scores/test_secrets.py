@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from judgegym.integrations import slime
-from judgegym.integrations.scores.secrets import secret_in, token_of
+from judgegym.integrations.scores.settings import secret_in, token_of
 from judgegym.integrations.verl import function
 from judgegym.integrations.verl.function import compute_score
 from judgegym.integrations.verl.settings import ManagerSettings

@@ -15,7 +15,7 @@ import pytest
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.integrations.single_turn.opened import close_all, close_opened, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.judges.core.background import BACKGROUND
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm.errors import DataError, SettingsError
 
 ARENA = EnvironmentSource.of("arena_hard", offline=True)

@@ -1,0 +1,331 @@
+"""Conversations as trainers have them, as the reward server reads them: text, or messages of role and content.
+
+Cells of a trainer's dataset as fields of a `POST /v1/score` body.
+
+Trainers pass cells as their data frames hold them: Arrow structs with null fields, NumPy arrays and scalars, NaN for
+what is missing, OmegaConf containers. Guarantees: a missing cell is left out; a number, a list or an object where text
+is expected becomes its text, as with a label of OpenRLHF; any other cell raises a `CellError`, for that row only.
+
+Groups of completions that are judged together, by their position in the trainer's global batch.
+
+Guarantees: a group is judged once, whole, by the process that holds its first completion, also where the trainer
+spreads it over several processes; neighbouring groups with equal prompts stay apart; a batch that is not made of whole
+groups of one row each is refused in one sentence, by all processes alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Generic, Literal, TypeAlias, TypeVar, cast, get_args
+
+from judgegym.integrations.scores.ranks import Ranks, distributed
+from judgegym.integrations.scores.results import TextScore
+from judgegym.integrations.scores.scoring import RefusedError, Request, RewardScorer
+from judgegym.llm import wire
+from judgegym.llm.errors import JudgeGymError, SettingsError
+from judgegym.llm.wire import JSON
+
+LONGEST_ID = 256
+
+Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context"]
+FIELDS: tuple[Field, ...] = get_args(Field)
+"""What a judge may be told of a row beside its prompt."""
+
+
+class CellError(ValueError):
+    """A cell cannot be sent to a judge; the message names the field and the type that was found."""
+
+
+def plain(value: object) -> JSON:
+    """A value as JSON: arrays as lists, objects without their null fields, NaN as null.
+
+    Raises:
+        CellError: the value has no counterpart in JSON.
+    """
+    if hasattr(value, "tolist"):  # a NumPy array or scalar, a tensor
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items() if item is not None}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [plain(item) for item in value]
+    raise CellError(f"expected text, found {type(value).__name__}")
+
+
+def fields_of(cells: Mapping[Field, object]) -> dict[str, JSON]:
+    """The fields of a request for the cells of one row; those of missing cells are left out.
+
+    Raises:
+        CellError: a cell cannot be sent.
+    """
+    fields: dict[str, JSON] = {}
+    for name, cell in cells.items():
+        try:
+            value = _FIELDS[name](plain(cell))
+        except CellError as error:
+            raise CellError(f"{name}: {error}") from None
+        if value is not None:
+            fields[name] = value
+    return fields
+
+
+def fields_in(row: Mapping[str, object], label: object = None) -> dict[str, JSON]:
+    """The fields of a request in a row that has them under their own names, and in its label, which comes first.
+
+    Raises:
+        CellError: one cannot be sent.
+    """
+    return {**fields_of({name: row.get(name) for name in FIELDS}), **label_fields(label)}
+
+
+def label_fields(label: object) -> dict[str, JSON]:
+    """The fields of a label, which is the reference, or an object (also as JSON text) of `reference` and `rubric`.
+
+    Raises:
+        CellError: the label cannot be sent.
+    """
+    value = plain(label)
+    given: JSON = value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            given = wire.loads(value)
+        except ValueError:
+            given = value
+    if isinstance(given, Mapping) and ("reference" in given or "rubric" in given):
+        return fields_of({"reference": given.get("reference"), "rubric": given.get("rubric")})
+    return fields_of({"reference": value})
+
+
+def group_id(value: JSON) -> str | int | None:
+    """A cell as the id of a group or of one of its members; `None` if it can be none."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return value if isinstance(value, int) or 0 < len(value) <= LONGEST_ID else None
+
+
+def group_ids(group: JSON, member: JSON) -> dict[str, JSON]:
+    """The fields of a request that say to which group a response belongs; an id that can be none is left out."""
+    named = {"group": group_id(group), "member": group_id(member)}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _text(value: JSON) -> str | None:
+    return None if value is None or value == "" else value if isinstance(value, str) else str(value)
+
+
+def _rubric(value: JSON) -> JSON:
+    if isinstance(value, Mapping):
+        return {name: str(text) for name, text in value.items() if text is not None} or None
+    if isinstance(value, list):
+        return _text("\n".join(str(text) for text in value))
+    return _text(value)
+
+
+def _context(value: JSON) -> JSON:
+    if isinstance(value, list):
+        return [str(text) for text in value if text is not None] or None
+    return _text(value)
+
+
+def _aspects(value: JSON) -> JSON:
+    if isinstance(value, str):
+        is_json = value.lstrip().startswith("[")
+        try:
+            value = wire.loads(value) if is_json else [name.strip() for name in value.split(",") if name.strip()]
+        except ValueError:
+            raise CellError("expected names or a JSON list") from None
+    if isinstance(value, Mapping):
+        value = [value]
+    if value is None or isinstance(value, list):
+        return value or None
+    raise CellError(f"expected names or objects with name and definition, found {type(value).__name__}")
+
+
+_FIELDS = {"reference": _text, "baseline": _text, "rubric": _rubric, "context": _context, "aspects": _aspects}
+
+
+Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
+
+
+def conversation_json(conversation: Conversation) -> JSON:
+    """Text, or messages with role and content; a completion of one assistant turn is sent as text.
+
+    Tool calls, their results and names go along: `judgegym.judges.core.turns` writes them out. Of an image, which no
+    judge sees, the kind alone is sent, and refused there.
+
+    Raises:
+        CellError: it is neither text nor messages.
+    """
+    if isinstance(conversation, str):
+        return conversation
+    if not isinstance(conversation, Iterable):
+        raise CellError(f"expected text or messages, found {type(conversation).__name__}")
+    turns = [_turn(turn) for turn in conversation]
+    if len(turns) == 1 and turns[0].keys() == {"role", "content"} and turns[0]["role"] == "assistant":
+        only = turns[0]["content"]
+        return only if isinstance(only, str) else cast(JSON, turns)
+    return cast(JSON, turns)
+
+
+def _turn(turn: object) -> dict[str, JSON]:
+    if not isinstance(turn, Mapping):
+        raise CellError(f"expected messages of role and content, found {type(turn).__name__}")
+    calls = turn.get("tool_calls")
+    made = [_call(call) for call in calls] if isinstance(calls, Sequence) and not isinstance(calls, str) else []
+    more: dict[str, JSON] = {"tool_calls": made} if made else {}
+    more |= {key: str(turn[key]) for key in ("name", "tool_call_id") if turn.get(key)}
+    return {"role": str(turn.get("role", "")), "content": _parts(turn.get("content")), **more}
+
+
+def _parts(content: object) -> str | list[dict[str, JSON]]:
+    """Text, or parts of text; of a part that is none, such as an image, the kind alone."""
+    if hasattr(content, "tolist"):  # an array, as a data frame has it
+        content = content.tolist()
+    if isinstance(content, str):
+        return content
+    return [_part(part) for part in content] if isinstance(content, Sequence) and not isinstance(content, bytes) else ""
+
+
+def _part(part: object) -> dict[str, JSON]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    given: Mapping[str, object] = part if isinstance(part, Mapping) else {}
+    kind, text = given.get("type", "text"), given.get("text")
+    shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
+    return {**shown, "text": text} if isinstance(text, str) else shown
+
+
+def _call(call: object) -> dict[str, JSON]:
+    function = call.get("function", call) if isinstance(call, Mapping) else None
+    if not isinstance(call, Mapping) or not isinstance(function, Mapping):
+        return {}
+    arguments = function.get("arguments")
+    try:
+        given = arguments if isinstance(arguments, str) else plain(arguments)
+    except CellError:
+        given = "…"
+    made: dict[str, JSON] = {"function": {"name": str(function.get("name")), "arguments": given}}
+    return {"id": str(call["id"]), **made} if call.get("id") else made
+
+
+RowT = TypeVar("RowT")
+ResultT = TypeVar("ResultT")
+
+JudgeOfGroups: TypeAlias = Callable[[Sequence[Sequence[RowT]]], Awaitable[Sequence[Sequence[ResultT]]]]
+"""Judges groups, all at the same time: a result for each row of each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRow:
+    """One completion.
+
+    Attributes:
+        shared: the fields of the request that all completions of its group have in common.
+        response: the completion.
+        error: why no request can be made of its cells; empty otherwise.
+    """
+
+    shared: Mapping[str, JSON]
+    response: JSON
+    error: str = ""
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class _Outcome(Generic[ResultT]):
+    """The results of one process by position in the global batch, or what it raised."""
+
+    results: Mapping[int, ResultT]
+    error: str = ""
+
+
+class GroupedBatch(Generic[RowT, ResultT]):
+    """Judges batches in groups. Where there are several processes, all of them judge each batch, also an empty part."""
+
+    def __init__(self, judge: JudgeOfGroups[RowT, ResultT], same: Callable[[RowT], object]) -> None:
+        """Judge with `judge`; `same` is what the rows of one group have in common."""
+        self._judge_groups = judge
+        self._same = same
+        self._ranks: Ranks | None = None
+
+    async def score(self, rows: Sequence[RowT], size: int) -> list[ResultT]:
+        """The results of this process's rows, which are in groups of `size` in the global batch.
+
+        Raises:
+            SettingsError: the global batch is not made of groups of this size; or a process could not judge at all.
+        """
+        ranks = self._joined()
+        parts = [rows] if ranks is None else await ranks.gather(rows)
+        own = 0 if ranks is None else ranks.own
+        starts = list(accumulate((len(part) for part in parts), initial=0))
+        batch = [row for part in parts for row in part]
+        self._check(batch, size, len(parts))
+        outcome = await self._judge(batch, size, range(starts[own], starts[own + 1]))
+        outcomes = [outcome] if ranks is None else await ranks.gather(outcome)
+        error = next((each.error for each in outcomes if each.error), "")
+        if error:
+            raise SettingsError(error)
+        results = {place: result for each in outcomes for place, result in each.results.items()}
+        return [results[place] for place in range(starts[own], starts[own + 1])]
+
+    def _joined(self) -> Ranks | None:
+        """All processes, joined at the first batch: before any other step, so that all join in the same order."""
+        if self._ranks is None and (module := distributed()) is not None:
+            self._ranks = Ranks(module)
+        return self._ranks
+
+    def _check(self, batch: Sequence[RowT], size: int, processes: int) -> None:
+        if len(batch) % size:
+            of = f" of {processes} processes" if processes > 1 else ""
+            raise SettingsError(
+                f"group_size: a batch{of} of {len(batch)} completions cannot be split into groups of {size}; "
+                "expected the trainer's num_generations, and torch.distributed where a group is spread over processes"
+            )
+        for start in range(0, len(batch), size):
+            first = self._same(batch[start])
+            if any(self._same(row) != first for row in batch[start + 1 : start + size]):
+                raise SettingsError(
+                    f"group_size: completions {start} to {start + size - 1} of the batch do not belong to one "
+                    f"row; expected the trainer's num_generations, found {size}"
+                )
+
+    async def _judge(self, batch: Sequence[RowT], size: int, own: range) -> _Outcome[ResultT]:
+        """Judge the groups that begin with a row of this process."""
+        starts = [start for start in range(0, len(batch), size) if start in own]
+        try:
+            judged = await self._judge_groups([batch[start : start + size] for start in starts])
+        except JudgeGymError as error:  # the other processes wait for an answer: all raise the same
+            return _Outcome({}, str(error))
+        results: dict[int, ResultT] = {}
+        for start, of_group in zip(starts, judged, strict=True):
+            results.update(zip(range(start, start + size), of_group, strict=True))
+        return _Outcome(results)
+
+
+def groups_of(source: RewardScorer) -> GroupedBatch[CompletionRow, TextScore]:
+    """Groups that `source` judges as one request each."""
+
+    async def judge(groups: Sequence[Sequence[CompletionRow]]) -> list[list[TextScore]]:
+        return await source.score([group_request(group) for group in groups])
+
+    return GroupedBatch(judge, lambda row: row.shared)
+
+
+def group_request(group: Sequence[CompletionRow]) -> Request | RefusedError:
+    """The body of `POST /v1/score` for the rows of one group, or why there is none."""
+    error = next((row.error for row in group if row.error), "")
+    if not error and any(row.shared != group[0].shared for row in group[1:]):
+        error = "the completions of a group differ in their prompt, reference or other fields"
+    if error:
+        return RefusedError(error, responses=len(group))
+    return {**group[0].shared, "responses": [row.response for row in group]}
+
+
+def single_request(row: CompletionRow) -> Request | RefusedError:
+    """The body of `POST /v1/score` for a row by itself, or why there is none."""
+    return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}

@@ -1,0 +1,191 @@
+"""The judge that chooses the best of several responses, in one call.
+
+Arena-Hard's judge: the win rate in both orders against a baseline, or a tournament of the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.core.group import GroupCase, GroupJudge
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.pairwise.judge import FEWEST_CHOICES, LETTERS, MOST_CHOICES, ChoiceCase, ChoiceDetail, choice_judge
+from judgegym.judges.scorers.groups import GroupScores, check_most, group_scores
+from judgegym.judges.scorers.items import Item, ResponseScore, response_score
+from judgegym.judges.scorers.scorer import ItemError, but_alone, unit_score
+from judgegym.judges.scorers.settings import MOST_TOGETHER, ScorerSettings
+from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+
+_ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
+
+
+class ChoiceScorer:
+    """1 for the response that the judge chooses as the best, and for its equals, 0 for the others: one call for all."""
+
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say."""
+        self._judge, self._seed = choice_judge(settings, client), settings.seed
+        self._settings = settings
+
+    def check(self, item: Item) -> None:
+        """Check that there are 2 to 26 responses."""
+        if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
+            raise ItemError(
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}"
+                + but_alone(self._settings, item)
+            )
+
+    def compares(self, item: Item) -> bool:
+        """All responses are compared."""
+        return True
+
+    def fewest(self, item: Item) -> int:
+        """Two."""
+        return FEWEST_CHOICES
+
+    def start(self, item: Item, size: int) -> _ResponseCollector:
+        """Collect responses, since one call chooses among all."""
+        return _ResponseCollector(self, item)
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """Judge the distinct responses, in an order that depends on the seed and the item only.
+
+        The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
+        the `position` (from 1) at which the judge saw its response.
+        """
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(item.responses))}
+        everyone = [numbers[text] for text in item.responses]
+        if len(numbers) == 1:
+            best = response_score([_ALL_EQUAL], _ALL_EQUAL.score, {"position": 1.0})
+            return [best, *(replace(best, shared=True) for _ in everyone[1:])]
+        texts, order = tuple(numbers), list(range(len(numbers)))
+        generator(self._seed, replace(item, responses=texts).key("choice"), "order").shuffle(order)
+        judgment = await self._judge.judge(ChoiceCase(item.prompt, tuple(texts[number] for number in order)))
+        return [_of_choice(judgment, item, everyone, order, place) for place in range(len(everyone))]
+
+
+class _ResponseCollector:
+    """Responses that are judged when all are there."""
+
+    def __init__(self, scorer: ChoiceScorer, item: Item) -> None:
+        self._scorer, self._item, self._responses = scorer, item, list[str]()
+
+    def add(self, response: str) -> None:
+        """Take one more response."""
+        self._responses.append(response)
+
+    async def close(self) -> list[ResponseScore]:
+        """The results of those that came."""
+        return await self._scorer.score(replace(self._item, responses=tuple(self._responses)))
+
+    def cancel(self) -> None:
+        """Nothing is in progress."""
+
+
+def _of_choice(
+    judgment: Judgment[ChoiceDetail], item: Item, everyone: Sequence[int], order: Sequence[int], place: int
+) -> ResponseScore:
+    """The result of the response at a place; the judge's call counts for the first one."""
+    paid, own = ([judgment] if place == 0 else []), everyone[place]
+    is_equal = own in everyone[:place]
+    if judgment.score is None or judgment.detail is None or judgment.detail.best is None:
+        return replace(response_score([judgment], None, {}, paid=paid), shared=is_equal)
+    is_best = own == order[judgment.detail.best]
+    of_response = replace(
+        judgment,
+        score=float(is_best),
+        label="best" if is_best else "not the best",
+        explanation=f"{_letters(item, everyone, order)}\n\n{judgment.explanation}",
+    )
+    position = {"position": float(order.index(own) + 1)}
+    return replace(response_score([of_response], of_response.score, position, paid=paid), shared=is_equal)
+
+
+def _letters(item: Item, everyone: Sequence[int], order: Sequence[int]) -> str:
+    """What the judge's letters stand for, in the order of the caller."""
+    places = range(len(everyone)) if item.places is None else item.places
+    shown: list[str] = []
+    for letter, number in zip(LETTERS, order, strict=False):
+        equals = (f"responses[{place}]" for place, own in zip(places, everyone, strict=True) if own == number)
+        shown.append(f"{letter} is {' and '.join(equals)}")
+    return f"In the judge's order {', '.join(shown)}."
+
+
+class ArenaScorer:
+    """The win rate over both orders against a baseline; without one, a tournament of the responses.
+
+    A response is alone with a baseline, as in the benchmark; `tournament` is the judge that has it as one more player.
+    """
+
+    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+        """Judge as the settings say.
+
+        Raises:
+            SettingsError: single responses are gathered, and its settings allow no tournament.
+        """
+        self._judge, self._settings = arena_judge(settings, client), settings
+        self._tournament: GroupJudge | str
+        try:
+            self._tournament = tournament_judge(settings, client)
+        except SettingsError as error:
+            if settings.gathers:
+                raise
+            self._tournament = str(error)
+
+    def check(self, item: Item) -> None:
+        """Check that there is a baseline, or other responses to compare with, and not too many of them."""
+        if _baseline(item) is not None:
+            return
+        if len(item.responses) < self.fewest(item):
+            raise ItemError(
+                "baseline: expected a baseline, or several responses to compare with each other"
+                + but_alone(self._settings, item)
+            )
+        check_most(item, MOST_TOGETHER["arena_hard"])
+        self._games()
+
+    def compares(self, item: Item) -> bool:
+        """Without a baseline, responses are compared with each other."""
+        return _baseline(item) is None
+
+    def fewest(self, item: Item) -> int:
+        """Two."""
+        return 2
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """Against the baseline, or against each other."""
+        baseline = _baseline(item)
+        if baseline is not None:
+            judgment = await self._judge.judge(ArenaCase(item.prompt, item.response, baseline))
+            return [unit_score(judgment, _win_rate)]
+        case = GroupCase(item.prompt, item.responses, numbers=item.numbers)
+        return group_scores(item.responses, await self._games().judge(case))
+
+    def start(self, item: Item, size: int) -> GroupScores:
+        """Begin a tournament, which plays as responses arrive."""
+        return GroupScores(self._games().start(GroupCase(item.prompt), size))
+
+    def _games(self) -> GroupJudge:
+        """The judge of a tournament.
+
+        Raises:
+            ItemError: the settings allow none.
+        """
+        if isinstance(self._tournament, str):
+            raise ItemError(f"responses: without a baseline they play a tournament: {self._tournament}")
+        return self._tournament
+
+
+def _baseline(item: Item) -> str | None:
+    """The baseline of an item, or its reference, for protocols without a field for a baseline."""
+    return item.reference if item.baseline is None else item.baseline
+
+
+def _win_rate(score: float) -> float:
+    """A row's reward from −1 to 1 as a win rate from 0 to 1."""
+    return (score + 1.0) / 2.0

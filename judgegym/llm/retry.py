@@ -1,0 +1,93 @@
+"""When a failed request to a model is sent again: after which pause, how often, until when.
+
+Busy and broken attempts are retried with full jitter; `Retry-After` is a lower bound of the pause; the deadline covers
+a call with all its attempts and pauses. Only broken attempts count against `max_retries`: a busy endpoint is waited
+for. An endpoint that is away is waited for elsewhere (`judgegym.llm.presence`). A rejected request is final. No other
+layer sends a failed request to a model again. What asks again for another reason: a judge whose answer holds no verdict
+(`judgegym.judges.core.calls`, the arena judge), a policy whose answer is too short, a trainer's API that is away.
+
+The headers about time: how long an endpoint asks to wait, and how long a caller of our own server waits.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import random
+import time
+from dataclasses import dataclass
+from datetime import timezone
+
+from judgegym.llm.errors import EndpointError, FailureKind
+
+_LONGEST_PAUSE_S = 60.0
+_SHORTEST_ATTEMPT_S = 0.005
+"""Of the deadline. Timers fire up to a millisecond early: an attempt that took all of it seems to leave some."""
+_LEAST_DELAY_S = 0.05  # for a busy endpoint, whose retries have no limit in number
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and for how long a call is retried.
+
+    Attributes:
+        max_retries: broken attempts after the first one.
+        delay_s: upper bound of the first pause; it doubles with each further one, up to a minute.
+        deadline_s: seconds for the whole call; a pause that would leave no time for an attempt ends the call.
+    """
+
+    max_retries: int
+    delay_s: float
+    deadline_s: float
+
+    def pause(self, error: EndpointError, *, failures: int, broken: int, elapsed: float) -> float | None:
+        """The pause before the next attempt, in seconds; `None` if there must be none.
+
+        Args:
+            error: the attempt that has just failed.
+            failures: all attempts of the call so far; all failed.
+            broken: those that count.
+            elapsed: seconds of the deadline that the call has used so far.
+        """
+        if not error.kind.retryable or (error.kind is FailureKind.BROKEN and broken > self.max_retries):
+            return None
+        delay = max(self.delay_s, _LEAST_DELAY_S) if error.kind is FailureKind.BUSY else self.delay_s
+        longest = min(_LONGEST_PAUSE_S, delay * 2.0 ** min(failures - 1, 32))
+        pause = max(error.retry_after or 0.0, random.uniform(0.0, longest))  # jitter, no secret
+        return None if elapsed + pause + _SHORTEST_ATTEMPT_S >= self.deadline_s else pause
+
+
+REQUEST_DEADLINE = "X-Request-Deadline"
+"""The header in which a caller tells the reward server after how many seconds it gives up this request."""
+LONGEST_PAUSE_S = 86_400.0
+"""No endpoint can mean more than a day; what asks for more is taken as if it did not ask."""
+
+
+def retry_after_seconds(header: str | None, *, now: float | None = None) -> float | None:
+    """Seconds to wait by a `Retry-After` header (RFC 9110, section 10.2.3).
+
+    Args:
+        header: the header's value: a number of seconds (fractions are accepted) or an HTTP date.
+        now: the present as Unix time; the clock's if not given.
+
+    Returns:
+        A number from 0 to `LONGEST_PAUSE_S`; `None` if there is no header, or it is neither form or asks for more.
+    """
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        moment = _http_date(header)
+        if moment is None:
+            return None
+        seconds = moment - (time.time() if now is None else now)
+    return max(0.0, seconds) if seconds <= LONGEST_PAUSE_S else None
+
+
+def _http_date(text: str) -> float | None:
+    """The Unix time of an HTTP date; one without a zone is in UTC, as all of them are."""
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError):  # the parser raises all of these on malformed dates
+        return None

@@ -1,1 +1,0 @@
-"""When a failed request to a model is sent again."""

@@ -1,1 +1,0 @@
-"""The wire of the stand-in: requests that are parsed and checked, answers as a whole or as a stream."""

@@ -1,1 +1,0 @@
-"""The server of the command: connections, and the service behind aiohttp."""
