@@ -38,7 +38,7 @@ TOO_SLOW_S = 20.0
 @pytest.mark.parametrize("function", ["plain_response", "plain_prompt"])
 def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: str) -> None:
     """In a process of its own: a regular expression cannot be interrupted."""
-    module = "judgegym.server.protocols.base"
+    module = "judgegym.server.protocols.chat_tokens"
     code = f"import sys; from {module} import {function} as read; print(len(read(sys.stdin.read())))"
     read = subprocess.run(
         [sys.executable, "-c", code],
