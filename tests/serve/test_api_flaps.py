@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import aiohttp
 import pytest
@@ -10,10 +11,10 @@ import pytest
 from judgegym.environments.training import rollout_api
 from tests.arena import Arena
 from tests.proxy import MisbehavingProxy
-from tests.scripted import Reply
+from tests.scripted import Recorded, Reply
 from tests.serve.test_api_away import numbers
 from tests.serving import Served, serve
-from tests.trainer import POSTS, RunApi, Trainer, training, until
+from tests.trainer import POSTS, RunApi, ScriptedServer, Trainer, passing_on, training, until
 
 FLAGS = "--env.max_batches_offpolicy=2", "--env.include_messages=True"
 BROKEN = [Reply(status=500, body="Internal Server Error"), Reply(status=502, body="<html>"), Reply(drop=True)]
@@ -87,6 +88,33 @@ async def test_registration_whose_answer_is_lost_is_found_and_left(arena: Arena,
         assert await share_of(trainer, other) == 1.0, "it has left"
 
 
+async def has_half(trainer: Trainer, number: int) -> bool:
+    return await share_of(trainer, number) == pytest.approx(0.5)
+
+
+async def test_registration_whose_answer_is_on_its_way_when_serve_is_stopped_is_left(arena: Arena) -> None:
+    arrives = asyncio.Event()
+    async with training(8) as trainer, aiohttp.ClientSession() as session:
+        other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
+        pass_on = passing_on(trainer.url, session)
+
+        async def answer_late(request: Recorded, number: int) -> Reply:
+            answer = pass_on(request, number)
+            assert not isinstance(answer, Reply)
+            reply = await answer
+            if request.path == "/register-env":
+                await arrives.wait()
+            return reply
+
+        async with ScriptedServer(answer_late) as slow, serve(arena, slow.url, *FLAGS) as served:
+            await until(partial(has_half, trainer, other), "it is registered, and does not know it")
+            served.run.cancel()
+            await asyncio.wait([served.run], timeout=0.2)
+            arrives.set()
+            await asyncio.wait([served.run])
+        assert await share_of(trainer, other) == 1.0
+
+
 def registration_of_another() -> dict[str, object]:
     """Another environment with the same settings."""
     return {"desired_name": "arena_hard", "weight": 1.0, "group_size": 4, "max_token_length": 2048}
@@ -135,8 +163,7 @@ async def test_environment_that_is_stopped_while_it_joins_or_while_the_api_fails
         other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]
         proxy.only, proxy.rate, proxy.lost = ("/status-env",), 1.0, 0.0
         async with serve(arena, proxy.url, *FLAGS):
-            await until(lambda: len(proxy.asked("/register-env")) >= 1, "it registers")
-            assert await share_of(trainer, other) == pytest.approx(0.5)
+            await until(partial(has_half, trainer, other), "it registers")
         assert await share_of(trainer, other) == 1.0
         proxy.rate = 0.0
         async with serve(arena, proxy.url, *FLAGS):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from contextlib import suppress
 from functools import partial
 
 from judgegym.engine.settings import EnvConfig
@@ -57,6 +58,7 @@ class Membership:
         self._found: Registration | None = None
         self._answer_lost = False
         self._suspects: list[int] = []
+        self._registering: asyncio.Task[Registration | None] | None = None
 
     def forget(self) -> None:
         """Take note that the API has forgotten everything."""
@@ -72,7 +74,8 @@ class Membership:
             ApiRefusal: this is no rollout API.
         """
         if self._pending is None:
-            self._pending = await self._register()
+            self._registering = asyncio.create_task(self._register())
+            self._pending = await asyncio.shield(self._registering)
             if self._pending is None:
                 return None
             self._begin_to_examine(self._pending)
@@ -90,7 +93,13 @@ class Membership:
         return stays
 
     async def leave(self) -> None:
-        """Disconnect what is registered, so that the shares of the other environments grow; try until it succeeds."""
+        """Disconnect what is registered, so that the shares of the other environments grow; try until it succeeds.
+
+        A registration that is on its way when `settle` is cancelled is waited for: only its answer tells its number.
+        """
+        if self._registering is not None and self._pending is None and self._held is None:
+            with suppress(JudgeGymError):
+                self._pending = await self._registering
         for registration in (self._held, self._pending):
             while registration is not None:
                 try:
