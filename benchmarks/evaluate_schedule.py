@@ -74,13 +74,13 @@ def flags(files: Sequence[Path], folder: str) -> list[str]:
 def seconds(files: Sequence[Path], latency_ms: float, limit: int) -> float:
     """The time of the evaluation's loop."""
     found: list[float] = []
-    loop, evaluation.finish_rows = evaluation.finish_rows, timed(evaluation.finish_rows, found)
+    loop, evaluation.judge_rows = evaluation.judge_rows, timed(evaluation.judge_rows, found)
     try:
         with tempfile.TemporaryDirectory() as folder:
             own = [f"--latency_ms={latency_ms}", f"--env.judge_max_concurrency={limit}"]
             assert cli.main(ArenaHardEnv, [*flags(files, folder), *own]) == 0
     finally:
-        evaluation.finish_rows = loop
+        evaluation.judge_rows = loop
     return found[0]
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from judgegym.datasets.rows.unit import ScoreTask
+from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.sampling import JudgedResponse
 from judgegym.datasets.score.gold import GoldColumn
+from judgegym.engine.loop import RowEnd
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun
+from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.scorers.items import ResponseScore
+from judgegym.judges.scorers.items import ResponseScore, shared_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +95,56 @@ def _judgment(result: ResponseScore) -> Judgment[ScoreDetail]:
         detail=ScoreDetail(result.explanation, result.components),
         suspects=result.injection_suspects,
     )
+
+
+def unit_end(unit: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
+    """How a unit ended. That a policy never gave a response in an earlier run says nothing of this one's endpoints."""
+    failed = [response.result.is_failed for response in judged]
+    was_asked = not unit.earlier or any(response.status is None for response in unit.earlier)
+    return RowEnd(not any(failed), judged[0].result.explanation if all(failed) else None, was_asked)
+
+
+class ResponseLines:
+    """Writes a line for each response of the units of a run; units that are equal share one judgment."""
+
+    def __init__(
+        self,
+        units: ScoreTasks,
+        saved: SavedRows[Any, ScoreDetail],
+        arrived: Callable[[Sample[ScoreDetail]], None],
+        gold: GoldColumn | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            units: all units of the run.
+            saved: takes the lines.
+            arrived: called with each sample once its line is written.
+            gold: reads the gold labels of the rows; `None` without any.
+        """
+        self._units, self._saved, self._arrived, self._gold = units, saved, arrived, gold
+        self._next_equal = _next_equal(units.first_equal)
+
+    def record(self, number: int, unit: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        """Write the lines of a unit, and of the units that are equal to it."""
+        self._save(number, unit, judged, seconds)
+        if self._next_equal[number] >= 0:
+            shared = [replace(response, result=shared_score(response.result)) for response in judged]
+            while (number := self._next_equal[number]) >= 0:
+                self._save(number, self._units[number], shared, 0.0)
+
+    def _save(self, number: int, unit: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        samples = samples_of(unit, self._units.key(number).hex(), judged, seconds, self._gold)
+        for place, sample in zip(self._units.places.of_unit(number), samples, strict=True):
+            self._saved.append(place, sample, is_complete=sample.finished)
+            self._arrived(sample)
+
+
+def _next_equal(first_equal: Sequence[int]) -> array[int]:
+    """For each unit the next one that is equal to it; −1 without one."""
+    following, last = array("q", [-1]) * len(first_equal), array("q", range(len(first_equal)))
+    for number, first in enumerate(first_equal):
+        if first != number:
+            following[last[first]] = number
+            last[first] = number
+    return following

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -27,33 +25,29 @@ from judgegym.datasets.score.budgets import note_earlier
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.gold import GoldColumn
 from judgegym.datasets.score.input import SKIP_HINT, read_input
-from judgegym.datasets.score.lines import ScoreDetail
-from judgegym.datasets.score.loop import ScoreLoop
+from judgegym.datasets.score.lines import ResponseLines, unit_end
 from judgegym.datasets.score.output import AddedOfRows
 from judgegym.datasets.score.results.ending import ScoreOutput, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import (
     FinishedTasks,
     SavedResponses,
-    added,
     missing_units,
     open_saved,
     read_earlier,
 )
 from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judgegym.engine.metrics import HeadlineTerm
-from judgegym.engine.records import Sample
+from judgegym.engine.loop import RunProgress, judge_rows
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
 from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
-from judgegym.engine.terminal import ProgressDisplay, ProgressState
+from judgegym.engine.terminal import ProgressDisplay
 from judgegym.judges.scorers.of_settings import scorer_of
 from judgegym.judges.scorers.scorer import Scorer, score_item
 from judgegym.llm.budget import Budget
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.usage import Usage
 from judgegym.reports.run_page.after import write_report_after
 
 logger = logging.getLogger(__name__)
@@ -117,8 +111,8 @@ class ScoreRun:
                 "lines of %s that are no JSON objects, and are left out: %d", data, len(found.rows.bad_lines)
             )
         logger.info("%s%s rows; %s", f"{len(self.units.numbers):,}", of, said)
-        self._live = _Live()
         self._elsewhere: JudgeElsewhere | None = None
+        self._progress = RunProgress("mean score", lambda: self._waiting, None)
 
     async def run(self, display: ProgressDisplay, elsewhere: JudgeElsewhere | None = None) -> ScoreOutput:
         """Judge what an earlier run has not judged, and write the file.
@@ -134,6 +128,7 @@ class ScoreRun:
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
         """
         self._elsewhere = elsewhere
+        self._progress = RunProgress("mean score", lambda: self._waiting, display)
         started, settings, path = time.monotonic(), self.settings, run_directory_of(self.out)
         disk = Disk(settings.disk_full_deadline)
         run, before = RunDirectory.open(
@@ -149,8 +144,10 @@ class ScoreRun:
                 saved = open_saved(self.units, run)
                 with closing(saved):
                     found = read_earlier(before, self.units, saved, limit=settings.limit)
-                    self._live.share = found.share
-                    self._live.usage, self._live.policy_usage = found.usage, found.policy_usage
+                    self._progress.add_share(found.share)
+                    self._progress.add_usage("judge", [found.usage])
+                    if self.clients.policy is not None:
+                        self._progress.add_usage("policy", [found.policy_usage])
                     if found.changed:
                         logger.warning(
                             "responses whose rows have changed since, and are judged again, or are gone: %d",
@@ -158,7 +155,7 @@ class ScoreRun:
                         )
                     run.drop_results()
                     remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
-                    earlier = await self._judge(run, saved, display)
+                    earlier = await self._judge(run, saved)
                     scored = await self._finish(run, saved, started, earlier)
                 if settings.write_report:
                     await write_report_after(path, disk)
@@ -166,7 +163,7 @@ class ScoreRun:
         finally:
             run.close()
 
-    async def _judge(self, run: RunDirectory, saved: SavedResponses, display: ProgressDisplay) -> int:
+    async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
         numbers = missing_units(self.units, saved.missing)
         judged = FinishedTasks(self.units, numbers)
@@ -178,16 +175,26 @@ class ScoreRun:
             for number, first in enumerate(self.units.first_equal)
             if not judged.has(first)
         )
-        self._live.done = earlier = len(saved) - left
+        self._progress.done = earlier = len(saved) - left
         with closing(CallLedger(run, finished=judged, keep_texts=self.settings.keep_calls)) as ledger:
-            if self._live.done or ledger.is_resumed:
-                logger.info("resuming %s: %d responses are judged; %s", run.path, self._live.done, ledger.loss)
+            if earlier or ledger.is_resumed:
+                logger.info("resuming %s: %d responses are judged; %s", run.path, earlier, ledger.loss)
             if self.budget is not None:
                 note_earlier(self.budget, ledger, [client.settings for client in self.clients.all])
-            loop = ScoreLoop(self.units, self._finish_unit, saved, ledger, run.disk, self._live.add, self.gold)
-            with display.following(lambda: self._progress(run.disk), run.log.write, left=left):
+            lines = ResponseLines(self.units, saved, self._progress.add, self.gold)
+            with self._progress.shown(run.disk, run.log.write, left=left):
                 try:
-                    await loop.run(numbers, in_flight)
+                    await judge_rows(
+                        self.units,
+                        numbers,
+                        self._finish_unit,
+                        unit_end,
+                        lines.record,
+                        ledger=ledger,
+                        disk=run.disk,
+                        in_flight=in_flight,
+                        is_first_run=len(saved.missing) == len(saved),
+                    )
                 except NothingSucceeds as error:
                     raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error
         return earlier
@@ -195,14 +202,12 @@ class ScoreRun:
     @property
     def judged(self) -> int:
         """How many responses have ended, with a score or a failure, those of earlier runs included."""
-        return self._live.done
+        return self._progress.done
 
-    def _progress(self, disk: Disk) -> ProgressState:
+    @property
+    def _waiting(self) -> str | None:
         elsewhere = self._elsewhere.waiting if self._elsewhere is not None else None
-        waiting = "; ".join(filter(None, (disk.waiting, self.clients.waiting, elsewhere))) or None
-        live = self._live
-        mean = live.share.total / live.share.weight if live.share.weight else None
-        return ProgressState(live.done, "mean score", mean, live.failed, self._costs(), waiting)
+        return "; ".join(filter(None, (self.clients.waiting, elsewhere))) or None
 
     @cached_property
     def _finish_unit(self) -> FinishUnit:
@@ -211,10 +216,6 @@ class ScoreRun:
         if self.input.earlier is not None:
             return JudgingEarlier(judging)
         return judging if policy is None else PolicySampler(policy, judging)
-
-    def _costs(self) -> Mapping[str, float | None]:
-        policy = {} if self.clients.policy is None else {"policy": self._live.policy_usage.cost}
-        return {**policy, "judge": self._live.usage.cost}
 
     async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> ScoreOutput:
         """Put the lines in order, and write the file and the metrics, while another core compresses the ledger."""
@@ -267,24 +268,3 @@ class ScoreRun:
         if shard is not None:
             return Shard.parse(shard).rows(total, starts)
         return first_rows(min(limit or total, total), total, starts)
-
-
-@dataclass(slots=True)
-class _Live:
-    """What the progress display shows: numbers that are added up when a line is written."""
-
-    done: int = 0
-    share: HeadlineTerm = HeadlineTerm(0.0, 0.0)
-    failed: int = 0
-    usage: Usage = Usage()
-    policy_usage: Usage = Usage()
-
-    def add(self, sample: Sample[ScoreDetail]) -> None:
-        """Count a sample."""
-        self.done += 1
-        self.failed += not sample.finished
-        self.share = added(self.share, sample.headline)
-        for call in sample.run.policy_calls:
-            self.policy_usage += call.usage
-        for call in (sample.run.judge_calls or {}).values():
-            self.usage += call.usage

@@ -45,7 +45,7 @@ def read_earlier(
     reader: SampleReader[DetailT],
     saved: SavedRows[TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
-    arrived: Callable[[TaskT, Sample[DetailT]], None],
+    arrived: Callable[[Sample[DetailT]], None],
     readable: Callable[[TaskT, Sample[DetailT]], Sample[DetailT]],
 ) -> EarlierRows:
     """Read the lines of an earlier run, and note the places of finished rows.
@@ -55,7 +55,7 @@ def read_earlier(
         reader: reads a line.
         saved: the rows of this run.
         runner: gives the digest of a row, and says whether anything of a sample is missing.
-        arrived: called with each finished row and its sample.
+        arrived: called with the sample of each finished row.
         readable: completes the sample of a line that lacks fields.
 
     Raises:
@@ -83,7 +83,7 @@ def read_earlier(
                 if any(name not in line.fields() for name in _ADDED):
                     former.append(number)
                     sample = readable(task, sample)
-                arrived(task, sample)
+                arrived(sample)
                 finished += 1
             else:
                 failed.append(number)

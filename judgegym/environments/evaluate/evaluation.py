@@ -15,6 +15,7 @@ from judgegym.data.provenance import DatasetRead, recording
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
+from judgegym.engine.loop import RowEnd, RunProgress, judge_rows
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
 from judgegym.engine.runs.directory import EarlierLines, RunDirectory
@@ -26,7 +27,6 @@ from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate import metrics as evaluation_metrics
 from judgegym.environments.evaluate.earlier import EarlierRows, read_earlier
-from judgegym.environments.evaluate.loop import LiveProgress, finish_rows
 from judgegym.environments.evaluate.metrics import compute_metrics
 from judgegym.environments.evaluate.metrics_file import EvaluatedRows, metrics_file
 from judgegym.environments.evaluate.readable import readable
@@ -121,7 +121,8 @@ class Evaluation(Generic[TaskT, DetailT]):
         saved = SavedRows(self.tasks, run, SampleReader[DetailT](self.env.detail_type))
         try:
             with run.log.ending():
-                result = await self._evaluate(run, before, saved, LiveProgress(self.env, display), in_flight)
+                progress = RunProgress(self.env.headline[1], lambda: self.env.clients.waiting, display)
+                result = await self._evaluate(run, before, saved, progress, in_flight)
                 if self.env.config.write_report:
                     await write_report_after(path, run.disk)
                 _log_result(run.log, result, self.env.headline[0])
@@ -135,7 +136,7 @@ class Evaluation(Generic[TaskT, DetailT]):
         run: RunDirectory,
         before: EarlierLines,
         saved: SavedRows[TaskT, DetailT],
-        progress: LiveProgress[TaskT, DetailT],
+        progress: RunProgress,
         in_flight: int,
     ) -> EvaluationResult:
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
@@ -214,29 +215,41 @@ class Evaluation(Generic[TaskT, DetailT]):
         self,
         saved: SavedRows[TaskT, DetailT],
         numbers: Sequence[int],
-        progress: LiveProgress[TaskT, DetailT],
+        progress: RunProgress,
         run: RunDirectory,
         in_flight: int,
     ) -> None:
         """Run the rows `numbers`."""
+        runner, env = self.runner, self.env
 
-        async def finish(task: TaskT) -> Sample[DetailT]:
-            return readable(self.env, task, await self.runner.finish(task))
+        async def judge(task: TaskT) -> Sample[DetailT]:
+            return readable(env, task, await runner.finish(task))
+
+        def end_of(task: TaskT, sample: Sample[DetailT]) -> RowEnd:
+            # Completions of another run may be judged again: that their policy failed there says nothing of now.
+            failed_before = sample.policy_error is not None and not sample.run.policy_calls
+            error = None if sample.finished else sample.error or "no row has a score"
+            return RowEnd(runner.is_complete(sample), error, was_asked=not failed_before)
+
+        def record(number: int, task: TaskT, sample: Sample[DetailT], seconds: float) -> None:
+            saved.append(number, sample, is_complete=runner.is_complete(sample))
+            progress.add(sample)
 
         finished = saved.uids_with_lines()
-        with closing(CallLedger(run, finished=finished, keep_texts=self.env.settings.keep_calls)) as ledger:
+        with closing(CallLedger(run, finished=finished, keep_texts=env.settings.keep_calls)) as ledger:
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
-            with progress.shown(lambda: run.disk.waiting, run.log.write, left=len(numbers)):
-                await finish_rows(
-                    saved,
+            with progress.shown(run.disk, run.log.write, left=len(numbers)):
+                await judge_rows(
+                    saved.tasks,
                     numbers,
-                    finish,
-                    is_complete=self.runner.is_complete,
-                    disk=run.disk,
+                    judge,
+                    end_of,
+                    record,
                     ledger=ledger,
+                    disk=run.disk,
                     in_flight=in_flight,
-                    arrived=progress.add,
+                    is_first_run=len(numbers) == len(saved),
                 )
 
 

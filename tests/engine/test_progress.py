@@ -6,12 +6,13 @@ import gc
 
 import pytest
 
+from judgegym.engine.loop import RunProgress
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
+from judgegym.engine.runs.disk import Disk
 from judgegym.engine.terminal import ProgressDisplay
-from judgegym.environments.evaluate.loop import LiveProgress
 from judgegym.judges.core.judgment import Judgment, Status
-from tests.environments.words import Said, Word, opened, speaking
+from tests.environments.words import Said
 
 
 def sample(number: int, score: float | None = 1.0) -> Sample[Said]:
@@ -25,23 +26,21 @@ async def test_progress_shows_the_rows_that_were_there_and_those_that_arrive(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", logger="judgegym")
-    async with opened(speaking) as (env, _):
-        with ProgressDisplay("evaluate", "rows") as display:
-            progress = LiveProgress[Word, Said](env, display)
-            for number in range(4):
-                progress.add(Word(f"row-{number}"), sample(number))
-            with progress.shown(lambda: "the disk is full", print, left=6):
-                for number, score in enumerate([1.0, 0.0, None, 0.0], start=4):
-                    progress.add(Word(f"row-{number}"), sample(number, score))
+    with ProgressDisplay("evaluate", "rows") as display:
+        progress = RunProgress("right", lambda: "an endpoint is away", display)
+        for number in range(4):
+            progress.add(sample(number))
+        with progress.shown(Disk(), print, left=6):
+            for number, score in enumerate([1.0, 0.0, None, 0.0], start=4):
+                progress.add(sample(number, score))
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("8 of 10 rows, ") and line.endswith("right 0.714, 1 failed, the disk is full")
+    assert line.startswith("8 of 10 rows, ") and line.endswith("right 0.714, 1 failed, an endpoint is away")
     assert not [each for each in gc.get_objects() if isinstance(each, Sample) and "progress" in each.question]
 
 
 async def test_without_a_display_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    async with opened(speaking) as (env, _):
-        progress = LiveProgress[Word, Said](env, None)
-        progress.add(Word("row-0"), sample(0))
-        with progress.shown(lambda: None, print, left=1):
-            progress.add(Word("row-1"), sample(1))
+    progress = RunProgress("right", lambda: None, None)
+    progress.add(sample(0))
+    with progress.shown(Disk(), print, left=1):
+        progress.add(sample(1))
     assert capsys.readouterr().err == ""

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from judgegym.engine.loop import RowEnd, judge_rows
 from judgegym.engine.records import Sample, SampleReader, SampleRun
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.environments.evaluate.loop import finish_rows
 from judgegym.environments.evaluate.saved import SavedRows
 from judgegym.judges.arena.judge import ArenaDetail
 from judgegym.judges.core.judgment import CallRun
@@ -69,15 +69,25 @@ async def finish_all(
         if arrived is not None:
             arrived(row, arriving)
 
-    await finish_rows(
-        saved,
-        saved.missing,
+    def end_of(row: Row, ended: Sample[Any]) -> RowEnd:
+        was_asked = ended.policy_error is None or bool(ended.run.policy_calls)
+        return RowEnd(ended.finished, ended.error, was_asked)
+
+    def record(number: int, row: Row, ended: Sample[Any], seconds: float) -> None:
+        saved.append(number, ended, is_complete=ended.finished)
+        tell(row, ended)
+
+    missing = saved.missing
+    await judge_rows(
+        saved.tasks,
+        missing,
         finish,
-        is_complete=lambda sample: sample.finished,
-        disk=run.disk,
+        end_of,
+        record,
         ledger=CallLedger(run, finished=(), keep_texts=True),
+        disk=run.disk,
         in_flight=in_flight,
-        arrived=tell,
+        is_first_run=len(missing) == len(saved),
     )
     return saved, told
 

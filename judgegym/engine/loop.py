@@ -1,0 +1,181 @@
+"""The loop of a command: judge rows at once, record each of them, and stop early if nothing succeeds.
+
+Guarantees: a row's calls are in the ledger before they are used; a result is released once it is recorded; further rows
+are not begun where they would cost money for nothing: after ten failures without a success, after an endpoint's outage,
+and while the disk is full.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from judgegym.engine.metrics import HeadlineTerm
+from judgegym.engine.records import Sample
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds, OutageGuard, all_of
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.terminal import ProgressDisplay, ProgressState
+from judgegym.llm.ledger import recorded_in
+from judgegym.llm.usage import Usage
+
+
+class TaskWithUid(Protocol):
+    """What is judged at once: it has an id by which the ledger knows its calls."""
+
+    @property
+    def uid(self) -> str:
+        """Return the id."""
+
+
+TaskT = TypeVar("TaskT", bound=TaskWithUid)
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class RowEnd:
+    """How a row ended.
+
+    Attributes:
+        is_complete: a resumed run has nothing to add to it.
+        error: why it has no score; `None` if it has one.
+        was_asked: an endpoint was asked in this run; a failure of an earlier run says nothing of this one's endpoints.
+    """
+
+    is_complete: bool
+    error: str | None = None
+    was_asked: bool = True
+
+
+async def judge_rows(
+    tasks: Sequence[TaskT],
+    numbers: Sequence[int],
+    judge: Callable[[TaskT], Awaitable[ResultT]],
+    end_of: Callable[[TaskT, ResultT], RowEnd],
+    record: Callable[[int, TaskT, ResultT, float], None],
+    *,
+    ledger: CallLedger,
+    disk: Disk,
+    in_flight: int,
+    is_first_run: bool,
+) -> None:
+    """Judge rows.
+
+    Args:
+        tasks: all rows, each made when it is asked for.
+        numbers: which of them are judged.
+        judge: judges a row; a failure is a result, not an exception.
+        end_of: says how a row ended.
+        record: writes a result to the run directory, given its number, its task and its seconds.
+        ledger: the calls of this run and of the earlier one.
+        disk: the disk of the run directory.
+        in_flight: rows in progress at once; the endpoints have limits of their own.
+        is_first_run: no row of the run has ended yet.
+
+    Raises:
+        NothingSucceeds: ten rows failed before one succeeded, and so did the rows in progress with them. They are
+            recorded.
+        EndpointOutage: an endpoint answers no call; the rows in progress that do not need it have ended.
+        DiskFull: the run directory could not be written to for too long.
+        BudgetError: no further request may be sent. Nothing is in flight then, and all answers are recorded.
+    """
+    missing, rows, guard = len(numbers), iter(numbers), OutageGuard()
+    done, asked, failed, last_error = 0, 0, 0, ""
+
+    async def run(number: int) -> None:
+        nonlocal done, asked, failed, last_error
+        if not disk.is_open:
+            await disk.ready()
+        task = tasks[number]
+        calls, started = ledger.row(task.uid), time.monotonic()
+        with recorded_in(calls):
+            result = await judge(task)
+        end = end_of(task, result)
+        if not end.is_complete:
+            calls.failed()
+        record(number, task, result, time.monotonic() - started)
+        done += 1
+        asked += end.was_asked
+        failed += end.was_asked and end.error is not None
+        last_error = end.error or last_error
+
+    def is_hopeless() -> bool:
+        return is_first_run and failed == asked >= min(HOPELESS_AFTER, missing)
+
+    async def worker() -> None:
+        for number in rows:
+            await guard.run(partial(run, number), None)
+            if is_hopeless() or not guard.may_begin:
+                return  # begin no further rows; one that is in progress may still succeed
+
+    while done < missing:
+        await all_of(worker() for _ in range(min(in_flight, missing - done)))
+        guard.check()
+        if is_hopeless():
+            raise NothingSucceeds(last_error)
+
+
+class RunProgress:
+    """Counts the samples of a run as they arrive, for its progress display; the costs are theirs.
+
+    Attributes:
+        done: samples that have arrived, those of an earlier run included.
+    """
+
+    def __init__(self, words: str, waiting: Callable[[], str | None], display: ProgressDisplay | None) -> None:
+        """Begin without a sample.
+
+        Args:
+            words: the label of the headline metric.
+            waiting: says what the endpoints' calls wait for.
+            display: shows the numbers; `None` shows nothing.
+        """
+        self.done = 0
+        self._words, self._waiting, self._display = words, waiting, display
+        self._total = self._weight = 0.0
+        self._failed = 0
+        self._usage: dict[str, Usage] = {}
+
+    def add(self, sample: Sample[Any]) -> None:
+        """Count a sample."""
+        self.done += 1
+        self._failed += not sample.finished
+        self.add_share(sample.headline)
+        self.add_usage("judge", (run.usage for run in (sample.run.judge_calls or {}).values()))
+        self.add_usage("policy", (run.usage for run in sample.run.policy_calls))
+
+    def add_share(self, share: HeadlineTerm | None) -> None:
+        """Count what a sample adds to the headline metric."""
+        if share is not None:
+            self._total += share.total
+            self._weight += share.weight
+
+    def add_usage(self, role: str, usages: Iterable[Usage]) -> None:
+        """Count what calls of `policy` or `judge` cost."""
+        for usage in usages:
+            self._usage[role] = self._usage.get(role, Usage()) + usage
+
+    @contextmanager
+    def shown(self, disk: Disk, log: Callable[[str], None], *, left: int) -> Iterator[None]:
+        """Show the progress, beginning with the samples that have been added until now.
+
+        Args:
+            disk: the disk of the run directory, which may be full.
+            log: writes a line to the log of the run alone.
+            left: how many samples are to come.
+        """
+        if self._display is None:
+            yield
+            return
+        with self._display.following(lambda: self._state(disk), log, left=left):
+            yield
+
+    def _state(self, disk: Disk) -> ProgressState:
+        headline = self._total / self._weight if self._weight else None
+        waiting = "; ".join(filter(None, (disk.waiting, self._waiting()))) or None
+        costs: Mapping[str, float | None] = {role: usage.cost for role, usage in sorted(self._usage.items())}
+        return ProgressState(self.done, self._words, headline, self._failed, costs, waiting)
