@@ -17,8 +17,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 
-from judgegym.datasets.cluster.batches import Batch
-from judgegym.datasets.cluster.scoring import BatchScorer
+from judgegym.datasets.cluster.batches import Batch, BatchScorer
 from judgegym.llm.errors import SettingsError
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.datasets.cluster.scoring import BatchScorer
+from judgegym.datasets.cluster.batches import BatchScorer
 from judgegym.judges.config.extras import needs
 
 _BATCH_SIZE = 64

@@ -1,20 +1,47 @@
-"""Batches of rows as libraries hand them over: their rows as Python values, and the batch with columns added.
+"""Score batches of rows: a client for the process, opened by its first batch, and all rows of a batch judged at once.
 
-Kinds: a dictionary of columns (lists; numpy arrays, Ray Data's default), a pyarrow Table, a pandas DataFrame, and the
-lazy batch of `datasets.map`. That is taken as the Arrow table that it holds: no column is decoded, and the added
-columns have their types where a batch has nothing but nulls in one of them.
+Guarantees: the added values are those that `judgegym score` writes for the same rows; rows of a batch that are equal
+for the judge are judged once; a failed judge is a null with its status; a row that cannot be judged is an error that
+names the row and the columns found. A copy in another process has the settings alone, in a form that is the same for
+equal settings.
+
+Kinds of batches: a dictionary of columns (lists; numpy arrays, Ray Data's default), a pyarrow Table, a pandas
+DataFrame, and the lazy batch of `datasets.map`. That is taken as the Arrow table that it holds: no column is decoded,
+and the added columns have their types where a batch has nothing but nulls in one of them.
 
 Sources: ray 2.60 (`data/block.py`), datasets 5.2 (`formatting/formatting.py`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from judgegym.datasets.files.columns import SCORE, AddedColumns
+import orjson
+
+from judgegym.api.session import open_client, stand_in_settings
+from judgegym.data.rows import DataSet
+from judgegym.datasets.cluster.actors import was_restarted
+from judgegym.datasets.cluster.results import ResultLedger
+from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
+from judgegym.datasets.files.columns import SCORE, AddedColumns, judged_values
+from judgegym.datasets.rows.reader import check_same_columns
+from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
+from judgegym.datasets.rows.unit import KEY_BYTES, ScoreTask
+from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.engine.runs.failure_guard import all_of
+from judgegym.engine.settings.values import STAND_IN_JUDGE
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.core.event_loop import BackgroundLoop
+from judgegym.judges.scorers.items import ResponseScore
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.scorer import Scorer, results_of, score_item
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 
@@ -22,6 +49,146 @@ Batch: TypeAlias = Any
 """A batch of any kind: the libraries' types are not imported here."""
 
 _EXPECTED = "expected a batch of columns: a dictionary, a pyarrow Table or a pandas DataFrame"
+_BATCH = "the batch"
+
+
+@dataclass(slots=True)
+class _Session:
+    """What a process has opened."""
+
+    stack: AsyncExitStack
+    scorer: Scorer
+    ledger: ResultLedger | None
+    digest: str
+
+
+class BatchScorer:
+    """Scores batches with a share of the endpoint's limits."""
+
+    def __init__(self, settings: Mapping[str, object], *, parts: int = 1, parts_setting: str = "parts") -> None:
+        """Check the settings; nothing is opened before the first batch.
+
+        Args:
+            settings: by name, as `judgegym score` has them, and `ledger`.
+            parts: the processes that ask the endpoint at once, at most; each has an equal share of its limits.
+            parts_setting: what the caller calls that number.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong, or a limit is lower than the number of parts.
+        """
+        self.settings = BatchSettings.of(settings)
+        self.parts, self._parts_setting = parts, parts_setting
+        self.share = share_of(self.settings, parts, parts_setting)
+        self._several: bool | None = None
+        self._columns: Sequence[str] = ()
+        self._open: _Session | None = None
+        self._loop = BackgroundLoop()
+
+    def __repr__(self) -> str:
+        """Which judge scores, without secrets."""
+        return f"<score: {self.settings.judge} judge {self.settings.judge_model_name}, 1 of {self.parts}>"
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Score a batch.
+
+        Args:
+            batch: of any kind that the module names.
+
+        Returns:
+            The batch, of the same kind, with the columns of `files/columns.py`.
+
+        Raises:
+            DataError: a row cannot be judged, or has a list of responses where earlier ones had one, or has scores.
+            SettingsError: the judge cannot be opened.
+        """
+        rows = rows_of(batch)
+        results = self._loop.run(self._scored(rows)) if rows else []
+        columns = AddedColumns(self._several or False)
+        added = [columns.in_order(columns.of_row([_judged(each) for each in of_row])) for of_row in results]
+        return with_columns(batch, {name: [each[name] for each in added] for name in columns.names}, columns)
+
+    async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseScore]]:
+        """The results of the responses of each row, in their order."""
+        opened = await self._opened()
+        units = ScoreTasks(DataSet(_BATCH, rows), self.share, opened.scorer.check)
+        units.require_all()
+        if self._several not in (None, units.several):
+            raise DataError(
+                f"{_BATCH}: its rows have {RESPONSES_OF_ROW[units.several]}, and those of an earlier batch "
+                f"{RESPONSES_OF_ROW[self._several or False]}; expected the same in all rows"
+            )
+        read_from = units.reader.first.columns
+        check_same_columns(units.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
+        self._several, self._columns = units.several, read_from
+        results: list[list[ResponseScore]] = [[] for _ in range(len(units))]
+        todo = iter([number for number, first in enumerate(units.first_equal) if number == first])
+
+        async def worker() -> None:
+            for number in todo:
+                results[number] = await self._judged(opened, units[number])
+
+        in_flight = min(len(units), self.share.units_in_flight)
+        await all_of(worker() for _ in range(in_flight))
+        return [results[first] for first in units.first_equal]
+
+    async def _judged(self, opened: _Session, unit: ScoreTask) -> list[ResponseScore]:
+        key = bytes.fromhex(unit.item.key(opened.digest))[:KEY_BYTES]
+        found = None if opened.ledger is None else opened.ledger.find(key)
+        if found is not None:
+            return found
+        results = await results_of(partial(score_item, opened.scorer), unit.item, unit.uid)
+        if opened.ledger is not None:
+            opened.ledger.append(key, results)
+        return results
+
+    async def _opened(self) -> _Session:
+        if self._open is None:
+            stack = AsyncExitStack()
+            try:
+                self._open = await self._opening(stack)
+            except BaseException:  # any error, also a cancellation: close what is open, and raise it
+                await stack.aclose()
+                raise
+            self._loop.at_exit(self._closed)
+        return self._open
+
+    async def _opening(self, stack: AsyncExitStack) -> _Session:
+        settings, offline = self.share, self.share.offline
+        ledger = None
+        if settings.ledger is not None:
+            ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
+            stack.callback(ledger.close)
+        if offline:
+            settings = await stand_in_settings(stack, settings)
+            settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as `judgegym score` calls it
+        client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
+        if was_restarted():
+            await client.use_up_rates()
+        return _Session(stack, scorer_of(settings, client), ledger, judge_digest(settings, offline=offline))
+
+    async def _closed(self) -> None:
+        opened, self._open = self._open, None
+        if opened is not None:
+            await opened.stack.aclose()
+
+    def close(self) -> None:
+        """Close the endpoint's connections; the next batch opens them again. The end of the process does it, too."""
+        if self._open is not None:
+            self._loop.forget(self._closed)
+            self._loop.run(self._closed())
+
+    def __getstate__(self) -> str:
+        """The settings alone, as text: equal for equal settings, and without what this process has opened."""
+        return orjson.dumps([self.settings.given(), self.parts, self._parts_setting]).decode()
+
+    def __setstate__(self, state: str) -> None:
+        """Prepare with these settings, in another process."""
+        given, parts, parts_setting = orjson.loads(state)
+        BatchScorer.__init__(self, given, parts=parts, parts_setting=parts_setting)
+
+
+def _judged(result: ResponseScore) -> Mapping[str, JSON]:
+    return judged_values(result.score, result.status, result.label, result.explanation, result.components)
 
 
 def rows_of(batch: Batch) -> list[dict[str, JSON]]:

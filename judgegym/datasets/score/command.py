@@ -149,14 +149,14 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         from judgegym.datasets.score.merge import merge  # late, as below
 
         return _shown(await merge(settings, data, out, settings.merge), settings, command)
-    from judgegym.datasets.cluster.on_ray import OnRay  # late: errors of the settings come at once
+    from judgegym.datasets.cluster.actors import check_on_ray, open_pool  # late: errors of the settings come at once
     from judgegym.datasets.score.clients import open_clients
     from judgegym.datasets.score.run import ScoreRun
 
     budget = budget_of(settings)
-    on_ray = None if settings.ray is None else OnRay(settings.ray, settings.ray_actors)
+    on_ray = None if settings.ray is None else (settings.ray, settings.ray_actors, settings)
     if on_ray is not None:
-        on_ray.check(settings, is_offline=settings.offline, has_budget=budget is not None)
+        check_on_ray(*on_ray, is_offline=settings.offline, has_budget=budget is not None)
     event_loop.spare_the_collector()  # the rows are read below, all of them
     async with open_clients(loaded, budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
@@ -165,7 +165,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         try:
             with terminal.ProgressDisplay("score", "responses") as display:
                 async with AsyncExitStack() as stack:
-                    pool = None if on_ray is None else on_ray.pool(settings, clients.judge.settings)
+                    pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
                     elsewhere = None if pool is None else await stack.enter_async_context(pool)
                     scored = await run.run(display, elsewhere)
         except BudgetError as error:

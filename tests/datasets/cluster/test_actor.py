@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.cluster.ledger import record_calls
-from judgegym.datasets.cluster.on_ray import OnRay, judge_alone
-from judgegym.datasets.cluster.pool import JudgeActor
+from judgegym.datasets.cluster.actors import JudgeActor, check_on_ray, judge_alone
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.command import with_data
@@ -49,9 +47,10 @@ class InOneProcess:
         assert isinstance(row, LedgerOfRow)
         sent = pickle.loads(pickle.dumps((item, row.held(), current_component())))
         judged = await asyncio.create_task(self.actor.score(*sent))
-        judged = pickle.loads(pickle.dumps(judged))
-        await record_calls(row, judged.calls)
-        return list(judged.results)
+        results, calls = pickle.loads(pickle.dumps(judged))
+        for call in calls:
+            await call.record(row)
+        return list(results)
 
 
 async def judge(judge: ScriptedEndpoint, data: Path, out: Path, *words: str, elsewhere: bool) -> None:
@@ -135,11 +134,11 @@ def test_the_flag_without_an_address_is_local(words: Sequence[str], expected: Se
 
 
 def test_a_stand_in_is_not_at_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judgegym.datasets.cluster.on_ray.require", lambda extra: None)
+    monkeypatch.setattr("judgegym.datasets.cluster.actors.require", lambda extra: None)
     with pytest.raises(SettingsError, match="expected --ray local"):
-        OnRay("auto", 2).check(ScoreSettings(), is_offline=True, has_budget=False)
+        check_on_ray("auto", 2, ScoreSettings(), is_offline=True, has_budget=False)
     with pytest.raises(SettingsError, match="leave out --ray"):
-        OnRay("auto", 2).check(ScoreSettings(), is_offline=False, has_budget=True)
+        check_on_ray("auto", 2, ScoreSettings(), is_offline=False, has_budget=True)
 
 
 def test_actors_ask_a_stand_in_by_its_own_name() -> None:

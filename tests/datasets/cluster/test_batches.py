@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from judgegym.datasets.cluster.scoring import BatchScorer
+from judgegym.datasets.cluster.batches import BatchScorer
 from judgegym.datasets.files.columns import JUDGED
 from judgegym.llm.errors import DataError, SettingsError
 from tests.command import serving, write_lines

@@ -1,0 +1,426 @@
+"""`judgegym score --ray`: the cluster, its actors, and which unit goes to which of them.
+
+The run stays in the process of the command: it hands out units one by one, and writes each result and its calls when
+they arrive, so that an actor that is killed, or the command itself, loses nothing but what was in flight. Ray Data
+judges a whole block of rows again; with blocks of one row it hands out 45 rows a second on two cores, and this pool
+1,400.
+
+Guarantees: an actor has an equal share of the endpoint's limits for as long as the pool lasts, whether the others are
+there or not. Units of an actor that has died go to the others at once; it gets new ones when Ray has started it again,
+which Ray does when its process is dead, and with it its requests. A cluster of this machine ends with the run, however
+that ends, and with the process if that is killed; on a cluster at an address, the actors end. No API key leaves the
+process: each actor reads its own environment.
+
+Source: ray 2.60 (`actor.py`, `exceptions.py`, `_private/worker.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from judgegym.api.session import open_client
+from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
+from judgegym.datasets.rows.unit import DatasetJudgeSettings
+from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
+from judgegym.judges.config.extras import require
+from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.scorer import Scorer, results_of, score_item
+from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
+from judgegym.llm.ledger import CallKey, VerdictLocation, component, current_component, current_row, recorded_in
+from judgegym.llm.types import ChatResponse, ChatSettings
+
+logger = logging.getLogger(__name__)
+
+_LISTENS_S = 10.0
+"""For so long an address may take to accept a connection."""
+_MORE_CALLS = 8
+"""Calls of an actor beside its units: `ready`, once or twice."""
+
+Held: TypeAlias = "Mapping[str, Mapping[int, ChatResponse]]"
+"""What a ledger holds of a row, as `LedgerOfRow.held` gives it."""
+
+
+@dataclass(slots=True)
+class ActorCall:
+    """A call that an actor makes, until the command records it; implements `judgegym.llm.ledger.CallRecord`.
+
+    Attributes:
+        asked: what it asks.
+        held: the parts of its answer that an earlier run has recorded.
+        answers: for each new part its number, whether a request was sent for it, the answer and its verdict.
+        failures: the errors of requests without an answer.
+    """
+
+    asked: CallKey
+    held: Mapping[int, ChatResponse]
+    answers: list[tuple[int, bool, ChatResponse, VerdictLocation]] = field(default_factory=list)
+    failures: list[EndpointError | RunStop] = field(default_factory=list)
+
+    async def ready(self) -> float:
+        """See `CallRecord`; the disk is elsewhere."""
+        return 0.0
+
+    def sent(self) -> int:
+        """See `CallRecord`; the command numbers the request."""
+        return 0
+
+    def sent_again(self, number: int) -> None:
+        """See `CallRecord`; the answer or the error has the number of attempts."""
+
+    def not_sent(self, number: int) -> None:
+        """See `CallRecord`; as `sent_again`."""
+
+    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
+        """See `CallRecord`."""
+        self.answers.append((part, number is not None, answer, verdict))
+
+    def failed(self, number: int, error: EndpointError | RunStop) -> None:
+        """See `CallRecord`."""
+        self.failures.append(error)
+
+    async def record(self, row: LedgerOfRow) -> None:
+        """Record the call in the ledger of its row, under the key that it would have had there.
+
+        Raises:
+            DiskFull: the disk refused for too long.
+        """
+        record = row.record(self.asked)
+        await record.ready()
+        for error in self.failures:
+            record.failed(record.sent(), error)
+        for part, is_sent, answer, verdict in self.answers:
+            record.answered(part, record.sent() if is_sent else None, answer, verdict)
+
+
+@dataclass(slots=True)
+class ActorRow:
+    """The calls of one unit in an actor; implements `judgegym.llm.ledger.RowLedger`."""
+
+    held: Held
+    calls: list[ActorCall] = field(default_factory=list)
+    _times: Counter[str] = field(default_factory=Counter)
+
+    def record(self, asked: CallKey) -> ActorCall:
+        """See `RowLedger`."""
+        request = digest_of(asked)
+        self._times[request] += 1
+        call = ActorCall(asked, self.held.get(f"{request}.{self._times[request]}", {}))
+        self.calls.append(call)
+        return call
+
+    def holds(self, asked: CallKey) -> bool:
+        """See `RowLedger`."""
+        if not self.held:
+            return False
+        request = digest_of(asked)
+        return bool(self.held.get(f"{request}.{self._times[request] + 1}"))
+
+
+ActorResult: TypeAlias = "tuple[list[ResponseScore], list[ActorCall]]"
+"""A result for each response of a unit, and the calls that were made."""
+
+
+class JudgeActor:
+    """Judges many units at the same time, in a process of its own, with one client that has its share of the limits."""
+
+    def __init__(self, settings: DatasetJudgeSettings, identity: str) -> None:
+        """Open nothing yet.
+
+        Args:
+            settings: with the actor's share of the limits.
+            identity: of the endpoint in the cache's key, in place of its URL.
+        """
+        self._settings, self._identity = settings, identity
+        self._stack = AsyncExitStack()
+        self._scorer: Scorer | None = None
+        self._opening = asyncio.Lock()
+
+    async def ready(self) -> None:
+        """Open the client.
+
+        Raises:
+            SettingsError: it cannot be opened here, such as for want of a key.
+        """
+        await self._opened()
+
+    async def score(self, item: Item, held: Held, within: str) -> ActorResult:
+        """Judge the responses of a unit.
+
+        Args:
+            item: the unit.
+            held: what an earlier run was answered.
+            within: what stands before the components of its calls.
+
+        Raises:
+            UserError: what no further call can mend.
+        """
+        scorer, row = await self._opened(), ActorRow(held)
+        with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
+            return await results_of(partial(score_item, scorer), item, "a unit"), row.calls
+
+    async def _opened(self) -> Scorer:
+        async with self._opening:
+            if self._scorer is None:
+                client = await open_client(self._stack, self._settings, identity=self._identity)
+                if was_restarted():
+                    await client.use_up_rates()
+                self._scorer = scorer_of(self._settings, client)
+            return self._scorer
+
+
+def was_restarted() -> bool:
+    """Whether this process is an actor that Ray has started again, so that this minute's requests may be sent already.
+
+    That is what Ray says of actors; any other process is none.
+    """
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return False
+    context = ray.get_runtime_context()
+    return context.get_actor_id() is not None and bool(context.was_current_actor_reconstructed)
+
+
+@dataclass(slots=True, eq=False)
+class _Life:
+    """An actor from when it is there until it dies; each unit that it can take is a place in the pool's queue."""
+
+    actor: Any
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class ActorPool:
+    """Judges items in the actors of a cluster; `judgegym.datasets.score.loop` calls it as it calls a judge."""
+
+    def __init__(self, settings: DatasetJudgeSettings, actors: int, identity: str) -> None:
+        """Prepare; Ray need not be connected yet.
+
+        Raises:
+            SettingsError: a limit is lower than the number of actors.
+        """
+        self._share = share_of(settings, actors, "--ray_actors")
+        self._identity, self._count, self._present = identity, actors, 0
+        requests = self._share.judge_max_concurrency
+        self._units = requests + max(2, requests // 4)  # few wait in an actor, because they are lost with it
+        self._places: asyncio.Queue[_Life | UserError] = asyncio.Queue()
+        """Places of actors; or an error, which is for all who wait."""
+        self._actors: list[Any] = []
+        self._keepers: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Ask Ray for the actors; each gets units as soon as it is there."""
+        import ray  # late: the extra `ray`
+
+        make = ray.remote(JudgeActor).options(
+            max_restarts=-1,  # whoever is preempted comes back, however often
+            max_task_retries=0,  # its units go to the others meanwhile
+            max_concurrency=self._units + _MORE_CALLS,
+            scheduling_strategy="SPREAD",
+        )
+        self._actors = [make.remote(self._share, self._identity) for _ in range(self._count)]
+        self._keepers = [asyncio.ensure_future(self._keep(*each)) for each in enumerate(self._actors, start=1)]
+
+    async def __call__(self, item: Item) -> list[ResponseScore]:
+        """The results of an item's responses; the calls are recorded in the ledger of the row, if there is one.
+
+        Raises:
+            UserError: an actor cannot open the judge, or none can be started.
+        """
+        from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
+
+        row = current_row()
+        recorded = row if isinstance(row, LedgerOfRow) else None
+        held = {} if recorded is None else recorded.held()
+        while True:
+            life = await self._place()
+            try:
+                judged: ActorResult = await life.actor.score.remote(item, held, current_component())
+            except RayActorError:
+                life.over.set()
+                continue
+            except RayTaskError as error:
+                raise _cause(error) from None
+            finally:
+                self._places.put_nowait(life)
+            results, calls = judged
+            if recorded is not None:
+                for call in calls:
+                    await call.record(recorded)
+            return results
+
+    @property
+    def waiting(self) -> str | None:
+        """How many actors are not there, in one sentence; `None` if all are."""
+        away = self._count - self._present
+        return f"{away} of {self._count} Ray actors are not there yet, or not any more" if away else None
+
+    async def close(self) -> None:
+        """End the actors."""
+        import ray  # late: the extra `ray`
+
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        for actor in self._actors:
+            ray.kill(actor, no_restart=True)
+
+    async def _place(self) -> _Life:
+        """Wait for an actor that can take a unit."""
+        while True:
+            place = await self._places.get()
+            if isinstance(place, UserError):
+                self._places.put_nowait(place)
+                raise place
+            if not place.over.is_set():
+                return place
+
+    async def _keep(self, number: int, actor: Any) -> None:
+        """Add the places of an actor whenever it is there."""
+        from ray.exceptions import RayActorError, RayTaskError  # late: the extra `ray`
+
+        try:
+            while True:
+                await actor.ready.options(max_task_retries=-1).remote()
+                logger.info("Ray actor %d of %d is there", number, self._count)
+                self._present += 1
+                life = _Life(actor)
+                for _ in range(self._units):
+                    self._places.put_nowait(life)
+                await life.over.wait()
+                self._present -= 1
+                logger.warning("Ray actor %d of %d is lost; its units go to the others", number, self._count)
+        except RayTaskError as error:
+            self._places.put_nowait(_cause(error))
+        except RayActorError as error:
+            self._places.put_nowait(SettingsError(f"--ray: an actor cannot be started: {_last_line(error)}"))
+
+
+def _cause(error: Any) -> UserError:
+    """What an actor has raised, as an error for the user."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, UserError) else SettingsError(f"--ray: an actor failed: {_last_line(error)}")
+
+
+def _last_line(error: object) -> str:
+    return str(error).strip().rpartition("\n")[2].strip()
+
+
+def check_on_ray(
+    address: str, actors: int, settings: DatasetJudgeSettings, *, is_offline: bool, has_budget: bool
+) -> None:
+    """Check that a run can be judged on a cluster.
+
+    Args:
+        address: of the cluster; `local` for one of this machine that is begun.
+        actors: how many judge.
+        settings: of the judge.
+        is_offline: the judge is a stand-in.
+        has_budget: the run has a budget.
+
+    Raises:
+        SettingsError: it cannot.
+        MissingExtraError: Ray is not installed.
+    """
+    require("ray")
+    check_no_key(settings, "--judge_api_key")
+    share_of(settings, actors, "--ray_actors")
+    if has_budget:
+        raise SettingsError(
+            "--budget_calls, --budget_usd: a budget is kept by the one process that asks the judge; leave out --ray"
+        )
+    if is_offline and address != LOCAL:
+        raise SettingsError("--offline: its stand-in is on this machine; expected --ray local")
+
+
+@asynccontextmanager
+async def open_pool(
+    address: str, actors: int, settings: DatasetJudgeSettings, asked: ChatSettings
+) -> AsyncIterator[ActorPool]:
+    """A pool of actors on a cluster, for the duration of the block.
+
+    Args:
+        address: as for `check_on_ray`.
+        actors: how many judge.
+        settings: of the judge; they may have others beside.
+        asked: the judge's endpoint, which may be a stand-in.
+
+    Raises:
+        SettingsError: there is no cluster at the address, or a limit is lower than the number of actors.
+    """
+    pool = ActorPool(judge_alone(settings, asked), actors, asked.identity)
+    await _check_listens(address)
+    starting = asyncio.ensure_future(asyncio.to_thread(_connect, address, actors))
+    try:
+        await asyncio.shield(starting)
+        pool.start()
+        yield pool
+    finally:
+        await asyncio.wait([starting])  # whoever is cancelled ends what was being started
+        if starting.exception() is None:
+            import ray  # late: the extra `ray`
+
+            await pool.close()
+            await asyncio.to_thread(ray.shutdown)
+
+
+def judge_alone(settings: DatasetJudgeSettings, asked: ChatSettings) -> DatasetJudgeSettings:
+    """The judge's settings without those beside them, for the endpoint that is asked."""
+    names = DatasetJudgeSettings.model_fields.keys()
+    values = {name: getattr(settings, name) for name in names}
+    given = settings.model_fields_set & names
+    if asked.identity:  # a stand-in's URL and name are not those of the settings
+        values["judge_base_url"] = ",".join(endpoint.base_url for endpoint in asked.endpoints)
+        values["judge_model_name"] = asked.endpoints[0].model
+        given |= {"judge_base_url", "judge_model_name"}
+    if settings.judge_cache is not None:
+        values["judge_cache"] = settings.judge_cache.expanduser().absolute()
+    return DatasetJudgeSettings.model_construct(_fields_set=set(given), **values)
+
+
+async def _check_listens(address: str) -> None:
+    """Check that somebody listens at an address with a port: Ray itself would try for minutes.
+
+    Raises:
+        SettingsError: nobody does.
+    """
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise SettingsError(f"--ray {address}: {error}") from error
+    if parts.hostname is None or port is None:
+        return
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, port), _LISTENS_S)
+    except (OSError, asyncio.TimeoutError) as error:
+        raise SettingsError(f"--ray {address}: no cluster of Ray is there ({error or 'no answer'})") from error
+    writer.close()
+
+
+def _connect(address: str, actors: int) -> None:
+    """Start a cluster, or connect to one. In a thread: Ray then leaves the signals of the command alone.
+
+    Raises:
+        SettingsError: there is no cluster.
+    """
+    import ray  # late: the extra `ray`
+
+    more: Mapping[str, Any] = {}
+    if address == LOCAL:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of a run reports to nobody
+        more = {"num_cpus": max(actors, os.cpu_count() or 1), "include_dashboard": False}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **more)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        first, _, _ = str(error).strip().partition("\n")
+        raise SettingsError(f"--ray {address}: {first}") from error
