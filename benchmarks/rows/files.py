@@ -24,7 +24,7 @@ from benchmarks.measured import Measured, report, results_option
 from benchmarks.rows.texts import write_rows
 from judgegym.data.rows import load_rows
 from judgegym.datasets.files.columns import AddedColumns, check_columns
-from judgegym.datasets.files.writer import write_scored
+from judgegym.datasets.files.writer import StoredRows, write_scored
 from judgegym.llm.wire import JSON
 
 PART = "scored file"
@@ -93,7 +93,7 @@ def written(data: Path, out: Path) -> Cost:
     rows = load_rows(str(data), split="train")
     check_columns(rows, _COLUMNS, out)
     began = time.process_time()
-    write_scored(rows, range(len(rows)), out, map(_verdict, range(len(rows))), _COLUMNS)
+    write_scored(StoredRows(rows), range(len(rows)), out, map(_verdict, range(len(rows))), _COLUMNS)
     cpu = time.process_time() - began
     return Cost(_peak_mib(), cpu)
 

@@ -21,8 +21,6 @@ import orjson
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.opening import is_pattern
 from judgegym.data.rows import DataSet, Row
-from judgegym.datasets.files.endings import has_known_ending, is_parquet
-from judgegym.datasets.files.json_types import MOST_COLUMNS, too_many_columns
 from judgegym.judges.config.extras import needs, require
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
@@ -37,6 +35,22 @@ BAD_ROW = "bad_row"
 
 JUDGED = (SCORE, STATUS, LABEL, EXPLANATION, DETAIL)
 SAMPLED = (RESPONSE, THINKING, FINISH_REASON)
+
+JSON_LINES, PARQUET = ".jsonl", ".parquet"
+ENDINGS = (JSON_LINES, PARQUET)
+"""The kinds of file that scoring and selecting write, by the ending of their name."""
+MOST_COLUMNS = 2_000
+"""Of a Parquet file that is made of JSON rows."""
+
+
+def has_known_ending(path: Path) -> bool:
+    """Whether it is a file of one of these kinds."""
+    return path.suffix.lower() in ENDINGS
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether it is Parquet, and not JSON lines."""
+    return path.suffix.lower() == PARQUET
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +177,14 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
                 raise too_many_columns(rows.source if isinstance(rows, DataSet) else row.source)
             if len(names) > MOST_COLUMNS:
                 names.clear()  # of JSON lines the names are of no use, and memory is not for them
+
+
+def too_many_columns(source: str) -> DataError:
+    """The error for rows whose keys are no columns."""
+    return DataError(
+        f"{source}: the rows have more than {MOST_COLUMNS} different keys, which cannot all be columns of Parquet; "
+        "give --out the ending .jsonl"
+    )
 
 
 def _check_names(row: Row, names: Sequence[str], columns: AddedColumns) -> None:

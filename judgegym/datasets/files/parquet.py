@@ -1,77 +1,141 @@
 """Parquet, written a group of rows at a time: the columns of the input, and those that are added.
 
 Guarantees: the bytes are a function of the rows alone: the groups have a fixed number of rows, which follows from the
-size of the whole data set, and nothing is written that tells one run from another. Memory holds one group.
-
-A file for pyarrow, whose bytes are taken as they come.
+size of the whole data set, and nothing is written that tells one run from another. Memory holds one group. Of a table
+every column keeps its type. Of JSON rows a column has one type, found over all rows, and no value is lost or changed: a
+column of which no Arrow type says everything (texts beside numbers, objects with different keys, integers of more than
+64 bits, integers that a float64 would round) keeps each value as JSON text, and the file says so
+(`judgegym/data/stored.py`), so that `load_rows` makes the same values again. (The readers of `datasets` and pyarrow
+refuse such a column, or give all objects the same keys.) What Parquet cannot say: that a row lacks a key (null), and a
+lone surrogate (U+FFFD, as in everything that this project reads).
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from judgegym.data.json_file import JsonFile
 from judgegym.data.stored import StoredTable, with_json_text
-from judgegym.datasets.files.columns import AddedColumns
-from judgegym.datasets.files.json_types import Shape
-from judgegym.datasets.files.own_text import value_texts
+from judgegym.datasets.files.columns import MOST_COLUMNS, AddedColumns, too_many_columns
+from judgegym.datasets.files.own_text import read_exactly, value_texts
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     import pyarrow
 
+_DEEPEST = 32
+_EXACT_IN_FLOAT = 2**53
+_INT64, _UINT64 = range(-(2**63), 2**63), range(2**64)
+_DIGITS_AS_ZEROS, _LONG_NUMBER = bytes.maketrans(b"0123456789\0", b"0" * 11), b"0" * 19
+"""An integer of more than 64 bits has at least 19 digits; in UTF-16 and UTF-32 zero bytes are between them."""
+_MOST_ROWS, _MOST_BYTES = 1_000, 32 << 20
+"""Of a group; the bytes are those of rows of mean size."""
 
-class OutputBuffer:
-    """What a writer of pyarrow has written and nobody has taken yet."""
 
-    closed = False
-
-    def __init__(self) -> None:
-        """Hold nothing."""
-        self._waiting: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        """Take a copy: pyarrow uses its buffer again."""
-        self._waiting.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
+class OutputBuffer(io.BytesIO):
+    """A file for pyarrow, whose bytes are taken as they come."""
 
     def close(self) -> None:
         """What waits can still be taken."""
 
     def take(self) -> bytes:
         """What was written since the last call."""
-        data = b"".join(self._waiting)
-        self._waiting.clear()
+        data = self.getvalue()
+        self.seek(0)
+        self.truncate()
         return data
 
 
-_MOST_ROWS, _MOST_BYTES = 1_000, 32 << 20
-"""Of a group; the bytes are those of rows of mean size."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """Rows that become a group of rows of the file.
+@dataclass(slots=True)
+class Shape:
+    """What the values of a column have in common, or those at one place in it.
 
     Attributes:
-        rows: how many.
-        arrays: their values, an array for each column.
+        kinds: the Python types of the values, without that of null.
+        least: the least integer, or 0, and `most` the greatest.
+        items: the shape of the entries of lists.
+        fields: the shapes of the fields of objects, all of which have these keys.
+        is_mixed: no Arrow type says everything.
     """
 
-    rows: int
-    arrays: Sequence[pyarrow.Array | pyarrow.ChunkedArray]
+    kinds: set[type] = field(default_factory=set)
+    least: int = 0
+    most: int = 0
+    items: Shape | None = None
+    fields: dict[str, Shape] | None = None
+    is_mixed: bool = False
+
+    def see(self, value: JSON, depth: int = 0) -> bool:
+        """Add a value, which is `depth` deep in its column; return whether there still is a type for everything."""
+        if value is not None and not self.is_mixed:
+            self.kinds.add(type(value))
+            self.is_mixed = not self._fits(value, depth)
+        return not self.is_mixed
+
+    def _fits(self, value: JSON, depth: int) -> bool:
+        if depth > _DEEPEST or (len(self.kinds) > 1 and self.kinds != {int, float}):
+            return False
+        if isinstance(value, dict):
+            fields = self.fields = self.fields or {key: Shape() for key in value}
+            is_alike = bool(value) and fields.keys() == value.keys()  # Parquet has no struct without fields
+            return is_alike and all(fields[key].see(item, depth + 1) for key, item in value.items())
+        if isinstance(value, list):
+            items = self.items = self.items or Shape()
+            return all(items.see(item, depth + 1) for item in value)
+        if type(value) is int:
+            self.least, self.most = min(self.least, value), max(self.most, value)
+        if float in self.kinds:
+            return self.least >= -_EXACT_IN_FLOAT and self.most <= _EXACT_IN_FLOAT
+        return self.least in _INT64 and (self.most in _INT64 or (self.least == 0 and self.most in _UINT64))
+
+    def arrow_type(self) -> pyarrow.DataType:
+        """The type of a column; of one without any value, the type null."""
+        import pyarrow  # late: an extra
+
+        if self.is_mixed:
+            return pyarrow.string()
+        if self.fields is not None:
+            return pyarrow.struct([(name, shape.arrow_type()) for name, shape in self.fields.items()])
+        if self.items is not None:
+            return pyarrow.list_(self.items.arrow_type())
+        if float in self.kinds:
+            return pyarrow.float64()
+        if int in self.kinds:
+            return pyarrow.int64() if self.most in _INT64 else pyarrow.uint64()
+        return pyarrow.string() if str in self.kinds else pyarrow.bool_() if bool in self.kinds else pyarrow.null()
+
+
+def _shapes_of(rows: JsonFile, source: str) -> Mapping[str, Shape]:
+    """The shapes of all columns, in the order in which the rows name them first.
+
+    Raises:
+        DataError: there are more columns than a table can sensibly have.
+    """
+    shapes: dict[str, Shape] = {}
+    for text in map(rows.text, range(len(rows))):
+        is_long = _LONG_NUMBER in text.translate(_DIGITS_AS_ZEROS)
+        row = read_exactly(text) if is_long else cast("Mapping[str, JSON]", wire.loads(text))
+        for name, value in row.items():
+            shapes.setdefault(name, Shape()).see(value)
+        if len(shapes) > MOST_COLUMNS:
+            raise too_many_columns(source)
+    return shapes
+
+
+RowGroup: TypeAlias = "tuple[int, Sequence[pyarrow.Array | pyarrow.ChunkedArray]]"
+"""How many rows, and their values, an array for each column; JSON rows may have no column at all."""
 
 
 class StoredColumns:
     """The columns of a table, as they are stored."""
+
+    json_text = ()
 
     def __init__(self, table: StoredTable) -> None:
         """Read from this table."""
@@ -82,23 +146,16 @@ class StoredColumns:
 
     def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
         """The rows at places that follow each other, in groups of so many rows."""
-        waiting: list[pyarrow.RecordBatch] = []
-        missing = rows
-        for batch in self._table.batches(places):
-            while len(batch) >= missing:
-                yield self._group([*waiting, batch.slice(0, missing)])
-                batch, waiting, missing = batch.slice(missing), [], rows
-            if len(batch):
-                waiting.append(batch)
-                missing -= len(batch)
-        if waiting:
-            yield self._group(waiting)
-
-    def _group(self, batches: list[pyarrow.RecordBatch]) -> RowGroup:
         import pyarrow  # late: an extra
 
-        table = pyarrow.Table.from_batches(batches, self._table.schema)
-        return RowGroup(len(table), table.columns)
+        waiting = self._table.schema.empty_table()
+        for batch in self._table.batches(places):
+            waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch], self._table.schema)])
+            while len(waiting) >= rows:
+                yield rows, waiting.slice(0, rows).columns
+                waiting = waiting.slice(rows)
+        if len(waiting):
+            yield len(waiting), waiting.columns
 
 
 class JsonColumns:
@@ -106,16 +163,22 @@ class JsonColumns:
 
     entries_keep_names = False
 
-    def __init__(self, rows: JsonFile, shapes: Mapping[str, Shape]) -> None:
-        """Give the rows' keys the types of their shapes."""
+    def __init__(self, rows: JsonFile, source: str) -> None:
+        """Find the types of all columns.
+
+        Args:
+            rows: the rows.
+            source: the data set's name, for messages.
+
+        Raises:
+            DataError: there are more columns than a table can sensibly have.
+        """
         import pyarrow  # late: an extra
 
-        self._rows = rows
+        self._rows, shapes = rows, _shapes_of(rows, source)
         self.json_text = tuple(name for name, shape in shapes.items() if shape.is_mixed)
         """The columns whose values become JSON text."""
-        schema = pyarrow.schema(
-            [(name, pyarrow.string() if shape.is_mixed else shape.arrow_type()) for name, shape in shapes.items()]
-        )
+        schema = pyarrow.schema([(name, shape.arrow_type()) for name, shape in shapes.items()])
         self.schema = with_json_text(schema, self.json_text)
 
     def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
@@ -124,9 +187,7 @@ class JsonColumns:
 
         for first in range(places.start, places.stop, rows):
             read = [self._row(self._rows.text(place)) for place in range(first, min(first + rows, places.stop))]
-            yield RowGroup(
-                len(read), [pyarrow.array([row.get(each.name) for row in read], each.type) for each in self.schema]
-            )
+            yield len(read), [pyarrow.array([row.get(each.name) for row in read], each.type) for each in self.schema]
 
     def _row(self, text: bytes) -> Mapping[str, JSON]:
         """A row's values; integers that `loads` would change are in columns of JSON text."""
@@ -165,20 +226,18 @@ def parquet_parts(
     import pyarrow.parquet  # late: an extra
 
     types = columns.arrow_types()
-    schema = pyarrow.schema(
-        [*own.schema, *(pyarrow.field(name, kind) for name, kind in types.items())], own.schema.metadata
-    )
+    schema = pyarrow.schema([*own.schema, *map(pyarrow.field, types, types.values())], own.schema.metadata)
     parts, waiting = OutputBuffer(), iter(added)
     with pyarrow.parquet.ParquetWriter(
         parts, schema, compression="zstd", use_compliant_nested_type=not own.entries_keep_names
     ) as writer:
-        for group in own.groups(places, rows_each):
-            values = [columns.in_order(each) for each in islice(waiting, group.rows)]
-            if len(values) < group.rows:
-                raise ValueError(f"rows without added columns: {group.rows - len(values)}")
+        for rows, own_arrays in own.groups(places, rows_each):
+            values = [columns.in_order(each) for each in islice(waiting, rows)]
+            if len(values) < rows:
+                raise ValueError(f"rows without added columns: {rows - len(values)}")
             arrays = [pyarrow.array([each[name] for each in values], kind) for name, kind in types.items()]
-            table = pyarrow.Table.from_arrays([*group.arrays, *arrays], schema=schema).combine_chunks()
-            writer.write_table(table, row_group_size=group.rows)
+            table = pyarrow.Table.from_arrays([*own_arrays, *arrays], schema=schema).combine_chunks()
+            writer.write_table(table, row_group_size=rows)
             yield parts.take()
         if next(waiting, None) is not None:
             raise ValueError("added columns without a row")

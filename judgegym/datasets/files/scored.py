@@ -19,8 +19,7 @@ from typing import cast, overload
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.json_file import JsonFile
 from judgegym.data.rows import DataSet, Row, load_rows
-from judgegym.datasets.files.columns import DETAIL, EXPLANATION, JUDGED, LABEL, SCORE, STATUS
-from judgegym.datasets.files.endings import has_known_ending
+from judgegym.datasets.files.columns import DETAIL, EXPLANATION, JUDGED, LABEL, SCORE, STATUS, has_known_ending
 from judgegym.datasets.files.own_text import without_keys
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire

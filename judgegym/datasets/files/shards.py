@@ -1,12 +1,11 @@
 """Shards: a data set in parts that follow each other, each scored by a run of its own and merged afterwards.
 
 Guarantees: every row is in exactly one shard; which one depends on the number of rows and of shards alone (and on where
-groups begin, since a group is never divided); without groups, sizes differ by at most one.
-
-The files of shards as merging reads them: how many rows, which columns scoring has added, and whose rows they are.
-
-Guarantee: a file that scoring has not written, or that was made of other rows than the data set has, is an error that
-names it. Memory holds some rows.
+groups begin, since a group is never divided); without groups, sizes differ by at most one. The merged file has the same
+bytes as that of one run over the whole data set with the same verdicts: it is written in the same way, of the data
+set's own rows, and takes nothing but the added columns from the shards. Before that, every shard is compared with the
+rows that it should have: a file that scoring has not written, or that was made of other rows, is an error that names
+it. Memory holds some rows.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
 from judgegym.data.rows import Row
 from judgegym.data.stored import ParquetFile
-from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumns
-from judgegym.datasets.files.endings import is_parquet
+from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumns, is_parquet
 from judgegym.datasets.files.own_text import with_keys
-from judgegym.datasets.files.parquet import JsonColumns, StoredColumns
+from judgegym.datasets.files.parquet import StoredColumns
+from judgegym.datasets.files.writer import StoredRows, write_scored
 from judgegym.datasets.rows.unit import groups_of
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
 
 
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
+_AT_ONCE = 500
+"""Rows of a shard that are in memory together."""
+_NAMED = 5
+"""Missing shards that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,151 +134,169 @@ def group_starts(rows: Sequence[Row], column: str) -> list[int]:
     return [group[0] for group in groups]
 
 
-_AT_ONCE = 500
+def merge_shards(rows: Sequence[Row], out: Path, count: int, starts: Sequence[int] | None = None) -> AddedColumns:
+    """Write a scored file from those of its shards, which are beside it.
+
+    Args:
+        rows: the whole data set, as `load_rows` gives it.
+        out: the file to write, whose name those of the shards are made of.
+        count: how many shards there are.
+        starts: the first row of each group, if rows were judged together.
+
+    Returns:
+        The columns that scoring has added.
+
+    Raises:
+        DataError: shards are missing, were not written by scoring, or have other rows than the data set.
+        UserError: the file cannot be written.
+    """
+    shards = {shard.path(out): shard.rows(len(rows), starts) for shard in shards_of(count)}
+    missing = [path.name for path in shards if not path.is_file()]
+    if missing:
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        raise DataError(
+            f"{out}: {len(missing)} of {count} shards are not in {out.parent}: {', '.join(missing[:_NAMED])}{more}"
+        )
+    own, columns = StoredRows(rows), _common_columns([*shards], list(rows[0].values))
+    for path, numbers in shards.items():
+        found = _count(path)
+        if found != len(numbers):
+            raise DataError(
+                f"{path}: has {found} rows; expected {len(numbers)}, those from {numbers.start + 1} to "
+                f"{numbers.stop} of {own.source} ({len(rows)} rows)"
+            )
+        other = (_other_columns if is_parquet(path) else _other_line)(path, own, numbers, columns)
+        if other is not None:
+            raise DataError(
+                f"{path}, row {other + 1} or later: its columns are not those of row {numbers.start + other + 1} "
+                f"of {own.source}; expected a shard of this data set, as it is now"
+            )
+    write_scored(own, range(len(rows)), out, _AddedOfShards([*shards], columns), columns)
+    return columns
 
 
-class ShardFile(Protocol):
-    """The scored file of a shard."""
+@dataclass(frozen=True, slots=True)
+class _AddedOfShards:
+    """The added columns of each row of all shards, read anew each time."""
 
-    @property
-    def path(self) -> Path:
-        """Where it is."""
+    paths: Sequence[Path]
+    columns: AddedColumns
 
-    @property
-    def rows(self) -> int:
-        """How many rows it has."""
-
-    def columns(self, own: Collection[str]) -> AddedColumns | None:
-        """Which columns scoring has added; `None` in a file of JSON lines without a row.
-
-        Args:
-            own: columns of the data set.
-
-        Raises:
-            DataError: scoring has not written the file.
-        """
-
-    def added(self, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
-        """The added columns of each row, in order."""
+    def __iter__(self) -> Iterator[Mapping[str, JSON]]:
+        for path in self.paths:
+            yield from _added(path, self.columns)
 
 
-@dataclass(frozen=True)
-class JsonLinesShard:
-    """A shard in JSON lines."""
+def _common_columns(paths: Sequence[Path], own: Collection[str]) -> AddedColumns:
+    """The columns that scoring has added to all shards.
 
-    path: Path
-
-    @property
-    def rows(self) -> int:
-        """See `ShardFile`."""
-        return sum(1 for _ in self.lines())
-
-    def lines(self) -> Iterator[bytes]:
-        """The lines with their ends."""
-        with self.path.open("rb") as file:
-            yield from file
-
-    def columns(self, own: Collection[str]) -> AddedColumns | None:
-        """See `ShardFile`."""
-        for line in self.lines():
-            fields = self._fields(line, 1)
-            return _columns(self.path, list(fields), own, isinstance(fields.get(STATUS), list))
-        return None
-
-    def added(self, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
-        """See `ShardFile`."""
-        for number, line in enumerate(self.lines(), start=1):
-            fields = self._fields(line, number)
-            if not fields.keys() >= set(columns.names):
-                raise _not_scored(self.path)
-            yield {name: fields[name] for name in columns.names}
-
-    def _fields(self, line: bytes, number: int) -> Mapping[str, JSON]:
-        try:
-            fields = wire.loads(line)
-        except ValueError as error:
-            raise DataError(f"{self.path}, row {number}: not JSON: {error}") from error
-        if not isinstance(fields, Mapping):
-            raise DataError(f"{self.path}, row {number}: expected an object, found {type(fields).__name__}")
-        return fields
-
-    def check(self, texts: Iterator[bytes], columns: AddedColumns) -> int | None:
-        """Compare the rows with those of the data set; return the first, from 0, that is another."""
-        for number, (text, line, added) in enumerate(zip(texts, self.lines(), self.added(columns), strict=True)):
-            if with_keys(text, columns.in_order(added)) + b"\n" != line:
-                return number
-        return None
+    Raises:
+        DataError: shards have different ones, or scoring has not written one.
+    """
+    found = [(path, columns) for path in paths if (columns := _columns(path, own)) is not None]
+    if not found:
+        raise DataError(f"{paths[0]}: none of the shards has a row")
+    first, expected = found[0]
+    for path, columns in found:
+        if columns != expected:
+            raise DataError(f"{path}: has other columns than {first}, or other kinds of values in them")
+    return expected
 
 
-@dataclass(frozen=True)
-class ParquetShard:
-    """A shard in Parquet."""
-
-    path: Path
-
-    @property
-    def rows(self) -> int:
-        """See `ShardFile`."""
-        return int(self._open().metadata.num_rows)
-
-    def columns(self, own: Collection[str]) -> AddedColumns | None:
-        """See `ShardFile`."""
+def _columns(path: Path, own: Collection[str]) -> AddedColumns | None:
+    """The columns that scoring has added to a shard; `None` for JSON lines without a row."""
+    if is_parquet(path):
         import pyarrow  # late: an extra
 
-        schema = self._open().schema_arrow
-        several = STATUS in schema.names and pyarrow.types.is_list(schema.field(STATUS).type)
-        return _columns(self.path, schema.names, own, several)
-
-    def added(self, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
-        """See `ShardFile`."""
-        file = self._open()
-        if not set(columns.names) <= set(file.schema_arrow.names):
-            raise _not_scored(self.path)
-        for batch in file.iter_batches(_AT_ONCE, columns=list(columns.names), use_threads=False):
-            yield from batch.to_pylist()
-
-    def check(self, own: StoredColumns | JsonColumns, numbers: range, columns: AddedColumns) -> int | None:
-        """Compare the rows with `numbers` of the data set; return the first, from 0, that may be another."""
-        names = own.schema.names
-        if self._open().schema_arrow.names != [*names, *columns.names]:
-            return 0
-        first = 0
-        here = StoredColumns(ParquetFile(self.path)).groups(range(len(numbers)), _AT_ONCE)
-        for found, expected in zip(here, own.groups(numbers, _AT_ONCE), strict=True):
-            if not all(map(_equal, found.arrays, expected.arrays)):
-                return first
-            first += found.rows
-        return None
-
-    def _open(self) -> Any:
-        import pyarrow.parquet  # late: an extra
-
-        try:
-            return pyarrow.parquet.ParquetFile(self.path, pre_buffer=False)
-        except pyarrow.ArrowInvalid as error:
-            raise DataError(f"{self.path}: cannot be read: {error}") from error
-
-
-def shard_file(path: Path) -> JsonLinesShard | ParquetShard:
-    """The file of a shard, by its ending."""
-    return ParquetShard(path) if is_parquet(path) else JsonLinesShard(path)
-
-
-def _columns(path: Path, names: Sequence[str], own: Collection[str], several: bool) -> AddedColumns:
+        schema = _parquet(path).schema_arrow
+        names = schema.names
+        several = STATUS in names and pyarrow.types.is_list(schema.field(STATUS).type)
+    else:
+        _, fields = next(_lines(path), (b"", None))
+        if fields is None:
+            return None
+        names, several = list(fields), isinstance(fields.get(STATUS), list)
     if tuple(names[-len(JUDGED) :]) != JUDGED:
         raise _not_scored(path)
     before = tuple(names[-len(JUDGED) - len(SAMPLED) : -len(JUDGED)])
-    sampled = before == SAMPLED and not set(before) & set(own)
-    return AddedColumns(several, sampled)
+    return AddedColumns(several, sampled=before == SAMPLED and not set(before) & set(own))
 
 
-def _not_scored(path: Path) -> DataError:
-    return DataError(f"{path}: expected a shard that judgegym score has written, with {', '.join(JUDGED)} at its end")
+def _count(path: Path) -> int:
+    """How many rows a shard has."""
+    if is_parquet(path):
+        return int(_parquet(path).metadata.num_rows)
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
-def _equal(found: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray) -> bool:
+def _added(path: Path, columns: AddedColumns) -> Iterator[Mapping[str, JSON]]:
+    """The added columns of each row of a shard, whose first row has them."""
+    if is_parquet(path):
+        for batch in _parquet(path).iter_batches(_AT_ONCE, columns=list(columns.names), use_threads=False):
+            yield from batch.to_pylist()
+        return
+    for _, fields in _lines(path):
+        yield _added_of(path, fields, columns)
+
+
+def _added_of(path: Path, fields: Mapping[str, JSON], columns: AddedColumns) -> Mapping[str, JSON]:
+    """The added columns of a row of JSON."""
+    if not fields.keys() >= set(columns.names):
+        raise _not_scored(path)
+    return {name: fields[name] for name in columns.names}
+
+
+def _other_line(path: Path, own: StoredRows, numbers: range, columns: AddedColumns) -> int | None:
+    """The first row of a shard in JSON lines, from 0, that is another than that of the data set."""
+    for number, (text, (line, fields)) in enumerate(zip(own.texts(numbers), _lines(path), strict=True)):
+        if with_keys(text, columns.in_order(_added_of(path, fields, columns))) + b"\n" != line:
+            return number
+    return None
+
+
+def _other_columns(path: Path, own: StoredRows, numbers: range, columns: AddedColumns) -> int | None:
+    """The first row of a shard in Parquet, from 0, that may be another than that of the data set."""
+    names, first = own.columns.schema.names, 0
+    if _parquet(path).schema_arrow.names != [*names, *columns.names]:
+        return 0
+    here = StoredColumns(ParquetFile(path)).groups(range(len(numbers)), _AT_ONCE)
+    for (rows, found), (_, expected) in zip(here, own.columns.groups(numbers, _AT_ONCE), strict=True):
+        if not all(map(_is_equal, found, expected)):
+            return first
+        first += rows
+    return None
+
+
+def _is_equal(found: pyarrow.Array | pyarrow.ChunkedArray, expected: pyarrow.Array | pyarrow.ChunkedArray) -> bool:
     """Whether two columns hold the same.
 
     Values are compared as texts where Arrow finds a difference: it does for NaN, and for dictionaries in another order.
     """
     return (found.type == expected.type and found == expected) or repr(found.to_pylist()) == repr(expected.to_pylist())
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, Mapping[str, JSON]]]:
+    """The lines of a file with their ends, each with its object."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                fields = wire.loads(line)
+            except ValueError as error:
+                raise DataError(f"{path}, row {number}: not JSON: {error}") from error
+            if not isinstance(fields, Mapping):
+                raise DataError(f"{path}, row {number}: expected an object, found {type(fields).__name__}")
+            yield line, fields
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet  # late: an extra
+
+    try:
+        return pyarrow.parquet.ParquetFile(path, pre_buffer=False)
+    except pyarrow.ArrowInvalid as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def _not_scored(path: Path) -> DataError:
+    return DataError(f"{path}: expected a shard that judgegym score has written, with {', '.join(JUDGED)} at its end")

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judgegym.datasets.files.merge import merge_shards
-from judgegym.datasets.files.quarantine import read_quarantine
-from judgegym.datasets.files.shards import group_starts, shards_of
+from judgegym.datasets.files.shards import group_starts, merge_shards, shards_of
+from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.settings import compared_settings
 from judgegym.datasets.score.input import read_input

@@ -16,9 +16,8 @@ from pathlib import Path
 from judgegym.data.prompts import warn_of_unread
 from judgegym.data.rows import DataSet
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns, check_columns
-from judgegym.datasets.files.quarantine import quarantine_lines, quarantine_of
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
-from judgegym.datasets.files.writer import scored_content
+from judgegym.datasets.files.writer import StoredRows, quarantine_lines, quarantine_of, scored_content
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.sampling import FinishUnit, JudgeElsewhere, JudgingEarlier, PolicySampler, ResponseJudge
 from judgegym.datasets.score.budgets import note_earlier
@@ -243,7 +242,7 @@ class ScoreRun:
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
         added = AddedOfRows(self.units, saved, self.columns)
-        content = scored_content(self.input.own, self.units.numbers, self.out, added, self.columns)
+        content = scored_content(StoredRows(self.input.own), self.units.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
         await write_quarantine(self.units, self.input.rows, self.out, run.disk)
 

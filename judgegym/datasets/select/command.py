@@ -72,7 +72,7 @@ def _check_places(options: SelectOptions) -> None:
     Raises:
         SettingsError: an extra is missing, or a file that is there is not to be overwritten.
     """
-    from judgegym.datasets.files.endings import is_parquet
+    from judgegym.datasets.files.columns import is_parquet
     from judgegym.datasets.select.card import check_card, check_is_replaceable
     from judgegym.datasets.select.options import CARD
     from judgegym.judges.config.extras import require
@@ -95,7 +95,7 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
         DataError: a row cannot be read, or not be written in the layout.
         SettingsError: nothing can be selected.
     """
-    from judgegym.datasets.files.endings import is_parquet
+    from judgegym.datasets.files.columns import is_parquet
     from judgegym.datasets.select.card import CardFacts
     from judgegym.datasets.select.layouts import LAYOUTS, Rows, scores_of
     from judgegym.datasets.select.origin import Origin

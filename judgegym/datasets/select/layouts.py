@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from judgegym.datasets.files.endings import ENDINGS, PARQUET
+from judgegym.datasets.files.columns import ENDINGS, PARQUET
 from judgegym.datasets.select.candidates import DECIMALS, Turns
 from judgegym.judges.core.turns import Turn, UnseenPart
 from judgegym.llm.errors import DataError

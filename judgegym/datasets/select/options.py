@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.datasets.files.endings import has_known_ending
+from judgegym.datasets.files.columns import has_known_ending
 from judgegym.datasets.select.layouts import LAYOUTS
 from judgegym.datasets.select.rules import AtLeast, Best, Labels, Pairs, Rule
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number

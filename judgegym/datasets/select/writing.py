@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from judgegym.datasets.files.endings import is_parquet
+from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.files.parquet import OutputBuffer
 from judgegym.datasets.select.candidates import Candidates
 from judgegym.datasets.select.layouts import OutputRow, Rows

@@ -13,8 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from judgegym.data.rows import load_rows
-from judgegym.datasets.files.columns import check_columns, check_out
-from judgegym.datasets.files.json_types import MOST_COLUMNS
+from judgegym.datasets.files.columns import MOST_COLUMNS, check_columns, check_out
 from judgegym.llm.errors import DataError, SettingsError, UserError
 from tests.datasets.files.verdicts import ONE, SAMPLED, write
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from judgegym.data.rows import DataSet, load_rows
 from judgegym.datasets.files.columns import AddedColumns
-from judgegym.datasets.files.merge import merge_shards
-from judgegym.datasets.files.shards import shards_of
+from judgegym.datasets.files.shards import merge_shards, shards_of
 from judgegym.llm.errors import DataError
 from tests.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, write
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from judgegym.data.rows import DataSet, load_rows
 from judgegym.datasets.files.columns import AddedColumns
-from judgegym.datasets.files.writer import write_scored
+from judgegym.datasets.files.writer import StoredRows, write_scored
 
 ONE, SEVERAL = AddedColumns(several=False), AddedColumns(several=True)
 SAMPLED = AddedColumns(several=True, sampled=True)
@@ -39,5 +39,5 @@ def write(
     rows = rows or load_rows(str(path), split="train")
     numbers = range(len(rows)) if numbers is None else numbers
     more: Iterable[dict[str, Any]] = [added(number, columns) for number in numbers]
-    write_scored(rows, numbers, out, more, columns)
+    write_scored(StoredRows(rows), numbers, out, more, columns)
     return out
