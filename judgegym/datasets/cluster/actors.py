@@ -58,36 +58,38 @@ class ActorCall:
     Attributes:
         asked: what it asks.
         held: the parts of its answer that an earlier run has recorded.
-        answers: for each new part its number, whether a request was sent for it, the answer and its verdict.
-        failures: the errors of requests without an answer.
+        events: the methods of `CallRecord` that were called, with their arguments; requests have numbers of this call.
     """
 
     asked: CallKey
     held: Mapping[int, ChatResponse]
-    answers: list[tuple[int, bool, ChatResponse, VerdictLocation]] = field(default_factory=list)
-    failures: list[EndpointError | RunStop] = field(default_factory=list)
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     async def ready(self) -> float:
         """See `CallRecord`; the disk is elsewhere."""
         return 0.0
 
     def sent(self) -> int:
-        """See `CallRecord`; the command numbers the request."""
-        return 0
+        """See `CallRecord`."""
+        number = len(self.events)
+        self.events.append(("sent", {"number": number}))
+        return number
 
     def sent_again(self, number: int) -> None:
-        """See `CallRecord`; the answer or the error has the number of attempts."""
+        """See `CallRecord`."""
+        self.events.append(("sent_again", {"number": number}))
 
     def not_sent(self, number: int) -> None:
-        """See `CallRecord`; as `sent_again`."""
+        """See `CallRecord`."""
+        self.events.append(("not_sent", {"number": number}))
 
     def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
         """See `CallRecord`."""
-        self.answers.append((part, number is not None, answer, verdict))
+        self.events.append(("answered", {"part": part, "number": number, "answer": answer, "verdict": verdict}))
 
     def failed(self, number: int, error: EndpointError | RunStop) -> None:
         """See `CallRecord`."""
-        self.failures.append(error)
+        self.events.append(("failed", {"number": number, "error": error}))
 
     async def record(self, row: LedgerOfRow) -> None:
         """Record the call in the ledger of its row, under the key that it would have had there.
@@ -97,10 +99,12 @@ class ActorCall:
         """
         record = row.record(self.asked)
         await record.ready()
-        for error in self.failures:
-            record.failed(record.sent(), error)
-        for part, is_sent, answer, verdict in self.answers:
-            record.answered(part, record.sent() if is_sent else None, answer, verdict)
+        numbers: dict[int | None, int | None] = {None: None}  # of a part that the cache or another call has answered
+        for method, given in self.events:
+            if method == "sent":
+                numbers[given["number"]] = record.sent()
+            else:
+                getattr(record, method)(**{**given, "number": numbers[given["number"]]})
 
 
 @dataclass(slots=True)
