@@ -32,7 +32,7 @@ from judgegym.datasets.cluster.results import ResultLedger
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import SCORE, AddedColumns, judged_values
 from judgegym.datasets.rows.reader import check_same_columns
-from judgegym.datasets.rows.responses import RESPONSES_OF_ROW
+from judgegym.datasets.rows.schema import RESPONSES_OF_ROW
 from judgegym.datasets.rows.unit import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.engine.runs.failure_guard import all_of

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import orjson
 
-from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.engine.settings.public import without_secrets
 from judgegym.judges.config.fields import is_operational, operational, setting

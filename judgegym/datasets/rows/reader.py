@@ -15,8 +15,7 @@ import orjson
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.prompts import unread
 from judgegym.data.rows import DataSet, Row, RowError, value_at
-from judgegym.datasets.rows.prompts import ColumnSettings, read_turns
-from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, Responses, read_responses
+from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.unit import EarlierResponse, ScoreTask, ToSample
 from judgegym.judges.scorers.items import ITEM_FIELDS, FieldTypeError, Item, item_of
 from judgegym.judges.scorers.settings import KindSettings

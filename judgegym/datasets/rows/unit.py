@@ -1,14 +1,7 @@
-"""A unit of a data set: what is judged together.
+"""A unit of a data set: what is judged together, a row or the rows with the same value in a column.
 
-Digests of texts and values, and which of many are equal, in a few bytes for each.
-
-A dictionary of a million digests takes hundreds of MB.
-
-Rows that are judged together because they have the same value in a column.
-
-Where each response of a data set is among all: places in the order of the rows, and the units that they are of.
-
-The settings of a judge of rows.
+Units, prompts and values are compared by digests of 16 bytes, one after the other in an array: a dictionary of a
+million digests takes hundreds of MB. Responses are numbered in the order of the rows.
 """
 
 from __future__ import annotations
@@ -18,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 from typing import ClassVar
 
 import orjson
@@ -42,21 +36,13 @@ def first_equals(digests: bytes, size: int) -> array[int]:
 
     Args:
         digests: one after the other.
-        size: bytes of a digest, a multiple of 8.
+        size: bytes of a digest.
     """
     import numpy as np  # late: it belongs to the extra `environments`
 
-    words = np.frombuffer(digests, dtype="<u8").reshape(-1, size // 8)
-    count = len(words)
-    if not count:
-        return array("q")
-    order = np.lexsort(words.T)  # stable: equal digests stay in their order
-    ordered = words[order]
-    begins = np.ones(count, dtype=bool)
-    begins[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    firsts = np.empty(count, dtype=np.int64)
-    firsts[order] = order[np.maximum.accumulate(np.where(begins, np.arange(count), 0))]
-    return array("q", firsts.tobytes())
+    texts = np.frombuffer(digests, f"S{size}")
+    _, firsts, distinct = np.unique(texts, return_index=True, return_inverse=True)
+    return array("q", firsts[distinct].astype("q").tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,31 +166,26 @@ def groups_of(rows: Sequence[Row], column: str, numbers: Iterable[int]) -> list[
 
 
 class ResponseIndex:
-    """The places of the responses of some rows; memory holds eight bytes for each row at most."""
+    """The places of the responses of some rows; memory holds eight bytes for each row, with groups 16."""
 
     def __init__(
-        self, numbers: range, groups: Sequence[Sequence[int]] | None, counts: Sequence[int] | None, *, several: bool
+        self, numbers: range, groups: Sequence[Sequence[int]] | None, counts: Sequence[int], *, several: bool
     ) -> None:
         """Place the responses of rows after each other.
 
         Args:
             numbers: the rows, from 0.
             groups: the rows of each unit, if that is not a row each.
-            counts: how many responses each row has; `None` if each has one.
+            counts: how many responses each row has.
             several: the rows have lists of responses.
         """
         self._numbers = numbers
         self._groups = groups
         self._several = several
-        self._starts: array[int] | None = None
+        self._starts = array("q", accumulate(counts, initial=0))
         self._unit_of_row = array("q")
-        self.count = len(numbers)
+        self.count = self._starts[-1]
         """How many responses there are."""
-        if counts is not None:
-            self._starts = array("q", [0])
-            for count in counts:
-                self._starts.append(self._starts[-1] + count)
-            self.count = self._starts[-1]
         if groups is not None:
             self._unit_of_row = array("q", [0]) * len(numbers)
             for unit, rows in enumerate(groups):
@@ -220,7 +201,7 @@ class ResponseIndex:
     def of_row(self, row: int) -> range:
         """The places of a row's responses; none for a row that cannot be judged."""
         place = row - self._numbers.start
-        return range(place, place + 1) if self._starts is None else range(self._starts[place], self._starts[place + 1])
+        return range(self._starts[place], self._starts[place + 1])
 
     def first_of_row(self, row: int) -> int | None:
         """The place of a row's first response; `None` for a row that is not among these."""
@@ -235,13 +216,11 @@ class ResponseIndex:
 
     def unit(self, place: int) -> int:
         """The unit of the response at a place."""
-        index = place if self._starts is None else bisect_right(self._starts, place) - 1
+        index = bisect_right(self._starts, place) - 1
         return index if self._groups is None else self._unit_of_row[index]
 
     def row(self, place: int) -> tuple[int, int]:
         """The row of the response at a place, and its number among the row's responses."""
-        if self._starts is None:
-            return self._numbers[place], 0
         index = bisect_right(self._starts, place) - 1
         return self._numbers[index], place - self._starts[index]
 

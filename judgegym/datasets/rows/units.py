@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import overload
 
 from judgegym.data.rows import DataSet, Row, RowError
-from judgegym.datasets.rows.prompts import ColumnSettings
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
+from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
 from judgegym.engine.runs.response_uids import uid_of_row
 from judgegym.judges.scorers.items import ITEM_FIELDS, Item
@@ -97,8 +97,7 @@ class ScoreTasks(Sequence[ScoreTask]):
         if self._groups is not None:
             self._groups = [rows for rows in self._groups if len(rows)]
             counts = array("q", (row not in self.bad for row in self.numbers))
-        are_counted = self.several or bool(self.bad)
-        self.places = ResponseIndex(self.numbers, self._groups, counts if are_counted else None, several=self.several)
+        self.places = ResponseIndex(self.numbers, self._groups, counts, several=self.several)
         if not any(self.chosen):
             self.chosen = array("I")
         self._keys = bytes(keys)

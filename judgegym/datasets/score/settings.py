@@ -10,7 +10,7 @@ from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
 from judgegym.datasets.files.shards import ShardSetting
-from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.sample.settings import SampleSettings, of_policy_alone
 from judgegym.engine.settings.env import share_max_retries

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import COLUMNS

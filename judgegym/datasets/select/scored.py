@@ -16,8 +16,7 @@ import orjson
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.scored import ScoredRow, ScoredRows, read_scored
-from judgegym.datasets.rows.prompts import ColumnSettings, read_turns
-from judgegym.datasets.rows.responses import RESPONSES_OF_ROW, read_responses
+from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, read_responses, read_turns
 from judgegym.datasets.rows.unit import KEY_BYTES, digest_of, digest_of_value
 from judgegym.datasets.select.candidates import Candidates, PromptWithResponses, Turns, as_turns
 from judgegym.judges.core.turns import answer_text, text_turn

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.data.rows import Row
-from judgegym.datasets.rows.prompts import ColumnSettings, read_turns
+from judgegym.datasets.rows.schema import ColumnSettings, read_turns
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 

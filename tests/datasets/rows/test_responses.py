@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from judgegym.data.rows import Row
-from judgegym.datasets.rows.prompts import ColumnSettings
-from judgegym.datasets.rows.responses import read_responses
+from judgegym.datasets.rows.schema import ColumnSettings, read_responses
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 

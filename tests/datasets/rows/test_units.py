@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.data.rows import DataSet
-from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import first_equals
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.judges.scorers.items import Item

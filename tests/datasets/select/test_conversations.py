@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.data.rows import Row
-from judgegym.datasets.rows.prompts import ColumnSettings
-from judgegym.datasets.rows.responses import read_responses
+from judgegym.datasets.rows.schema import ColumnSettings, read_responses
 from judgegym.datasets.select.candidates import as_turns
 from judgegym.judges.core.turns import answer_text, transcript
 from judgegym.llm.wire import JSON

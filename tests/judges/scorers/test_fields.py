@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.data.rows import DataSet, Row
-from judgegym.datasets.rows.prompts import ColumnSettings
+from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.plan.asking import CountingJudge

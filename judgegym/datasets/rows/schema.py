@@ -1,0 +1,343 @@
+"""The columns of a row that hold its prompt and its responses, whichever of the usual schemas it has.
+
+Schemas, in this order where no column is named: `chosen` and `rejected` (TRL, UltraFeedback binarized, RewardBench …),
+two responses to a prompt (HelpSteer3, JudgeBench), a response or a list of them beside a prompt (texts, messages, or
+objects with the text: UltraFeedback's `completions`, Nectar's `answers`), a conversation that ends with the response
+(messages, ShareGPT). The prompt is one text for a judge, and turns for a policy that is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias
+
+from pydantic import BaseModel
+
+from judgegym.data.preference_schemas import pair_of, prompt_of_pair, turns_of_prompt
+from judgegym.data.prompts import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
+from judgegym.data.rows import Row, named_row, value_at
+from judgegym.datasets.rows.unit import EarlierResponse
+from judgegym.judges.config.fields import setting
+from judgegym.judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of
+from judgegym.llm.wire import JSON
+
+_JOINED = "; several columns, separated by commas, are joined by blank lines"
+RESPONSES_OF_ROW = ("one response", "several responses")
+"""What a row has, in words; the second if it has a list of responses."""
+_PREFERENCE = ("chosen", "rejected")
+_TWO = (("response1", "response2"), ("response_A", "response_B"), ("response_a", "response_b"))
+_OF_OBJECT = ("response", "answer", "completion", "text", "content", "generation")
+"""What the text of a response is called in an object that is no message."""
+_NO_PROMPT = (
+    "a prompt in prompt, question, instruction or another usual column, or a conversation in messages; or name its "
+    "column: --prompt_column"
+)
+_NO_RESPONSE = (
+    "a response to it in response, completion, answer or another usual column, a list in responses, or chosen and "
+    "rejected; or name its column: --response_column; or ask a policy: --responses_per_prompt"
+)
+
+
+class ColumnSettings(BaseModel):
+    """The columns of a data set. What is not named is found by its usual names."""
+
+    help_group: ClassVar[str] = "data"
+
+    split: str = setting("train", "Take this split of a data set of the Hugging Face hub.")
+    prompt_column: str | None = setting(
+        None, f"Take the prompt from this column: a text, or messages{_JOINED}.", common=True
+    )
+    response_column: str | None = setting(
+        None,
+        "Take the response from this column: a text or messages, or a list of them for several responses to one "
+        "prompt. Several columns, separated by commas, are several responses.",
+    )
+    reference_column: str | None = setting(
+        None,
+        "Take a response that deserves the highest score from this column, where it has one. If unset, from reference.",
+    )
+    rubric_column: str | None = setting(
+        None,
+        "Take the rubric of a row from this column, where it has one, instead of --rubric. If unset, from rubric.",
+    )
+    baseline_column: str | None = setting(
+        None,
+        "Take the response to compare with from this column, where it has one (judge arena_hard and others). If unset, "
+        "from baseline.",
+    )
+    aspects_column: str | None = setting(
+        None,
+        "Take the aspects of a row from this column, where it has any, instead of --aspects (judge aspect): names, or "
+        "objects with name and definition. If unset, from aspects.",
+    )
+    context_column: str | None = setting(
+        None,
+        "Take the text, or the list of texts, that a response should be based on from this column, where it has one "
+        "(judges aspect, listwise, tournament). If unset, these judges take it from context.",
+    )
+    category_column: str | None = setting(
+        None, "Report the scores by the values of this column, such as the source of a row.", common=True
+    )
+    group_by: str | None = setting(
+        None,
+        "Judge rows together that have the same value in this column, each with one response, with a judge that "
+        "compares responses. They may stand anywhere in the data.",
+    )
+
+
+_USUAL = (*PROMPTS, *CONVERSATIONS)
+
+Values: TypeAlias = Mapping[str, JSON]
+"""The columns of a row that are not null."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPrompt:
+    """A prompt.
+
+    Attributes:
+        turns: the conversation so far; a text is a turn of the user.
+        columns: where it was read.
+        parts: the columns that belong to it where a row has them.
+    """
+
+    turns: tuple[Turn, ...]
+    columns: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The prompt as one text."""
+        return transcript(self.turns)
+
+
+def _names(setting: str) -> tuple[str, ...]:
+    """The columns that a setting names, separated by commas."""
+    return tuple(name.strip() for name in setting.split(",") if name.strip())
+
+
+def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]) -> RowPrompt | None:
+    """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
+
+    Several columns are one turn of the user, joined by blank lines.
+
+    Raises:
+        DataError: a column that is named holds something else.
+    """
+    if settings.prompt_column is None:
+        return _usual_prompt(values, taken)
+    columns = _names(settings.prompt_column)
+    found: list[tuple[Turn, ...]] = []
+    for column in columns:
+        value = value_at(values, column)
+        turns = None if value is None else turns_of_prompt(value)
+        if turns is None and isinstance(row.values.get(column), str):
+            turns = turns_of_prompt(row.values[column])  # a text that looks like a list
+        if (column not in row.values and value is None) or (turns is None and value is not None):
+            raise row.lacks(f"a prompt (a text or messages) in {column}", column)
+        found += [turns] if turns and transcript(turns) else []
+    if len(found) > 1:
+        return RowPrompt((text_turn("user", "\n\n".join(map(transcript, found))),), columns)
+    return RowPrompt(found[0], columns) if found else None
+
+
+def _usual_prompt(values: Values, taken: Sequence[str]) -> RowPrompt | None:
+    """The prompt in the first of the usual columns that is not taken; `None` without one.
+
+    Of a conversation it is what precedes an answer at its end, which may be the very response, or the expected one.
+    """
+    for column in _USUAL:
+        turns = turns_of_prompt(values[column]) if column in values and column not in taken else None
+        if turns and column in CONVERSATIONS:
+            turns = _without_answer(turns)
+        if turns:
+            parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
+            given = {part: values[part] for part in parts if part in values}
+            return RowPrompt(whole_prompt(given, column, turns), (column,), parts)
+    return None
+
+
+def _lacks_prompt(row: Row) -> Exception:
+    """The error of a row without a prompt."""
+    return row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
+
+
+def read_turns(row: Row, settings: ColumnSettings) -> RowPrompt:
+    """The prompt that a policy is asked: what precedes an answer that the row may have, as turns that can be messages.
+
+    That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual column.
+
+    Raises:
+        DataError: it has none.
+    """
+    with named_row(row):
+        values, found = row.filled(), None
+        if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
+            shared = prompt_of_pair(values)
+            found = None if shared is None else RowPrompt(shared, _columns_of_pair(values))
+        found = found or _find_prompt(row, values, settings, ())
+        turns = () if found is None else _without_answer(found.turns)
+        if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
+            raise _lacks_prompt(row)
+        for turn in turns:
+            turn.message()
+        return replace(found, turns=turns)
+
+
+def _columns_of_pair(values: Values) -> tuple[str, ...]:
+    return tuple(column for column in ("prompt", *_PREFERENCE) if column in values)
+
+
+def _without_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The turns without those of the assistant at the end: what it answered is what is asked for."""
+    while turns and turns[-1].role == "assistant":
+        turns = turns[:-1]
+    return turns
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """What a row has to judge.
+
+    Attributes:
+        prompt: the prompt as one text.
+        texts: the responses; empty ones are kept.
+        several: the row has a list of responses, if only of one.
+        columns: the columns that were read, for a message.
+        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
+        turns: the prompt as a conversation; empty where it is known as a text alone.
+        earlier: the responses, where they are those of an earlier run.
+        parts: the columns that belong to the prompt where a row has them.
+    """
+
+    prompt: str
+    texts: tuple[str, ...]
+    several: bool
+    columns: tuple[str, ...]
+    chosen: int = 0
+    turns: tuple[Turn, ...] = ()
+    earlier: tuple[EarlierResponse, ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+def read_responses(row: Row, settings: ColumnSettings) -> Responses:
+    """Read a row.
+
+    Raises:
+        DataError: it has no prompt or no response in the columns that are named, or in any of the usual ones.
+    """
+    with named_row(row):
+        return _read(row, settings)
+
+
+def _read(row: Row, settings: ColumnSettings) -> Responses:
+    values = row.filled()
+    if settings.response_column is not None:
+        columns = _names(settings.response_column)
+        return _named(row, values, columns, _find_prompt(row, values, settings, columns))
+    if settings.prompt_column is None:
+        for read in (_preferred, _two):
+            found = read(values)
+            if found is not None:
+                return found
+    column = next((name for name in RESPONSES if name in values and _answers(values[name]) is not None), None)
+    prompt = None if column is None else _find_prompt(row, values, settings, (column,))
+    if column is not None and (settings.prompt_column is not None or prompt is not None):
+        return _named(row, values, (column,), prompt)
+    if settings.prompt_column is None:
+        for name in CONVERSATIONS:
+            found = _conversation(values, name)
+            if found is not None:
+                return found
+    unread = [f"{name} holds {_kind(values[name])}" for name in RESPONSES if name in values and column is None]
+    raise row.lacks(_what_is_missing(row, values, settings) + (f" (here {', '.join(unread)})" if unread else ""))
+
+
+def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
+    """What a row should have that has no prompt, or a prompt alone."""
+    prompt = _find_prompt(row, values, settings, ())
+    return _NO_PROMPT if prompt is None else f"beside the prompt in {', '.join(prompt.columns)} {_NO_RESPONSE}"
+
+
+def _named(row: Row, values: Values, columns: Sequence[str], prompt: RowPrompt | None) -> Responses:
+    """The responses in columns of one text each, or in one column with a list."""
+    found = [_answers(value_at(values, column)) for column in columns]
+    for column, answers in zip(columns, found, strict=True):
+        if answers is None:
+            what = _kind(value_at(values, column))
+            wanted = f"a response (a text or messages), or a list of them, in {column}, which holds {what}"
+            raise row.lacks(wanted, column)
+        if len(columns) > 1 and answers[1]:
+            raise row.error(f"expected one response in {column}, since --response_column names several", column)
+    if prompt is None:
+        raise _lacks_prompt(row)
+    texts = tuple(text for answers in found if answers is not None for text in answers[0])
+    several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
+    chosen = 1 if tuple(columns) == _PREFERENCE else 0
+    read = (*prompt.columns, *columns)
+    return Responses(prompt.text, texts, several, read, chosen, prompt.turns, parts=prompt.parts)
+
+
+def _answers(value: JSON) -> tuple[tuple[str, ...], bool] | None:
+    """The responses of a value, and whether it is a list of them; `None` if it holds none."""
+    one = _answer(value)
+    if one is not None:
+        return (one,), False
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        return None
+    texts = tuple(text for text in map(_answer, value) if text is not None)
+    return (texts, True) if len(texts) == len(value) else None
+
+
+def _kind(value: JSON) -> str:
+    """What a value is, for the message that it is no response."""
+    if value is None:
+        return "nothing"
+    if not isinstance(value, list | tuple):
+        return f"a value of type {type(value).__name__}"
+    place, wrong = next(((n, each) for n, each in enumerate(value, start=1) if _answer(each) is None), (0, None))
+    return f"a list whose entry {place} is {_kind(wrong)}" if place else "an empty list"
+
+
+def _answer(value: JSON) -> str | None:
+    """A text, messages as one text, or the text of an object; `None` for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        text = next((value[key] for key in _OF_OBJECT if isinstance(value.get(key), str)), None)
+        if isinstance(text, str) and not {"role", "from"} & value.keys():
+            return text
+    turns = turns_of(value)
+    return answer_text(turns) if turns else None
+
+
+def _preferred(values: Values) -> Responses | None:
+    """`chosen` and `rejected`, in this order."""
+    if not all(column in values for column in _PREFERENCE):
+        return None
+    found = pair_of(values)
+    if found is None or isinstance(found, str):
+        return None
+    texts = (*found.correct, *found.wrong)
+    return Responses(found.prompt, texts, True, _columns_of_pair(values), len(found.correct))
+
+
+def _two(values: Values) -> Responses | None:
+    """Two responses in columns of their own."""
+    for first, second in _TWO:
+        if first in values and isinstance(values[first], str) and isinstance(values.get(second), str):
+            prompt = _usual_prompt(values, ())
+            if prompt is not None:
+                texts, columns = (str(values[first]), str(values[second])), (*prompt.columns, first, second)
+                return Responses(prompt.text, texts, True, columns, turns=prompt.turns, parts=prompt.parts)
+    return None
+
+
+def _conversation(values: Values, column: str) -> Responses | None:
+    """A conversation whose last turn is the response."""
+    turns = turns_of(values.get(column))
+    if turns is None or len(turns) < 2 or turns[-1].role != "assistant":
+        return None
+    asked, parts = whole_prompt(values, column, turns[:-1]), parts_of_prompt(column, turns)
+    return Responses(transcript(asked), (turns[-1].shown,), False, (column,), turns=asked, parts=parts)
