@@ -142,29 +142,23 @@ class BatchScorer:
         return results
 
     async def _opened(self) -> _Session:
-        if self._open is None:
-            stack = AsyncExitStack()
-            try:
-                self._open = await self._opening(stack)
-            except BaseException:  # any error, also a cancellation: close what is open, and raise it
-                await stack.aclose()
-                raise
-            self._loop.at_exit(self._closed)
+        if self._open is not None:
+            return self._open
+        settings, offline, ledger = self.share, self.share.offline, None
+        async with AsyncExitStack() as stack:  # closes what is open if something else cannot be opened
+            if settings.ledger is not None:
+                ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
+                stack.callback(ledger.close)
+            if offline:
+                settings = await stand_in_settings(stack, settings)
+                settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as in `judgegym score`
+            client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
+            if was_restarted():
+                await client.use_up_rates()
+            scorer, digest = scorer_of(settings, client), judge_digest(settings, offline=offline)
+            self._open = _Session(stack.pop_all(), scorer, ledger, digest)
+        self._loop.at_exit(self._closed)
         return self._open
-
-    async def _opening(self, stack: AsyncExitStack) -> _Session:
-        settings, offline = self.share, self.share.offline
-        ledger = None
-        if settings.ledger is not None:
-            ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
-            stack.callback(ledger.close)
-        if offline:
-            settings = await stand_in_settings(stack, settings)
-            settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as `judgegym score` calls it
-        client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
-        if was_restarted():
-            await client.use_up_rates()
-        return _Session(stack, scorer_of(settings, client), ledger, judge_digest(settings, offline=offline))
 
     async def _closed(self) -> None:
         opened, self._open = self._open, None

@@ -38,7 +38,7 @@ _MOST_ROWS, _MOST_BYTES = 1_000, 32 << 20
 """Of a group; the bytes are those of rows of mean size."""
 
 
-class OutputBuffer(io.BytesIO):
+class _OutputBuffer(io.BytesIO):
     """A file for pyarrow, whose bytes are taken as they come."""
 
     def close(self) -> None:
@@ -223,24 +223,44 @@ def parquet_parts(
         DataError: the input has changed.
         ValueError: there are more or fewer of `added` than rows.
     """
-    import pyarrow.parquet  # late: an extra
+    import pyarrow  # late: an extra
 
     types = columns.arrow_types()
     schema = pyarrow.schema([*own.schema, *map(pyarrow.field, types, types.values())], own.schema.metadata)
-    parts, waiting = OutputBuffer(), iter(added)
-    with pyarrow.parquet.ParquetWriter(
-        parts, schema, compression="zstd", use_compliant_nested_type=not own.entries_keep_names
-    ) as writer:
+
+    def tables() -> Iterator[pyarrow.Table]:
+        waiting = iter(added)
         for rows, own_arrays in own.groups(places, rows_each):
             values = [columns.in_order(each) for each in islice(waiting, rows)]
             if len(values) < rows:
                 raise ValueError(f"rows without added columns: {rows - len(values)}")
             arrays = [pyarrow.array([each[name] for each in values], kind) for name, kind in types.items()]
-            table = pyarrow.Table.from_arrays([*own_arrays, *arrays], schema=schema).combine_chunks()
-            writer.write_table(table, row_group_size=rows)
-            yield parts.take()
+            yield pyarrow.Table.from_arrays([*own_arrays, *arrays], schema=schema).combine_chunks()
         if next(waiting, None) is not None:
             raise ValueError("added columns without a row")
+
+    return parts_of_tables(schema, tables(), entries_keep_names=own.entries_keep_names)
+
+
+def parts_of_tables(
+    schema: pyarrow.Schema, tables: Iterable[pyarrow.Table], *, entries_keep_names: bool = False
+) -> Iterator[bytes]:
+    """The parts of a Parquet file of which each table is a group of rows.
+
+    Args:
+        schema: of all tables.
+        tables: at least one row each.
+        entries_keep_names: the entries of lists are called as in the schema; else they are `element`.
+    """
+    import pyarrow.parquet  # late: an extra
+
+    parts = _OutputBuffer()
+    with pyarrow.parquet.ParquetWriter(
+        parts, schema, compression="zstd", use_compliant_nested_type=not entries_keep_names
+    ) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=len(table))
+            yield parts.take()
     yield parts.take()
 
 

@@ -104,13 +104,22 @@ def read_scored(path: Path) -> ScoredRows:
     if not has_known_ending(path):
         raise DataError(f"{path}: expected a file that judgegym score has written, with the ending .parquet or .jsonl")
     rows = load_rows(str(path), split="train")
-    missing = [name for name in JUDGED if name not in rows[0].values]
+    _check_is_scored(rows, str(path))
+    return ScoredRows(rows)
+
+
+def _check_is_scored(rows: DataSet, name: str) -> None:
+    """Check that the first row has the columns that scoring adds; `name` is that of the data set, for the message.
+
+    Raises:
+        DataError: it lacks some.
+    """
+    missing = [column for column in JUDGED if column not in rows[0].values]
     if missing:
         raise DataError(
-            f"{path}: expected a file that judgegym score has written, with the columns {', '.join(JUDGED)}; "
+            f"{name}: expected a file that judgegym score has written, with the columns {', '.join(JUDGED)}; "
             f"it lacks {', '.join(missing)}"
         )
-    return ScoredRows(rows)
 
 
 def scored_row(row: Row) -> ScoredRow:
@@ -158,18 +167,9 @@ def without_judge(rows: DataSet) -> DataSet:
     Raises:
         DataError: the first row has not all of these columns.
     """
-    missing = [name for name in JUDGED if name not in rows[0].values]
-    if missing:
-        raise DataError(
-            f"{rows.source}: --rescore: expected a file that judgegym score has written, with the columns "
-            f"{', '.join(JUDGED)}; it lacks {', '.join(missing)}"
-        )
-    return DataSet(rows.source, _without(rows.values))
-
-
-def _without(values: object) -> ArrowRows | JsonFile:
-    if isinstance(values, ArrowRows):
-        return values.without(JUDGED)
-    if isinstance(values, JsonFile):
-        return values.edited(partial(without_keys, keys=JUDGED))
+    _check_is_scored(rows, f"{rows.source}: --rescore")
+    if isinstance(rows.values, ArrowRows):
+        return DataSet(rows.source, rows.values.without(JUDGED))
+    if isinstance(rows.values, JsonFile):
+        return DataSet(rows.source, rows.values.edited(partial(without_keys, keys=JUDGED)))
     raise TypeError("expected the rows of load_rows, which know how they are stored")

@@ -56,7 +56,7 @@ class RowReader:
         named = {name: getattr(settings, f"{name}_column") for name in (*ITEM_FIELDS, "category")}
         self._named = {name: column for name, column in named.items() if column is not None}
         for name, column in self._named.items():
-            if column not in first.values and first.value(column) is None and not _is_in_others(column, rows):
+            if not _has_column(rows, column):
                 raise first.lacks(f"a column {column} (--{name}_column)")
         by = settings.group_by
         if by is not None and first.value(by) is None and by not in first.values:
@@ -213,8 +213,7 @@ def check_same_columns(row: Row, found: Sequence[str], expected: Sequence[str], 
         )
 
 
-def _is_in_others(column: str, rows: Sequence[Row]) -> bool:
-    """Whether a column that the first row of JSON lacks is in any other; all rows of a table have the same ones."""
-    if isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column:
-        return False
-    return any(row.value(column) is not None or column in row.values for row in rows)
+def _has_column(rows: Sequence[Row], column: str) -> bool:
+    """Whether any row has a column, or a path; all rows of a table have the columns of the first one."""
+    is_table = isinstance(rows, DataSet) and isinstance(rows.values, ArrowRows) and "." not in column
+    return any(row.value(column) is not None or column in row.values for row in (rows[:1] if is_table else rows))

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from judgegym.datasets.files.columns import is_parquet
-from judgegym.datasets.files.parquet import OutputBuffer
+from judgegym.datasets.files.parquet import parts_of_tables
 from judgegym.datasets.select.candidates import Candidates
 from judgegym.datasets.select.layouts import OutputRow, Rows
 from judgegym.datasets.select.rules import Labels, Rule, is_below
@@ -101,12 +101,8 @@ def _lines(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
 
 
 def _parquet(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
-    import pyarrow  # late, as below: an extra
-    import pyarrow.parquet
+    import pyarrow  # late: an extra
 
-    schema, sink = rows.schema(), OutputBuffer()
-    with pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        while several := [rows.row(each) for each in islice(content, _AT_ONCE)]:
-            writer.write_table(pyarrow.Table.from_pylist(several, schema=schema))
-            yield sink.take()
-    yield sink.take()
+    schema = rows.schema()
+    groups = iter(lambda: [rows.row(each) for each in islice(content, _AT_ONCE)], [])
+    return parts_of_tables(schema, (pyarrow.Table.from_pylist(group, schema=schema) for group in groups))
