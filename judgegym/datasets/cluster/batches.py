@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any, TypeAlias
 
 import orjson
@@ -216,31 +215,25 @@ def with_columns(batch: Batch, values: Mapping[str, Sequence[JSON]], columns: Ad
     if taken:
         raise DataError(f"the batch has a column {taken[0]} already; leave out the scored columns, or rename them")
     if table is not None:
-        pyarrow = _imported("pyarrow")
+        pyarrow = sys.modules["pyarrow"]
         for name, kind in columns.arrow_types().items():
             table = table.append_column(name, pyarrow.array(values[name], kind))
         return table
     if _is_frame(batch):
-        pandas = _imported("pandas")
+        pandas = sys.modules["pandas"]
         kinds = {name: "float64" if name == SCORE and not columns.several else "object" for name in values}
         return batch.assign(
             **{name: pandas.Series(list(found), index=batch.index, dtype=kinds[name]) for name, found in values.items()}
         )
-    numpy = _imported("numpy")
+    numpy = sys.modules.get("numpy")
     if numpy is not None and any(isinstance(column, numpy.ndarray) for column in batch.values()):
         return {**batch, **{name: _array(numpy, found) for name, found in values.items()}}
     return {**batch, **{name: list(found) for name, found in values.items()}}
 
 
-def _imported(name: str) -> Any:
-    """A library, if it is imported: nobody has a batch of one that is not."""
-    module: ModuleType | None = sys.modules.get(name)
-    return module
-
-
 def _table(batch: Batch) -> Any:
     """The Arrow table of a batch that is one, or holds one; `None` of any other."""
-    pyarrow = _imported("pyarrow")
+    pyarrow = sys.modules.get("pyarrow")  # nobody has a batch of a library that is not imported
     if pyarrow is None:
         return None
     if type(batch).__name__ == "LazyRow":
@@ -250,7 +243,7 @@ def _table(batch: Batch) -> Any:
 
 
 def _is_frame(batch: Batch) -> bool:
-    pandas = _imported("pandas")
+    pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(batch, pandas.DataFrame)
 
 
