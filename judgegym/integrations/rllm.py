@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rllm.types import Episode, Task
 
     from judgegym.integrations.single_turn.source import EnvironmentSource
-    from judgegym.judges.scorers.settings import JudgeKind
+    from judgegym.judges.scorers.registry import JudgeKind
 
 VARIABLE = "JUDGEGYM_RLLM"
 _REFERENCES = ("reference", "ground_truth", "answer", "target")

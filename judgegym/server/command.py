@@ -22,7 +22,7 @@ from judgegym.judges.config.help import help_page, help_requested
 from judgegym.judges.config.one_line_parser import BAD_INPUT
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
-from judgegym.judges.scorers.settings import check_flags_are_read
+from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
 from judgegym.server.cohorts.one_process import check_one_process

@@ -22,7 +22,7 @@ from types import TracebackType
 import aiohttp
 
 from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
-from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.registry import scorer_of
 from judgegym.judges.scorers.scorer import GroupScorer, ItemParts, Scorer, parts_of
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient

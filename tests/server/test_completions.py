@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.registry import JudgeKind
 from tests.scripted import Json, Meeting
 from tests.server.bodies import by_response
 from tests.server.running import asked, running

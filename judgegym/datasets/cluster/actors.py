@@ -34,7 +34,7 @@ from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.judges.config.extras import require
 from judgegym.judges.scorers.items import Item, ResponseScore
-from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.registry import scorer_of
 from judgegym.judges.scorers.scorer import Scorer, results_of, score_item
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
 from judgegym.llm.ledger import CallKey, VerdictLocation, component, current_component, current_row, recorded_in

@@ -19,7 +19,7 @@ from judgegym.engine.settings.public import without_secrets
 from judgegym.judges.config.fields import is_operational, operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.keywords import settings_from_keywords
-from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 

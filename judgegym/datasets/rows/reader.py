@@ -17,8 +17,8 @@ from judgegym.data.prompts import unread
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.unit import EarlierResponse, ScoreTask, ToSample
-from judgegym.judges.scorers.items import ITEM_FIELDS, FieldTypeError, Item, item_of
-from judgegym.judges.scorers.settings import KindSettings
+from judgegym.judges.scorers.items import FieldTypeError, Item, item_of
+from judgegym.judges.scorers.registry import ITEM_FIELDS, KindSettings
 from judgegym.llm.wire import JSON
 
 ReadEarlier: TypeAlias = Callable[[Row], tuple[EarlierResponse, ...]]

@@ -20,7 +20,7 @@ from judgegym.data.rows import Row
 from judgegym.engine.runs.response_uids import uid_of_response, uid_of_row
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.scorers.items import Item
-from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.judges.scorers.registry import ScorerSettings
 
 KEY_BYTES = 16
 """The length of the digest of a unit, a prompt or a column's value."""

@@ -37,7 +37,7 @@ from judgegym.judges.config.help import help_page, help_requested
 from judgegym.judges.config.profile import profiled
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
-from judgegym.judges.scorers.settings import check_flags_are_read
+from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import BudgetError, EndpointOutage, SettingsError
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once

@@ -43,7 +43,7 @@ from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
-from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.registry import scorer_of
 from judgegym.judges.scorers.scorer import Scorer, score_item
 from judgegym.llm.budget import Budget
 from judgegym.llm.errors import SettingsError

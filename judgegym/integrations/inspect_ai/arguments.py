@@ -30,7 +30,7 @@ from judgegym.integrations.scores.sources import (
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.keywords import settings_from_keywords
 from judgegym.judges.scorers.items import rubric_of
-from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server.settings.mount import JudgeMount
 

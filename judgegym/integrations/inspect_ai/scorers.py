@@ -17,7 +17,7 @@ from judgegym.integrations.inspect_ai.names import registered
 from judgegym.integrations.inspect_ai.samples import choice_of, request_of
 from judgegym.integrations.inspect_ai.sources import opened_source
 from judgegym.integrations.scores.results import REFUSED, CompletionReward
-from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.registry import JudgeKind
 
 _METRICS = [mean(), stderr()]
 _NO_RESPONSE = "no_response"

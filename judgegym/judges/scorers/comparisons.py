@@ -12,11 +12,19 @@ from judgegym.judges.arena.judge import ArenaCase, arena_judge
 from judgegym.judges.core.group import GroupCase, GroupJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.pairwise.judge import FEWEST_CHOICES, LETTERS, MOST_CHOICES, ChoiceCase, ChoiceDetail, choice_judge
+from judgegym.judges.pairwise.judge import (
+    FEWEST_CHOICES,
+    LETTERS,
+    MOST_CHOICES,
+    ChoiceCase,
+    ChoiceDetail,
+    ChoiceJudgeSettings,
+    choice_judge,
+)
 from judgegym.judges.scorers.groups import GroupScores, check_most, group_scores
 from judgegym.judges.scorers.items import Item, ResponseScore, response_score
 from judgegym.judges.scorers.scorer import ItemError, but_alone, unit_score
-from judgegym.judges.scorers.settings import MOST_TOGETHER, ScorerSettings
+from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.judges.tournament.judge import tournament_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -27,17 +35,16 @@ _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All respo
 class ChoiceScorer:
     """1 for the response that the judge chooses as the best, and for its equals, 0 for the others: one call for all."""
 
-    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
-        """Judge as the settings say."""
-        self._judge, self._seed = choice_judge(settings, client), settings.seed
-        self._settings = settings
+    def __init__(self, client: ChatClient, settings: ChoiceJudgeSettings, *, how_to_gather: str = "") -> None:
+        """Judge as the settings say; `how_to_gather` ends the message about a response that is alone."""
+        self._judge, self._seed, self._how_to_gather = choice_judge(settings, client), settings.seed, how_to_gather
 
     def check(self, item: Item) -> None:
         """Check that there are 2 to 26 responses."""
         if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
             raise ItemError(
                 f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}"
-                + but_alone(self._settings, item)
+                + but_alone(item, self._how_to_gather)
             )
 
     def compares(self, item: Item) -> bool:
@@ -122,18 +129,27 @@ class ArenaScorer:
     A response is alone with a baseline, as in the benchmark; `tournament` is the judge that has it as one more player.
     """
 
-    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
+    def __init__(
+        self, client: ChatClient, settings: TournamentSettings, *, most: int, gathers: bool, how_to_gather: str
+    ) -> None:
         """Judge as the settings say.
+
+        Args:
+            client: the client of the judge model.
+            settings: those of the judge, and of the tournament where there is no baseline.
+            most: the most responses of a tournament.
+            gathers: single responses are gathered.
+            how_to_gather: how they are, for the message about one that is alone.
 
         Raises:
             SettingsError: single responses are gathered, and its settings allow no tournament.
         """
-        self._judge, self._settings = arena_judge(settings, client), settings
+        self._judge, self._most, self._how_to_gather = arena_judge(settings, client), most, how_to_gather
         self._tournament: GroupJudge | str
         try:
             self._tournament = tournament_judge(settings, client)
         except SettingsError as error:
-            if settings.gathers:
+            if gathers:
                 raise
             self._tournament = str(error)
 
@@ -144,9 +160,9 @@ class ArenaScorer:
         if len(item.responses) < self.fewest(item):
             raise ItemError(
                 "baseline: expected a baseline, or several responses to compare with each other"
-                + but_alone(self._settings, item)
+                + but_alone(item, self._how_to_gather)
             )
-        check_most(item, MOST_TOGETHER["arena_hard"])
+        check_most(item, self._most)
         self._games()
 
     def compares(self, item: Item) -> bool:

@@ -11,28 +11,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
-from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.scorers.items import Item, ResponseScore, response_score
 from judgegym.judges.scorers.scorer import ItemError, but_alone
-from judgegym.judges.scorers.settings import MOST_TOGETHER, ScorerSettings
-from judgegym.judges.tournament.judge import tournament_judge
-from judgegym.llm.client import ChatClient
 
 
 class GroupJudgeScorer:
     """The score that a response has among the others, with the baseline as an anchor if there is one."""
 
-    def __init__(self, judge: GroupJudge, settings: ScorerSettings) -> None:
-        """Judge through `judge`."""
-        self._judge, self._rubric, self._most = judge, settings.rubric or "", MOST_TOGETHER[settings.judge]
-        self._settings = settings
+    def __init__(self, judge: GroupJudge, *, rubric: str, most: int, how_to_gather: str) -> None:
+        """Judge through `judge`.
+
+        Args:
+            judge: the judge.
+            rubric: the criteria of items that have none.
+            most: the most responses that it takes together.
+            how_to_gather: how single responses come together, for the message about one that is alone.
+        """
+        self._judge, self._rubric, self._most, self._how_to_gather = judge, rubric, most, how_to_gather
 
     def check(self, item: Item) -> None:
         """Check that there is something to compare with, and not too much."""
         if len(item.responses) < self.fewest(item):
             raise ItemError(
                 "responses: expected several to compare with each other, or a baseline"
-                + but_alone(self._settings, item)
+                + but_alone(item, self._how_to_gather)
             )
         check_most(item, self._most)
 
@@ -117,19 +119,3 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
         is_equal = responses[number] in responses[:number]
         results.append(replace(result, cached=cached, shared=is_equal))
     return results
-
-
-class ListwiseScorer(GroupJudgeScorer):
-    """A score for each response, in one call for each order."""
-
-    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
-        """Judge as the settings say."""
-        super().__init__(listwise_judge(settings, client), settings)
-
-
-class TournamentScorer(GroupJudgeScorer):
-    """The probability to win against the group's mean, or against the baseline."""
-
-    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
-        """Judge as the settings say."""
-        super().__init__(tournament_judge(settings, client), settings)

@@ -18,7 +18,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judgegym.judges.scorers.settings import JudgeKind
 from judgegym.llm.usage import Usage
 
 
@@ -195,15 +194,6 @@ def _runs(calls: Sequence[JudgeCall[object]]) -> Mapping[str, CallRun]:
     return found
 
 
-ITEM_FIELDS: Mapping[str, frozenset[JudgeKind]] = {
-    "reference": frozenset(("rubric", "aspect", "listwise", "tournament", "arena_hard")),
-    "rubric": frozenset(("rubric", "peer", "listwise", "tournament")),
-    "aspects": frozenset(("aspect",)),
-    "baseline": frozenset(("arena_hard", "listwise", "tournament")),
-    "context": frozenset(("aspect", "listwise", "tournament")),
-}
-"""The fields, and the judges that are shown each of them."""
-
 _ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
 _LONGEST_SCORE = 9
 
@@ -218,7 +208,7 @@ def item_of(prompt: str, responses: Sequence[str], given: Mapping[str, object]) 
     Args:
         prompt: the prompt.
         responses: the responses.
-        given: the values of fields by their names in `ITEM_FIELDS`; `None` is none.
+        given: the values of fields by their names; `None` is none.
 
     Raises:
         FieldTypeError: a field holds a value of another type.

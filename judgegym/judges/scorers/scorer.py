@@ -1,35 +1,28 @@
 """A judge of any kind behind one face, and what of an item it is asked about.
 
 Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each response by itself
-gets each as an item of its own, so that equal responses of several items and requests can share one judgment, too.
-
-The judges that see each response by itself: by a rubric, by aspects, as a peer.
-
-The boundary around what is judged together, for whoever judges many such things.
-
-Guarantee: an error of a judge is a failed judgment of the responses that it was asked about, and of no others.
+gets each as an item of its own, so that equal responses of several items and requests can share one judgment, too; an
+error of a judge is a failed judgment of the responses that it was asked about, and of no others.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge
-from judgegym.judges.aspects.prompt import check_aspects
+from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
-from judgegym.judges.rubrics.prompt import Rubric
 from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, response_score, shared_score
-from judgegym.judges.scorers.settings import ScorerSettings
 from judgegym.llm.at_once import all_results
-from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import UserError
 from judgegym.llm.wire import is_blank
 
+logger = logging.getLogger(__name__)
+
+CaseT = TypeVar("CaseT")
+DetailT = TypeVar("DetailT")
 _EMPTY = failure("the response is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)
 
 
@@ -72,10 +65,67 @@ class GroupScorer(Scorer, Protocol):
     """A judge that compares responses, which may arrive one by one."""
 
     def fewest(self, item: Item) -> int:
-        """So many responses to an item, or more, can be judged."""
+        """Minimum number of responses to an item."""
 
     def start(self, item: Item, size: int) -> ScoresInProgress:
         """Begin to judge responses to an item, of which at most `size` will come; those of the item do not count."""
+
+
+def raw_score(judgment: Judgment[object]) -> Mapping[str, float]:
+    """The judge's own score, as `raw`."""
+    assert judgment.score is not None  # only judgments with a score get here
+    return {"raw": judgment.score}
+
+
+def unit_score(
+    judgment: Judgment[DetailT],
+    unit: Callable[[float], float],
+    components: Callable[[Judgment[DetailT]], Mapping[str, float]] = raw_score,
+) -> ResponseScore:
+    """The result of a judgment: its score from 0 to 1, and the numbers from which it is computed."""
+    if judgment.score is None:
+        return response_score([judgment], None, {})
+    return response_score([judgment], unit(judgment.score), components(judgment))
+
+
+def but_alone(item: Item, how_to_gather: str) -> str:
+    """The end of a message about a response that came alone: how several come together, if there is a way."""
+    is_alone = len(item.responses) == 1 and item.places is None
+    return f"; {how_to_gather}" if is_alone and how_to_gather else ""
+
+
+class SingleScorer(Generic[CaseT, DetailT]):
+    """Judges each response by itself."""
+
+    def __init__(
+        self,
+        judge_of: Callable[[Item], Judge[CaseT, DetailT]],
+        case_of: Callable[[Item], CaseT],
+        *,
+        unit: Callable[[float], float] = float,
+        components: Callable[[Judgment[DetailT]], Mapping[str, float]] = raw_score,
+        check: Callable[[Item], None] = lambda item: None,
+    ) -> None:
+        """Make cases of items.
+
+        Args:
+            judge_of: the judge of an item, the same for all unless the item has criteria of its own.
+            case_of: the case of an item with one response.
+            unit: makes a score from 0 to 1 of the judge's own; 0 to 1 by default.
+            components: numbers from which a score is computed; by default the judge's own score, as `raw`.
+            check: raises `ItemError` for an item that the judge cannot judge.
+        """
+        self._judge_of, self._case_of, self._unit, self._components = judge_of, case_of, unit, components
+        self.check = check
+
+    def compares(self, item: Item) -> bool:
+        """No response is compared with another."""
+        return False
+
+    async def score(self, item: Item) -> list[ResponseScore]:
+        """The response's score."""
+        judgment = await self._judge_of(item).judge(self._case_of(item))
+        return [unit_score(judgment, self._unit, self._components)]
 
 
 Place: TypeAlias = "tuple[int, int]"
@@ -94,12 +144,6 @@ class ItemParts:
 
     cases: tuple[Item, ...]
     results: tuple[ResponseScore | Place, ...]
-
-
-def but_alone(settings: ScorerSettings, item: Item) -> str:
-    """The end of a message about a response that came alone: how several come together, if there is a way."""
-    is_alone = len(item.responses) == 1 and item.places is None
-    return f"; {settings.how_to_gather}" if is_alone and settings.how_to_gather else ""
 
 
 def result_without_judge(item: Item) -> ResponseScore | None:
@@ -139,13 +183,6 @@ def _compared(scorer: Scorer, item: Item, filled: tuple[int, ...]) -> ItemParts:
     return ItemParts((rest,), tuple((0, places[number]) if number in places else _EMPTY for number in range(count)))
 
 
-def unit_score(judgment: Judgment[object], unit: Callable[[float], float]) -> ResponseScore:
-    """The result of a judgment: its score from 0 to 1, and its raw score among the components."""
-    if judgment.score is None:
-        return response_score([judgment], None, {})
-    return response_score([judgment], unit(judgment.score), {"raw": judgment.score})
-
-
 async def score_item(scorer: Scorer, item: Item) -> list[ResponseScore]:
     """A result for each response of a checked item; what is judged by itself is judged at the same time.
 
@@ -168,92 +205,6 @@ async def score_item(scorer: Scorer, item: Item) -> list[ResponseScore]:
         taken.add(known)
     return results
 
-
-GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
-"""The rubric judge's rubric if neither the request nor the settings have one."""
-
-
-class _SingleResponses:
-    """Sees each response by itself."""
-
-    def compares(self, item: Item) -> bool:
-        """No response is compared with another."""
-        return False
-
-
-class RubricScorer(_SingleResponses):
-    """(score − lowest) / (highest − lowest) of the rubric judge."""
-
-    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
-        """Judge as the settings say."""
-        self._judge = rubric_judge(settings, client)
-        self._scale = settings.scale
-        self._rubric = settings.rubric or GENERAL_RUBRIC
-
-    def check(self, item: Item) -> None:
-        """Check that the item's rubric, if it has one, is on the scale."""
-        beyond = next((level for level, _ in item.levels if level not in self._scale.levels), None)
-        if beyond is not None:
-            raise ItemError(f"rubric: a description of score {beyond}, beyond {self._scale.low} to {self._scale.high}")
-
-    async def score(self, item: Item) -> list[ResponseScore]:
-        """The response's score."""
-        rubric = Rubric(item.rubric or self._rubric, dict(item.levels), self._scale)
-        case = RubricCase(item.prompt, item.response, rubric, item.reference)
-        return [unit_score(await self._judge.judge(case), self._scale.unit)]
-
-
-class PeerScorer(_SingleResponses):
-    """A peer's score of 0 to 100, by a rubric in text, over 100."""
-
-    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
-        """Judge as the settings say."""
-        self._judge = peer_judge(settings, client)
-        self._rubric = settings.rubric or DEFAULT_RUBRIC
-
-    def check(self, item: Item) -> None:
-        """Check that the item's rubric, if it has one, is criteria alone."""
-        if item.levels:
-            raise ItemError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
-
-    async def score(self, item: Item) -> list[ResponseScore]:
-        """The response's score."""
-        case = PeerCase(item.prompt, item.response, item.rubric or self._rubric)
-        return [unit_score(await self._judge.judge(case), SCALE.unit)]
-
-
-class AspectScorer(_SingleResponses):
-    """The combined score of a panel of aspects."""
-
-    def __init__(self, client: ChatClient, settings: ScorerSettings) -> None:
-        """Judge as the settings say."""
-        self._client, self._settings = client, settings
-        self._judge = aspect_judge(settings, client)
-
-    def check(self, item: Item) -> None:
-        """Check the item's aspects, if it has any."""
-        if item.aspects is not None:
-            try:
-                check_aspects(item.aspects)
-            except ValueError as error:
-                raise ItemError(f"aspects: {error}") from error
-
-    async def score(self, item: Item) -> list[ResponseScore]:
-        """The response's score."""
-        judge = self._judge
-        if item.aspects is not None:
-            judge = aspect_judge(self._settings.model_copy(update={"aspects": item.aspects}), self._client)
-        case = AspectCase(item.response, item.prompt or None, item.context, item.reference)
-        return [_aspect_result(await judge.judge(case))]
-
-
-def _aspect_result(judgment: Judgment[PanelDetail]) -> ResponseScore:
-    aspects = judgment.detail.aspects if judgment.detail is not None else ()
-    verdicts = {detail.aspect: float(detail.yes) for detail in aspects if detail.yes is not None}
-    return response_score([judgment], judgment.score, verdicts)
-
-
-logger = logging.getLogger(__name__)
 
 ScoreItem: TypeAlias = Callable[[Item], Awaitable[list[ResponseScore]]]
 """Scores the responses of an item, as `score_item` does."""

@@ -16,7 +16,7 @@ from judgegym.engine.terminal.output import printable
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.prompt_layout import PromptLayoutSettings
-from judgegym.judges.scorers.settings import ScorerSettings
+from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun

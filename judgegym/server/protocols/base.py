@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from judgegym.judges.scorers.items import Item, ResponseScore
-from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
 from judgegym.server.errors import RequestError

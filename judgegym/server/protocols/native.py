@@ -11,7 +11,8 @@ from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
 from judgegym.judges.core.turns import TextOrMessages, answer_of, text_of
-from judgegym.judges.scorers.items import ITEM_FIELDS, Item, ResponseScore, item_of
+from judgegym.judges.scorers.items import Item, ResponseScore, item_of
+from judgegym.judges.scorers.registry import ITEM_FIELDS
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
 from judgegym.server.protocols.base import Adapter, ProtocolReply, id_of

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from judgegym.judges.core.turns import transcript, turn_of_item
 from judgegym.judges.scorers.items import Item, ResponseScore
-from judgegym.judges.scorers.settings import MOST_TOGETHER, JudgeKind
+from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, refusal
 from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from judgegym.judges.config.fields import setting
-from judgegym.judges.scorers.settings import MOST_TOGETHER, ScorerSettings
+from judgegym.judges.scorers.registry import MOST_TOGETHER, ScorerSettings
 from judgegym.llm.errors import SettingsError
 
 

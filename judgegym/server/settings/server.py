@@ -13,7 +13,7 @@ from pydantic_settings import CliImplicitFlag, NoDecode
 from judgegym.judges.config import profile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
-from judgegym.judges.scorers.settings import MOST_TOGETHER, JudgeKind
+from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from judgegym.judges.scorers.items import Item
-from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
+from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
 from tests.scripted import Json

@@ -9,8 +9,8 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.plan.asking import CountingJudge
-from judgegym.judges.scorers.items import ITEM_FIELDS, item_of
-from judgegym.judges.scorers.settings import SETTINGS_OF_KINDS, JudgeKind
+from judgegym.judges.scorers.items import item_of
+from judgegym.judges.scorers.registry import ITEM_FIELDS, JUDGES, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import Native, ScoreBody
 
@@ -33,7 +33,7 @@ def test_requests_and_columns_have_all_fields() -> None:
     assert {f"{name}_column" for name in ITEM_FIELDS} <= {*ColumnSettings.model_fields}
 
 
-@pytest.mark.parametrize("judge", SETTINGS_OF_KINDS)
+@pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
 def test_a_row_and_a_request_that_say_the_same_are_the_same_item(judge: JudgeKind, value: dict[str, JSON]) -> None:
     if "context" in value and judge not in ITEM_FIELDS["context"]:
@@ -45,7 +45,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_item(judge: JudgeKin
     assert units.reader.unread == {name for name in value if judge not in ITEM_FIELDS[name]}
 
 
-@pytest.mark.parametrize("judge", SETTINGS_OF_KINDS)
+@pytest.mark.parametrize("judge", JUDGES)
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
     plain = item_of("Q", ["A", "B"], {})

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from judgegym.judges.scorers.of_settings import scorer_of
-from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.registry import JudgeKind, scorer_of
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, RunStop
 from judgegym.llm.ledger import CallKey, VerdictLocation, recorded_in

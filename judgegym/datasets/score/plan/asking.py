@@ -28,9 +28,8 @@ from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
 from judgegym.judges.parsing.verdict_form import without_form
 from judgegym.judges.scorers.items import Item
-from judgegym.judges.scorers.of_settings import scorer_of
+from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, scorer_of
 from judgegym.judges.scorers.scorer import Scorer, score_item
-from judgegym.judges.scorers.settings import JudgeKind, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.replicas import Endpoint

@@ -35,7 +35,7 @@ from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.environments.evaluate.metrics_file import EvaluatedRows, RunFacts, file_of, sampling_of, shortened
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import group_of
-from judgegym.judges.scorers.settings import SETTINGS_OF_KINDS, ScorerSettings
+from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
 from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.llm.wire import JSON
 
@@ -114,7 +114,7 @@ def metrics_file(
 
 def protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
     """The settings that determine the results, without the data, and of the judge those that its kind reads."""
-    of_kind = {"judge", "rubric", *SETTINGS_OF_KINDS[settings.judge].model_fields}
+    of_kind = {"judge", "rubric", *JUDGES[settings.judge].settings.model_fields}
     if settings.judge == "arena_hard":  # which compares responses as a tournament
         of_kind |= TournamentSettings.model_fields.keys()
     return {

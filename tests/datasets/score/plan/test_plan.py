@@ -18,7 +18,7 @@ from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.judges.config.sources import load
-from judgegym.judges.scorers.settings import JudgeKind
+from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines

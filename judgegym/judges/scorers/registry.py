@@ -1,0 +1,311 @@
+"""The kinds of judges: one line in `JUDGES` for each, and all that commands know of them.
+
+A further judge is a module with its settings, prompt, parser, case and judge, and a `JudgeDefinition`; with its line
+here `score`, the server, plans and `--help` have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import BaseModel, field_validator
+
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge
+from judgegym.judges.aspects.prompt import AspectJudgeSettings, check_aspects
+from judgegym.judges.config.explaining import TextOrFile
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
+from judgegym.judges.config.sources import LoadedSettings, SettingsT
+from judgegym.judges.core.group import GroupJudge
+from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.judges.pairwise.judge import MOST_CHOICES, ChoiceJudgeSettings
+from judgegym.judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, PeerJudgeSettings, peer_judge
+from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.scorers.comparisons import ArenaScorer, ChoiceScorer
+from judgegym.judges.scorers.groups import GroupJudgeScorer
+from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.scorer import ItemError, Scorer, SingleScorer
+from judgegym.judges.tournament.game import TournamentSettings
+from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+
+GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
+"""The rubric judge's rubric if neither the request nor the settings have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDefinition:
+    """A kind of judge.
+
+    Attributes:
+        settings: the settings that it reads.
+        about: what it does, for `--help`.
+        scorer: opens it, with the client of the judge model.
+        fields: which fields of an item it is shown, of those in `ITEM_FIELDS`.
+        reads_rubric: the setting `rubric` is its rubric where an item has none.
+        most_together: the most responses that it compares; `None` if it sees each by itself.
+    """
+
+    settings: type[JudgeSettings]
+    about: str
+    scorer: Callable[[ChatClient, Any], Scorer]  # the second argument is a `ScorerSettings`
+    fields: frozenset[str] = frozenset()
+    reads_rubric: bool = False
+    most_together: int | None = None
+
+
+def rubric_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+    """(score − lowest) / (highest − lowest) of the rubric judge."""
+    judge, scale, general = rubric_judge(settings, client), settings.scale, settings.rubric or GENERAL_RUBRIC
+
+    def check(item: Item) -> None:
+        beyond = next((level for level, _ in item.levels if level not in scale.levels), None)
+        if beyond is not None:
+            raise ItemError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
+
+    def case(item: Item) -> RubricCase:
+        rubric = Rubric(item.rubric or general, dict(item.levels), scale)
+        return RubricCase(item.prompt, item.response, rubric, item.reference)
+
+    return SingleScorer(lambda item: judge, case, unit=scale.unit, check=check)
+
+
+def peer_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+    """A peer's score of 0 to 100, by a rubric in text, over 100."""
+    judge, general = peer_judge(settings, client), settings.rubric or DEFAULT_RUBRIC
+
+    def check(item: Item) -> None:
+        if item.levels:
+            raise ItemError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
+
+    def case(item: Item) -> PeerCase:
+        return PeerCase(item.prompt, item.response, item.rubric or general)
+
+    return SingleScorer(lambda item: judge, case, unit=SCALE.unit, check=check)
+
+
+def aspect_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+    """The combined score of a panel of aspects; an item may have aspects of its own."""
+    panel = aspect_judge(settings, client)
+
+    def check(item: Item) -> None:
+        if item.aspects is not None:
+            try:
+                check_aspects(item.aspects)
+            except ValueError as error:
+                raise ItemError(f"aspects: {error}") from error
+
+    def judge(item: Item) -> Judge[AspectCase, PanelDetail]:
+        if item.aspects is None:
+            return panel
+        return aspect_judge(settings.model_copy(update={"aspects": item.aspects}), client)
+
+    def case(item: Item) -> AspectCase:
+        return AspectCase(item.response, item.prompt or None, item.context, item.reference)
+
+    def verdicts(judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
+        aspects = judgment.detail.aspects if judgment.detail is not None else ()
+        return {detail.aspect: float(detail.yes) for detail in aspects if detail.yes is not None}
+
+    return SingleScorer(judge, case, components=verdicts, check=check)
+
+
+def choice_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+    """1 for the response that the judge chooses."""
+    return ChoiceScorer(client, settings, how_to_gather=settings.how_to_gather)
+
+
+def arena_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+    """The win rate against a baseline, or a tournament."""
+    return ArenaScorer(
+        client,
+        settings,
+        most=MOST_TOGETHER["arena_hard"],
+        gathers=settings.gathers,
+        how_to_gather=settings.how_to_gather,
+    )
+
+
+def listwise_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+    """A score for each response, in one call for each order."""
+    return _group_scorer(listwise_judge(settings, client), settings)
+
+
+def tournament_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+    """The probability to win against the group's mean, or against the baseline."""
+    return _group_scorer(tournament_judge(settings, client), settings)
+
+
+def _group_scorer(judge: GroupJudge, settings: ScorerSettings) -> Scorer:
+    most = MOST_TOGETHER[settings.judge]
+    return GroupJudgeScorer(judge, rubric=settings.rubric or "", most=most, how_to_gather=settings.how_to_gather)
+
+
+_OF_GROUPS = frozenset(("reference", "rubric", "baseline", "context"))
+
+JUDGES: Mapping[str, JudgeDefinition] = {
+    "rubric": JudgeDefinition(
+        RubricJudgeSettings,
+        "score on a scale by a rubric",
+        rubric_scorer,
+        frozenset(("reference", "rubric")),
+        reads_rubric=True,
+    ),
+    "aspect": JudgeDefinition(
+        AspectJudgeSettings, "yes/no questions", aspect_scorer, frozenset(("reference", "aspects", "context"))
+    ),
+    "peer": JudgeDefinition(
+        PeerJudgeSettings, "score from 0 to 100 by a rubric", peer_scorer, frozenset(("rubric",)), reads_rubric=True
+    ),
+    "arena_hard": JudgeDefinition(
+        ArenaJudgeSettings,
+        "win rate against a baseline; without one as tournament",
+        arena_scorer,
+        frozenset(("reference", "baseline")),
+        most_together=64,
+    ),
+    "choice": JudgeDefinition(
+        ChoiceJudgeSettings,
+        "1 for the best of several responses to one prompt, 0 for the others",
+        choice_scorer,
+        most_together=MOST_CHOICES,
+    ),
+    "listwise": JudgeDefinition(
+        ListwiseJudgeSettings,
+        "a score for each of several responses, in one call",
+        listwise_scorer,
+        _OF_GROUPS,
+        reads_rubric=True,
+        most_together=256,
+    ),
+    "tournament": JudgeDefinition(
+        TournamentSettings,
+        "games between pairs of several responses, many calls (--schedule)",
+        tournament_scorer,
+        _OF_GROUPS,
+        reads_rubric=True,
+        most_together=64,  # in all pairs 2,016 pairs of two games
+    ),
+}
+"""The kinds of judges, by their names after `--judge`."""
+
+ITEM_FIELDS: Mapping[str, frozenset[str]] = {
+    name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
+    for name in ("reference", "rubric", "aspects", "baseline", "context")
+}
+"""The fields of an item beside prompt and responses, and the judges that are shown each of them."""
+MOST_TOGETHER: Mapping[str, int] = {
+    kind: judge.most_together for kind, judge in JUDGES.items() if judge.most_together is not None
+}
+"""The most responses that a judge which compares them takes together."""
+
+if TYPE_CHECKING:
+    JudgeKind: TypeAlias = str
+
+    class _SettingsOfAll(
+        TournamentSettings,
+        AspectJudgeSettings,
+        ChoiceJudgeSettings,
+        ListwiseJudgeSettings,
+        PeerJudgeSettings,
+        RubricJudgeSettings,
+    ):
+        """The settings of all kinds."""
+else:
+    JudgeKind = Literal[tuple(JUDGES)]
+    _found = [judge.settings for judge in reversed(JUDGES.values())]
+    _bases = [one for one in _found if not any(one in other.__mro__[1:] for other in _found)]
+    _SettingsOfAll = type("_SettingsOfAll", tuple(_bases), {"__module__": __name__})
+
+
+class KindSettings(BaseModel):
+    """Which judge it is, and the criteria of judges that take a text."""
+
+    help_group: ClassVar[str] = "judge"
+
+    judge: JudgeKind = setting(
+        "rubric",
+        f"Judge in this way. {'. '.join(f'{kind}: {judge.about}' for kind, judge in JUDGES.items())}.",
+        common=True,
+    )
+    rubric: TextOrFile | None = setting(
+        None,
+        f"Use this rubric where the data has none (judges "
+        f"{', '.join(kind for kind, judge in JUDGES.items() if judge.reads_rubric)}); @file reads it from a file. "
+        "If unset, a general rubric.",
+    )
+
+    @field_validator("judge", mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        """`arena` is Arena-Hard's judge, whatever the benchmark's name."""
+        return "arena_hard" if value == "arena" else value
+
+
+class ScorerSettings(_SettingsOfAll, KindSettings):
+    """A judge: its kind, and the settings of all kinds under the names that the environments have.
+
+    >>> ScorerSettings(judge="aspect", aspects="harmfulness", strictness=3).judge_temperature
+    0.7
+    """
+
+    help_group: ClassVar[str] = "judge"
+    how_to_gather: ClassVar[str] = ""
+    """How single responses come to be judged together, for the message about a response that is alone."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether single responses are gathered, so that the judge must be able to compare them."""
+        return False
+
+    def vote_count(self) -> int:
+        """The number of votes that a judge of this kind takes."""
+        return JUDGES[self.judge].settings.vote_count(self)
+
+    def usual_layout(self) -> PromptLayout:
+        """The layout of the prompt if none is chosen."""
+        own = JUDGES[self.judge].settings
+        return own.usual_layout(self) if issubclass(own, PromptLayoutSettings) else "published"
+
+    def built_in_prompt(self) -> str:
+        """The built-in prompt of a judge of this kind."""
+        return JUDGES[self.judge].settings.built_in_prompt(self)
+
+
+def scorer_of(settings: ScorerSettings, client: ChatClient) -> Scorer:
+    """The scorer of a judge."""
+    return JUDGES[settings.judge].scorer(client, settings)
+
+
+def kinds_that_read(name: str) -> frozenset[str]:
+    """The kinds of judges that read a setting of `ScorerSettings`."""
+    if name == "rubric":
+        return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric)
+    if name in KindSettings.model_fields or name in JudgeSettings.model_fields:
+        return frozenset(JUDGES)
+    reading = {kind for kind, judge in JUDGES.items() if name in judge.settings.model_fields}
+    return frozenset(reading | {"arena_hard"} if "tournament" in reading else reading)
+
+
+def check_flags_are_read(loaded: LoadedSettings[SettingsT], judges: Collection[str]) -> None:
+    """Check that one of the judges reads each of their settings that the command line gives another value.
+
+    Raises:
+        SettingsError: none of them does.
+    """
+    for name in sorted(ScorerSettings.model_fields):
+        reading = kinds_that_read(name)
+        if loaded.origins.get(name) != "command line" or reading & {*judges}:
+            continue
+        if getattr(loaded.settings, name) != ScorerSettings.model_fields[name].get_default(call_default_factory=True):
+            words = " or ".join(f"--judge={kind}" for kind in JUDGES if kind in reading)
+            raise SettingsError(f"--{name} (command line): nothing reads it without {words}")
