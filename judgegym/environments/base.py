@@ -13,7 +13,8 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from judgegym.data.rows import Split, TaskT
 from judgegym.data.task_list import names_of
@@ -25,7 +26,7 @@ from judgegym.engine.settings import ConfigT, EnvConfig, EnvSettings
 from judgegym.engine.settings.group_judge import open_group_judge
 from judgegym.engine.settings.verbs import Verb
 from judgegym.engine.terminal.outcomes import Outcome
-from judgegym.environments.class_check import check_returned, problem_of, type_arguments
+from judgegym.environments.class_check import problem_of, returned, type_arguments
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import MetricNames
@@ -75,7 +76,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     detail_type: ClassVar[type[Any]]
 
     def __init_subclass__(cls, **options: object) -> None:
-        """Read the types from the type parameters, check the class attributes, and let methods check what they return.
+        """Read the types from the type parameters, and check the class attributes.
 
         Raises:
             TypeError: an attribute is missing, or a type parameter is not of the expected kind.
@@ -90,7 +91,6 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         problem = None if inspect.isabstract(cls) else problem_of(cls, config_type, detail_type, has_case=has_case)
         if problem is not None:
             raise TypeError(f"the environment {cls.__qualname__}: {problem}")
-        check_returned(cls)
 
     def __init__(self, settings: EnvSettings[ConfigT], clients: Clients, *, verb: Verb) -> None:
         """Make the judges.
@@ -130,8 +130,13 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """
 
     def load_tasks(self, split: Split) -> Sequence[TaskT]:
-        """Return `tasks(split)`, and know their categories and clusters, so that the metrics of each have a name."""
-        tasks = self.tasks(split)
+        """Return `tasks(split)`, and know their categories and clusters, so that the metrics of each have a name.
+
+        Raises:
+            DataError: they cannot be loaded.
+            ContractError: they are no list of tasks.
+        """
+        tasks = returned(self, "tasks", self.tasks(split))
         self.metric_names.add(names_of(tasks))
         return tasks
 
@@ -139,11 +144,33 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     def conversations(self, task: TaskT) -> list[Conversation]:
         """Make the conversations that the policy is asked, at once; training takes the first of them."""
 
+    def checked_conversations(self, task: TaskT) -> list[Conversation]:
+        """Return `conversations(task)`.
+
+        Raises:
+            ContractError: they are no list of conversations.
+        """
+        return returned(self, "conversations", self.conversations(task))
+
+    async def checked_judge(
+        self, task: TaskT, completions: Sequence[Completion], earlier: Judgment[DetailT] | None = None
+    ) -> Judgment[DetailT]:
+        """Return what `judge` says, or `judge_again` of an earlier judgment; they need not be coroutines.
+
+        Raises:
+            ContractError: it is no judgment.
+        """
+        name = "judge" if earlier is None else "judge_again"
+        asked: object = (
+            self.judge(task, completions) if earlier is None else self.judge_again(task, completions, earlier)
+        )
+        return returned(self, name, await asked if isawaitable(asked) else cast("Judgment[DetailT]", asked))
+
     @abstractmethod
     async def judge(self, task: TaskT, completions: Sequence[Completion]) -> Judgment[DetailT]:
         """Judge the completions, one for each conversation. Return a judge's failure as a judgment, too.
 
-        `completions.judge_completions` calls this, and holds back completions that must not be judged.
+        `judge_completions` calls this, and holds back completions that must not be judged.
         """
 
     @abstractmethod
@@ -171,7 +198,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     def rewards(self, judgments: Sequence[Judgment[DetailT]]) -> Sequence[float | None]:
         """Return the rewards of the judgments of a group that have a score; `None` for one that cannot be compared."""
-        return [self.reward(judgment) for judgment in judgments]
+        return [returned(self, "reward", self.reward(judgment)) for judgment in judgments]
 
     @property
     def invalid_completion_score(self) -> float:

@@ -1,18 +1,14 @@
 """Read the types of an environment from its type parameters, and check its class attributes, when the class is made.
 
-What the methods of an environment return, checked where they return it.
-
 Guarantee: a method of an environment that returns something else than the contract says ends the command with one line
-that names class and method, what came and what was expected, whoever called it.
+that names class and method, what came and what was expected.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from inspect import isawaitable
 from numbers import Real
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -20,6 +16,8 @@ from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.judges.core.judgment import Judgment
 from judgegym.llm.errors import UserError
+
+ValueT = TypeVar("ValueT")
 
 
 def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
@@ -56,46 +54,22 @@ class ContractError(UserError):
     """The code of an environment breaks the contract."""
 
 
-def check_returned(cls: type[Any]) -> None:
-    """Let the methods that a class itself defines check what they return."""
-    for name, problem in _PROBLEMS.items():
-        method = vars(cls).get(name)
-        kind = type(method) if isinstance(method, staticmethod | classmethod) else _as_it_is
-        function = getattr(method, "__func__", method)
-        if callable(function) and not getattr(function, "__isabstractmethod__", False):
-            refuse = functools.partial(_refuse, f"{cls.__qualname__}.{name}", problem)
-            setattr(cls, name, kind((_awaited if name in _AWAITED else _checked)(function, refuse)))
+def returned(env: object, name: str, value: ValueT) -> ValueT:
+    """Return what a method of an environment returned, after a check.
 
+    Args:
+        env: the environment.
+        name: one of `tasks`, `conversations`, `judge`, `judge_again`, `reward`.
+        value: what it returned.
 
-def _as_it_is(method: Callable[..., Any]) -> Callable[..., Any]:
-    return method
-
-
-def _checked(method: Callable[..., Any], refuse: Callable[[Any], None]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def checked(*args: Any, **keywords: Any) -> Any:
-        value = method(*args, **keywords)
-        refuse(value)
-        return value
-
-    return checked
-
-
-def _awaited(method: Callable[..., Any], refuse: Callable[[Any], None]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    async def checked(*args: Any, **keywords: Any) -> Any:
-        awaitable = method(*args, **keywords)
-        value = await awaitable if isawaitable(awaitable) else awaitable
-        refuse(value)
-        return value
-
-    return checked
-
-
-def _refuse(method: str, problem: Callable[[Any], str | None], value: Any) -> None:
-    found = problem(value)
-    if found is not None:
-        raise ContractError(f"{method} {found}")
+    Raises:
+        ContractError: it is something else than the contract says.
+    """
+    problem = _PROBLEMS[name](value)
+    if problem is not None:
+        owner = next(cls for cls in type(env).__mro__ if name in vars(cls))
+        raise ContractError(f"{owner.__qualname__}.{name} {problem}")
+    return value
 
 
 def _of_tasks(tasks: Any) -> str | None:
@@ -142,7 +116,6 @@ def _kind(value: object) -> str:
     return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
-_AWAITED = ("judge", "judge_again")
 _PROBLEMS: Mapping[str, Callable[[Any], str | None]] = {
     "tasks": _of_tasks,
     "conversations": _of_conversations,

@@ -1,4 +1,4 @@
-"""What the methods of an environment return is checked where they return it."""
+"""What the methods of an environment return is checked where the commands call them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.class_check import ContractError
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.naming import MetricNames
 from tests.conformance.subjects import ConstitutionEnv
 
 RIGHT: dict[str, Any] = {
@@ -53,10 +54,20 @@ def returned(name: str, value: Any, *, base: type[Any] = ConstitutionEnv) -> Any
     async def awaited(self: Any, *args: Any) -> Any:
         return value
 
-    is_awaited = name.startswith("judge")
-    own = type("OwnEnv", (base,), {name: awaited if is_awaited else method})
-    called = getattr(object.__new__(own), name)(None)
-    return asyncio.run(called) if is_awaited else called
+    own = object.__new__(type("OwnEnv", (base,), {name: awaited if name.startswith("judge") else method}))
+    return called(own, name)
+
+
+def called(own: Any, name: str) -> Any:
+    """What the commands get of a method."""
+    if name == "tasks":
+        own.metric_names = MetricNames()
+        return own.load_tasks("train")
+    if name == "conversations":
+        return own.checked_conversations(None)
+    if name == "reward":
+        return own.rewards([None])[0]
+    return asyncio.run(own.checked_judge(None, [], RIGHT["judge_again"] if name == "judge_again" else None))
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -69,7 +80,7 @@ def test_a_reward_may_be_a_number_of_numpy(reward: Any) -> None:
     assert returned("reward", reward) is reward
 
 
-def test_a_method_without_self_stays_one() -> None:
+def test_a_method_without_self_is_checked_too() -> None:
     class Own(ConstitutionEnv):
         @staticmethod
         def reward(judgment: Any) -> float:  # type: ignore[override]
@@ -79,12 +90,16 @@ def test_a_method_without_self_stays_one() -> None:
         def conversations(cls, task: Any) -> Any:
             return task
 
-    own = object.__new__(Own)
-    assert own.reward(0.5) == 0.5 and own.conversations(RIGHT["conversations"]) is RIGHT["conversations"]
+    class Heir(Own):
+        pass
+
+    own: Any = object.__new__(Heir)
+    assert own.rewards([0.5]) == [0.5]
+    assert own.checked_conversations(RIGHT["conversations"]) is RIGHT["conversations"]
     with pytest.raises(ContractError, match=r"Own\.reward returned nothing"):
-        own.reward(None)
+        own.rewards([None])
     with pytest.raises(ContractError, match=r"Own\.conversations returned no conversation"):
-        own.conversations([])
+        own.checked_conversations([])
 
 
 @pytest.mark.parametrize(("name", "value", "said"), WRONG)
@@ -95,8 +110,8 @@ def test_anything_else_names_class_method_and_what_was_expected(name: str, value
 
 
 def test_judge_that_awaits_nothing_may_be_no_coroutine() -> None:
-    own = type("OwnEnv", (ConstitutionEnv,), {"judge": lambda self, task: RIGHT["judge"]})
-    assert asyncio.run(object.__new__(own).judge(None)) is RIGHT["judge"]
+    own = type("OwnEnv", (ConstitutionEnv,), {"judge": lambda self, task, completions: RIGHT["judge"]})
+    assert called(object.__new__(own), "judge") is RIGHT["judge"]
 
 
 def test_class_that_lacks_a_method_is_still_abstract() -> None:

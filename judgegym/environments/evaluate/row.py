@@ -133,7 +133,7 @@ class RowRunner(Generic[TaskT, DetailT]):
         if existing is not None:
             completions = existing.completions
         else:
-            asking = (self._ask(task, number, each) for number, each in enumerate(env.conversations(task)))
+            asking = (self._ask(task, number, each) for number, each in enumerate(env.checked_conversations(task)))
             replies = await asyncio.gather(
                 *asking, return_exceptions=True
             )  # wait for all, so that no call is left running
@@ -147,7 +147,7 @@ class RowRunner(Generic[TaskT, DetailT]):
                 failed = (CallRun(attempts=error.attempts, usage=error.usage) for error in failures)
                 run = SampleRun(time.monotonic() - started, (*policy_calls, *failed))
                 return replace(sample, run=run, policy_error=f"the policy at {failures[0]}")
-        judgment = await judge_completions(env.judge, task, completions, policy_is_judge=env.policy_is_judge)
+        judgment = await judge_completions(env.checked_judge, task, completions, policy_is_judge=env.policy_is_judge)
         judge_calls = {call.name: call.run for call in judgment.calls}
         run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
         sample = replace(sample, completions=completions, run=run)

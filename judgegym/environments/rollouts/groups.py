@@ -163,7 +163,7 @@ class GroupPipeline(Generic[TaskT, DetailT]):
             NoTokens: it answered without the tokens that it was asked for.
         """
         env = self.env
-        conversation = env.conversations(task)[0]
+        conversation = env.checked_conversations(task)[0]
         rollouts, policy_run = await self._source.sample(conversation, env.config.group_size)
         judged = await judge_completions_of(env, task, [rollout.completion for rollout in rollouts])
         return JudgedGroup(conversation, tuple(rollouts), judged.judgments, judged.rewards, policy_run, judged.together)

@@ -180,7 +180,7 @@ async def judge_completions_of(
         return await _compared(env, task, env.group_judge, completions)
 
     async def judge(completion: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
-        ask = env.judge if earlier is None else partial(env.judge_again, earlier=earlier)
+        ask = partial(env.checked_judge, earlier=earlier)
         return await judge_completions(ask, task, [completion], policy_is_judge=env.policy_is_judge)
 
     judgments = await judge_each(completions, judge)

@@ -75,7 +75,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
     async def finish(self, task: ArenaHardTask) -> Sample[GamesOfRow]:
         """Ask all candidates at once, and let those that have answered play."""
         env, started = self._arena, time.monotonic()
-        (conversation,) = env.conversations(task)
+        (conversation,) = env.checked_conversations(task)
 
         async def ask(candidate: Candidate) -> CandidateReply:
             with component(f"candidate_{candidate.name}"):

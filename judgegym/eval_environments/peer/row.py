@@ -163,7 +163,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):
     async def finish(self, task: PeerTask) -> Sample[PeerTable]:
         """Ask all candidates at once, and have each answer scored by all judges as soon as it arrives."""
         started, models = time.monotonic(), self._models
-        (conversation,) = self._env.conversations(task)
+        (conversation,) = self._env.checked_conversations(task)
 
         async def column(candidate: Candidate) -> tuple[Column, CallRun | None]:
             with component(f"candidate_{candidate.name}"):

@@ -178,7 +178,7 @@ class OpenedEnvironment:
         return self._tasks[place]
 
     def _row(self, task: Any) -> EnvironmentRow:
-        return EnvironmentRow(task.uid, tuple(self._env.conversations(task)[0]), task.question, task.category)
+        return EnvironmentRow(task.uid, tuple(self._env.checked_conversations(task)[0]), task.question, task.category)
 
     async def close(self) -> None:
         """Close the judge's connections; to be run on the background loop."""
