@@ -4,8 +4,7 @@ All of them serve OpenRLHF's `/get_reward` with one query in a request and send 
 answers after `latency_ms` and is a lean process of its own. Measured are the CPU (user and system) of the server's
 process for a request while `in_flight` are under way, the 99th percentile of the latency when `at_once` requests are
 sent at once, the memory, and the requests per second by `--workers`. Servers take turns within each round; each figure
-is the median of the rounds. Of members of groups, which a judge that compares gathers, the CPU by `--workers` says what
-it costs to send a member on to the worker that has its group, as with two workers every other one is.
+is the median of the rounds.
 
     python -m benchmarks.reward_server
 """
@@ -25,7 +24,7 @@ import orjson
 
 from benchmarks.measured import Measured, report, results_option
 from benchmarks.reward_server.forwarder import PROMPT, RESPONSE
-from benchmarks.reward_server.load import all_at_once, grouped, reward_request, steady, texts
+from benchmarks.reward_server.load import all_at_once, reward_request, steady, texts
 from benchmarks.reward_server.processes import Running, allow_descriptors, running
 from judgegym.judges.core.event_loop import run
 from judgegym.llm.wire import JSON
@@ -45,13 +44,12 @@ def main() -> None:
     parser.add_argument("--characters", type=int, default=1000, help="length of a response")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--group_size", type=int, default=8, help="members of a group")
     parser.add_argument("--workers_in_flight", type=int, default=1024, help="requests under way for all workers")
     results_option(parser)
     options = parser.parse_args()
     allow_descriptors()
     with running("benchmarks.reward_server.judge", str(options.latency_ms)) as judge:
-        lines = [*beside_peers(judge, options), *by_workers(judge, options), *sent_on(judge, options)]
+        lines = [*beside_peers(judge, options), *by_workers(judge, options)]
     report(lines, options.results)
 
 
@@ -172,28 +170,6 @@ def by_workers(judge: Running, options: argparse.Namespace) -> Iterator[Measured
     for name in others:
         work = f"{options.workers_in_flight} in flight, {os.cpu_count()} cores: {name}"
         yield Measured(PART, work, "requests/s", rates[name], first, rates[first])
-
-
-def sent_on(judge: Running, options: argparse.Namespace) -> Iterator[Measured]:
-    """Milliseconds of CPU a member of a group: with several workers some are sent on to the one that has the group."""
-
-    def measure(name: str, server: Running) -> float:
-        before = server.cpu()
-        run(grouped(server.url, options.requests, options.in_flight, options.characters, options.group_size))
-        return float(1000 * (server.cpu() - before) / options.requests)
-
-    gathering: dict[str, JSON] = {"judge": "choice", "group_size": options.group_size}
-    with ExitStack() as stack:
-        servers = {
-            f"--workers={count}": stack.enter_context(ours(judge, options, count, **gathering))
-            for count in options.workers
-        }
-        print("ms of CPU a member of a group, by round")
-        cpu = in_rounds(options.rounds, servers, measure)
-    first, *others = cpu
-    for name in others:
-        work = f"members of groups of {options.group_size}, {options.in_flight} in flight: {name}"
-        yield Measured(PART, work, "ms of CPU a request", cpu[name], first, cpu[first])
 
 
 if __name__ == "__main__":

@@ -108,19 +108,6 @@ async def steady(url: str, count: int, in_flight: int, characters: int) -> list[
     return await _call(url, requests, in_flight, at_once=False)
 
 
-async def grouped(url: str, count: int, in_flight: int, characters: int, size: int) -> list[float]:
-    """Send `count` members of groups of `size`, always `in_flight` of them at once, groups one after the other.
-
-    Raises:
-        Refused: a member got no reward.
-    """
-    requests: list[bytes] = []
-    while len(requests) < count:
-        prompt, response = texts(characters)
-        requests += [reward_request(prompt, f"{response} Member {number}.") for number in range(size)]
-    return await _call(url, requests, in_flight, at_once=False)
-
-
 async def all_at_once(url: str, count: int, characters: int) -> list[float]:
     """Send `count` requests at once, each on a new connection; seconds of each from the start of all.
 

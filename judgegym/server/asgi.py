@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -32,7 +32,7 @@ from judgegym.server.errors import RequestError
 from judgegym.server.operation.telemetry import JsonLines
 from judgegym.server.presets import with_preset
 from judgegym.server.service.bodies import without_token
-from judgegym.server.service.messages import ServerRequest, ServerResponse
+from judgegym.server.service.messages import ServerRequest, ServerResponse, TooLargeError
 from judgegym.server.service.opened import Service, opened
 from judgegym.server.service.respond import Respond, failed_response, request_id, responder
 from judgegym.server.settings.server import RewardServerSettings, gathering
@@ -123,27 +123,114 @@ class RewardServer:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        # The first of several headers of one name counts.
-        headers = {_text(name): _text(value) for name, value in reversed(scope["headers"])}
-        address = (scope.get("server") or (None,))[0]
-        arriving = _IncomingBody(receive)
-        request = ServerRequest(scope["method"], _path(scope), headers, arriving.parts(), address)
-        scope["path"] = without_token(scope["path"])  # the server's access log shows it
         try:
             respond = await self._opened().respond()
-            response = await arriving.while_there(respond(request))
-        except ConnectionResetError:
-            return
         except SettingsError as error:
             logger.error("the reward server cannot be opened: %s", error)
-            reason = "the settings of the reward server are wrong; its log says which"
-            response = failed_response(RequestError(500, "internal", reason), request_id(request))
-        pairs = [*response.headers.items(), ("Content-Length", str(len(response.body)))]
-        if response.closes:
-            pairs.append(("Connection", "close"))
-        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
-        await send({"type": "http.response.start", "status": response.status, "headers": encoded})
-        await send({"type": "http.response.body", "body": response.body if scope["method"] != "HEAD" else b""})
+            respond = _not_opened
+        await answer(respond, scope, receive, send)
+
+
+async def _not_opened(request: ServerRequest) -> ServerResponse:
+    reason = "the settings of the reward server are wrong; its log says which"
+    return failed_response(RequestError(500, "internal", reason), request_id(request))
+
+
+async def answer(respond: Respond, scope: Message, receive: Receive, send: Send) -> None:
+    """Answer an HTTP request; it is cancelled if its caller leaves after the body."""
+    # The first of several headers of one name counts.
+    headers = {_text(name): _text(value) for name, value in reversed(scope["headers"])}
+    address = (scope.get("server") or (None,))[0]
+    body = IncomingBody(receive)
+    request = ServerRequest(scope["method"], _path(scope), headers, body, address)
+    scope["path"] = without_token(scope["path"])  # the server's access log shows it
+    try:
+        response = await respond(request)
+    except (ConnectionResetError, asyncio.CancelledError):
+        if not body.has_left:
+            raise
+        return  # the cancellation is that of `IncomingBody`: it ends here
+    finally:
+        body.close()
+    pairs = [*response.headers.items(), ("Content-Length", str(len(response.body)))]
+    if response.closes:
+        pairs.append(("Connection", "close"))
+    encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+    await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": response.body if scope["method"] != "HEAD" else b""})
+
+
+class IncomingBody:
+    """The body of a request. The task that reads it also notices that the caller leaves.
+
+    Attributes:
+        has_left: the caller has left; the task that answers is cancelled.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        """Read nothing yet.
+
+        Args:
+            receive: ASGI's function that returns the next message.
+        """
+        self._receive = receive
+        self._answering = asyncio.current_task()
+        self._reading: asyncio.Task[None] | None = None
+        self._is_too_large = False
+        self.has_left = False
+
+    async def read(self, limit: int, timeout_s: float) -> bytes:
+        """Return the whole body; see `Body`.
+
+        A body that is too large is received to its end, within the time, and not kept: a caller that still sends reads
+        no response.
+
+        Raises:
+            asyncio.TimeoutError: it is late.
+            TooLargeError: it is larger than `limit`.
+            ConnectionResetError: the caller has left.
+        """
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[bytes | type[Exception]] = loop.create_future()
+        self._reading = loop.create_task(self._collect(limit, arrived))
+        timer = loop.call_later(timeout_s, _settle, arrived, asyncio.TimeoutError)
+        try:
+            outcome = await arrived
+        finally:
+            timer.cancel()
+        if isinstance(outcome, bytes):
+            return outcome
+        raise TooLargeError if self._is_too_large else outcome
+
+    def close(self) -> None:
+        """Read no further."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _collect(self, limit: int, arrived: asyncio.Future[bytes | type[Exception]]) -> None:
+        data, is_more = bytearray(), True
+        while is_more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self.has_left = True
+                _settle(arrived, ConnectionResetError)
+                return
+            if not self._is_too_large:
+                data += message.get("body", b"")
+                self._is_too_large = len(data) > limit
+            is_more = message.get("more_body", False)
+        _settle(arrived, TooLargeError if self._is_too_large else bytes(data))
+        del data
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.has_left = True
+        if self._answering is not None:
+            self._answering.cancel()
+
+
+def _settle(arrived: asyncio.Future[bytes | type[Exception]], outcome: bytes | type[Exception]) -> None:
+    if not arrived.done():
+        arrived.set_result(outcome)
 
 
 class _OpenService:
@@ -200,48 +287,6 @@ class _OpenService:
             if self._ready.done():
                 raise
             self._ready.set_exception(error)
-
-
-class _IncomingBody:
-    """The body of a request, and whether its caller is still there."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._is_read = asyncio.Event()
-
-    async def parts(self) -> AsyncIterator[bytes]:
-        """The body's parts as they arrive."""
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ConnectionResetError("the caller has left")
-            if message.get("body"):
-                yield message["body"]
-            if not message.get("more_body"):
-                self._is_read.set()
-                return
-
-    async def while_there(self, responding: Coroutine[None, None, ServerResponse]) -> ServerResponse:
-        """The response; it is cancelled if the caller leaves after the body.
-
-        Raises:
-            ConnectionResetError: the caller has left.
-        """
-        answering, leaving = asyncio.ensure_future(responding), asyncio.ensure_future(self._left())
-        try:
-            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                return answering.result()
-            raise ConnectionResetError("the caller has left")
-        finally:
-            for task in (answering, leaving):
-                task.cancel()
-            await asyncio.wait([answering, leaving])
-
-    async def _left(self) -> None:
-        await self._is_read.wait()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
 
 def _path(scope: Message) -> str:

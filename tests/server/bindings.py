@@ -1,4 +1,4 @@
-"""The reward server behind each framework, in this process and over real HTTP."""
+"""The reward server as its own command and as an ASGI application, in this process and over real HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PREFIX = "/ours/re wards"
 
 
 @asynccontextmanager
-async def over_aiohttp(settings: Mapping[str, JSON], judge: Script) -> AsyncIterator[Reached]:
+async def own_command(settings: Mapping[str, JSON], judge: Script) -> AsyncIterator[Reached]:
     text = {name: value if isinstance(value, str) else wire.dumps(value).decode() for name, value in settings.items()}
     async with running(*(f"--{name}={value}" for name, value in text.items()), judge=judge) as server:
         yield server
@@ -63,4 +63,4 @@ async def uvicorn_serves(app: Any, **options: Any) -> AsyncIterator[str]:
         await serving
 
 
-BINDINGS = {"aiohttp": over_aiohttp, "asgi": over_asgi, "mounted": mounted}
+BINDINGS = {"command": own_command, "asgi": over_asgi, "mounted": mounted}

@@ -1,4 +1,4 @@
-"""The same promises over every framework that the server is bound to; Ray Serve's are in tests/integrations/ray."""
+"""The same promises, whichever way the server is started; Ray Serve's are in tests/integrations/ray."""
 
 from __future__ import annotations
 

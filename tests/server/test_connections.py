@@ -68,7 +68,7 @@ async def test_a_connection_beyond_the_limit_is_refused_until_another_ends() -> 
 async def answered(reader: asyncio.StreamReader) -> bytes:
     """The first line of one answer, which is read to its end."""
     head = await reader.readuntil(b"\r\n\r\n")
-    length = next(int(line.split(b":")[1]) for line in head.splitlines() if line.startswith(b"Content-Length"))
+    length = next(int(line.split(b":")[1]) for line in head.splitlines() if line.lower().startswith(b"content-length"))
     await reader.readexactly(length)
     return head.splitlines()[0]
 

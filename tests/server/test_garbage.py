@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -56,6 +57,14 @@ def holds(item: object) -> bool:
     return isinstance(item, dict | list | tuple) and MARK in repr(item)
 
 
+@dataclass
+class WholeBody:
+    data: bytes
+
+    async def read(self, limit: int, timeout_s: float) -> bytes:
+        return self.data
+
+
 async def _asked(respond: Any, body: str, status: int) -> None:
-    response = await respond(ServerRequest("POST", "/v1/score", {}, body.encode()))
+    response = await respond(ServerRequest("POST", "/v1/score", {}, WholeBody(body.encode())))
     assert response.status == status

@@ -15,7 +15,7 @@ import binascii
 import hmac
 import re
 import zlib
-from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -24,7 +24,7 @@ from pydantic_core import ErrorDetails
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.errors import RequestError
-from judgegym.server.service.messages import BrokenBodyError, ServerRequest
+from judgegym.server.service.messages import ServerRequest, TooLargeError
 from judgegym.server.settings.server import RewardServerSettings
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
@@ -54,16 +54,19 @@ async def read_object(
         raise RequestError(415, "unsupported", reason, is_unread=True)
     limit_mb = settings.max_body_mb if max_mb is None else max_mb
     limit = int(limit_mb * 1024 * 1024)
+    length = request.headers.get("content-length", "")
     try:
-        data = _decompressed(await _whole(request, limit, settings.body_timeout), encoding, limit)
+        if "expect" in request.headers and length.isdecimal() and int(length) > limit:
+            raise TooLargeError  # the caller has not begun to send it
+        data = _decompressed(await request.body.read(limit, settings.body_timeout), encoding, limit)
     except asyncio.TimeoutError:
         reason = f"the body did not come within {settings.body_timeout:g} seconds"
         raise RequestError(408, "timeout", reason, is_unread=True) from None
-    except _TooLargeError:
+    except TooLargeError:
         setting = "--max_body_mb" if max_mb is None else "--max_aggregate_mb"
         reason = f"the body is larger than {limit_mb:g} MB ({setting})"
         raise RequestError(413, "too_large", reason, is_unread=True) from None
-    except (BrokenBodyError, zlib.error) as error:
+    except zlib.error as error:
         reason = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
         raise RequestError(400, "malformed", reason, is_unread=True) from error
     try:
@@ -75,50 +78,19 @@ async def read_object(
     return value
 
 
-class _TooLargeError(Exception):
-    """The body is larger than allowed."""
-
-
-async def _whole(request: ServerRequest, limit: int, timeout_s: float) -> bytes:
-    """The body; no time is measured where it has arrived with the head.
-
-    Raises:
-        asyncio.TimeoutError: it is late.
-        _TooLargeError: it is larger than `limit`, or its header says so.
-    """
-    body = request.body
-    if isinstance(body, bytes):
-        if len(body) > limit:
-            raise _TooLargeError
-        return body
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limit:
-        raise _TooLargeError
-    return await asyncio.wait_for(_joined(body, limit), timeout_s)
-
-
-async def _joined(parts: AsyncIterable[bytes], limit: int) -> bytes:
-    data = bytearray()
-    async for part in parts:
-        data += part
-        if len(data) > limit:
-            raise _TooLargeError
-    return bytes(data)
-
-
 def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:
     """The body without its encoding.
 
     Raises:
         zlib.error: it is not compressed so.
-        _TooLargeError: it is larger than `limit`.
+        TooLargeError: it is larger than `limit`.
     """
     if encoding == "identity":
         return data
     reader = zlib.decompressobj(_ENCODINGS[encoding])
     plain = reader.decompress(data, limit + 1)
     if len(plain) > limit:
-        raise _TooLargeError
+        raise TooLargeError
     if not reader.eof:
         raise zlib.error("the compressed body ends early")
     return plain

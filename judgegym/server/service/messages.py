@@ -1,9 +1,10 @@
-"""A request and a response of the reward server, as every binding gives and takes them."""
+"""A request and a response of the reward server, without the framework that carries them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -11,8 +12,25 @@ from judgegym.llm.wire import JSON
 _JSON: Mapping[str, str] = {"Content-Type": "application/json"}
 
 
-class BrokenBodyError(Exception):
-    """The body ends early, or is not framed as its headers say."""
+class TooLargeError(Exception):
+    """The body is larger than allowed."""
+
+
+class Body(Protocol):
+    """The body of a request, which may not have arrived yet."""
+
+    async def read(self, limit: int, timeout_s: float) -> bytes:
+        """Return the whole body. It is read once, and not before a caller is known and a body is wanted.
+
+        Args:
+            limit: most bytes.
+            timeout_s: seconds within which it must arrive.
+
+        Raises:
+            asyncio.TimeoutError: it is late.
+            TooLargeError: it is larger than `limit`.
+            ConnectionResetError: the caller has left.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +41,7 @@ class ServerRequest:
         method: in capitals.
         path: without the query and without the prefix at which the server is mounted; percent-encoded, as it was sent.
         headers: looked up by names in small letters.
-        body: the whole body, or its parts as they arrive. The parts raise `BrokenBodyError` for a body that cannot be
-            read to its end, and `ConnectionResetError` if the caller leaves. Nothing is read before a caller is known
-            and a body is wanted.
+        body: reads the body.
         address: the server's own address at which it arrived; `None` where that was checked before listening.
         client: the name of the caller's token; `None` where no token is needed.
     """
@@ -33,7 +49,7 @@ class ServerRequest:
     method: str
     path: str
     headers: Mapping[str, str]
-    body: bytes | AsyncIterable[bytes] = b""
+    body: Body
     address: str | None = None
     client: str | None = None
 

@@ -32,7 +32,7 @@ else:
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CORE = {"aiohttp", "aiolimiter", "orjson", "pydantic", "pydantic-settings", "pyyaml"}
+CORE = {"aiohttp", "aiolimiter", "httptools", "orjson", "pydantic", "pydantic-settings", "pyyaml", "uvicorn"}
 
 
 def names(requirements: list[str]) -> set[str]:
