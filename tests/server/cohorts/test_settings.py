@@ -27,7 +27,7 @@ def test_judge_that_sees_each_response_alone_gathers_none(judge: str) -> None:
     assert (ended.code, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
     assert line.startswith(f"--group_size: the judge {judge} sees each response alone; ")
-    assert "listwise, tournament, arena_hard, choice" in line
+    assert line.endswith("; those that compare responses are arena_hard, choice, listwise, tournament")
 
 
 def test_mount_that_sees_each_response_alone_is_named() -> None:
