@@ -119,7 +119,8 @@ def _shapes_of(rows: JsonFile, source: str) -> Mapping[str, Shape]:
     """
     shapes: dict[str, Shape] = {}
     for text in map(rows.text, range(len(rows))):
-        is_long = _LONG_NUMBER in text.translate(_DIGITS_AS_ZEROS)
+        digits = text.translate(_DIGITS_AS_ZEROS)
+        is_long = digits.count(_LONG_NUMBER) > digits.count(b"." + _LONG_NUMBER)  # those are fractions
         row = read_exactly(text) if is_long else cast("Mapping[str, JSON]", wire.loads(text))
         for name, value in row.items():
             shapes.setdefault(name, Shape()).see(value)
