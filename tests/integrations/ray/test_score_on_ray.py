@@ -71,7 +71,8 @@ class Command:
         return found
 
     async def nothing_is_left(self) -> None:
-        for _ in range(300):
+        """Ray's agents of a killed cluster try to reach it for half a minute before they end."""
+        for _ in range(10 * int(trainers.PATIENCE_S)):
             if not self.processes():
                 return
             await asyncio.sleep(0.1)
