@@ -13,11 +13,12 @@ import logging
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import orjson
 
 from judgegym.data.hub import why_out_of_reach
+from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.mapped import MappedFiles
 from judgegym.data.stored import (
     JoinedTables,
@@ -42,7 +43,7 @@ _COPIED_AT_ONCE = 500
 _PIECE = 1 << 20
 
 
-class ArrowRows(Sequence[Mapping[str, JSON]]):
+class ArrowRows(LazySequence[Mapping[str, JSON]]):
     """The rows of a table of `datasets`.
 
     Attributes:
@@ -67,25 +68,18 @@ class ArrowRows(Sequence[Mapping[str, JSON]]):
         """How many rows there are."""
         return len(self.table)
 
-    @overload
-    def __getitem__(self, index: int) -> Mapping[str, JSON]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Mapping[str, JSON]]: ...
-    def __getitem__(self, index: int | slice) -> Mapping[str, JSON] | Sequence[Mapping[str, JSON]]:
-        """Read a row, or several."""
-        places = range(len(self))[index]
-        if isinstance(places, range):
-            return [self[place] for place in places]
+    def read(self, place: int) -> Mapping[str, JSON]:
+        """Read a row, and those beside it."""
         first, rows = self._block
-        if not first <= places < first + len(rows):
-            first = places - places % _AT_ONCE
+        if not first <= place < first + len(rows):
+            first = place - place % _AT_ONCE
             columns = self.table[first : first + _AT_ONCE]
             for name in self._json_text:
                 columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
             self._block = first, rows
             self._mapped.read(self._mapped_each * len(rows))
-        return rows[places - first]
+        return rows[place - first]
 
     def without(self, columns: Collection[str]) -> ArrowRows:
         """The same rows without the columns of these names."""

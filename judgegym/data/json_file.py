@@ -14,11 +14,12 @@ import os
 import re
 import weakref
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import NamedTuple
 from zlib import crc32
 
+from judgegym.data.lazy_sequence import LazySequence
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
@@ -37,7 +38,7 @@ class BadLine(NamedTuple):
     reason: str
 
 
-class JsonFile(Sequence[Mapping[str, JSON]]):
+class JsonFile(LazySequence[Mapping[str, JSON]]):
     """The objects of a file. The file is closed with the last reference to this."""
 
     def __init__(self, path: Path, *, name: str | None = None, skips: bool = False) -> None:
@@ -128,19 +129,13 @@ class JsonFile(Sequence[Mapping[str, JSON]]):
         """How many objects there are."""
         return len(self._offsets)
 
-    @overload
-    def __getitem__(self, index: int) -> Mapping[str, JSON]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Mapping[str, JSON]]: ...
-    def __getitem__(self, index: int | slice) -> Mapping[str, JSON] | Sequence[Mapping[str, JSON]]:
-        """Read an object, or several.
+    def read(self, place: int) -> Mapping[str, JSON]:
+        """Read an object.
 
         Raises:
             DataError: the file has changed.
         """
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        return _check(self.text(index), self._name)
+        return _check(self.text(place), self._name)
 
     @property
     def size(self) -> int:

@@ -10,10 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, overload
+from typing import Literal, Protocol, TypeVar
 
 from judgegym.data import provenance
 from judgegym.data.json_file import BadLine
+from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.opening import STDIN, kind_of, open_data
 from judgegym.judges.core.turns import UnseenPart
 from judgegym.llm import wire
@@ -238,7 +239,7 @@ def named_row(row: Row) -> Iterator[None]:
         raise row.error(str(error)) from None
 
 
-class DataSet(Sequence[Row]):
+class DataSet(LazySequence[Row]):
     """The rows of a dataset, in its own order; each is read when it is asked for.
 
     Attributes:
@@ -273,20 +274,13 @@ class DataSet(Sequence[Row]):
         """How many rows there are."""
         return len(self.values)
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
-        """Read a row, or several.
+    def read(self, place: int) -> Row:
+        """Read a row.
 
         Raises:
             DataError: the file has changed.
         """
-        places = range(len(self))[index]
-        if isinstance(places, range):
-            return [self[place] for place in places]
-        return self._row(places, self.values[places])
+        return self._row(place, self.values[place])
 
     def _row(self, place: int, values: Mapping[str, JSON]) -> Row:
         if not self._files:

@@ -10,14 +10,15 @@ Guarantee: all other columns are as they were: of JSON the row's own text byte f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast, overload
+from typing import cast
 
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.json_file import JsonFile
+from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import DataSet, Row, load_rows
 from judgegym.datasets.files.columns import DETAIL, EXPLANATION, JUDGED, LABEL, SCORE, STATUS, has_known_ending
 from judgegym.datasets.files.own_text import without_keys
@@ -62,7 +63,7 @@ class ScoredRow:
             raise DataError(f"{self.row.place}: {DETAIL} is not JSON: {error}") from error
 
 
-class ScoredRows(Sequence[ScoredRow]):
+class ScoredRows(LazySequence[ScoredRow]):
     """The rows of a scored file; each is read when it is asked for."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -73,23 +74,13 @@ class ScoredRows(Sequence[ScoredRow]):
         """How many rows there are."""
         return len(self._rows)
 
-    @overload
-    def __getitem__(self, index: int) -> ScoredRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ScoredRow]: ...
-    def __getitem__(self, index: int | slice) -> ScoredRow | Sequence[ScoredRow]:
-        """Read a row, or several.
+    def read(self, place: int) -> ScoredRow:
+        """Read a row.
 
         Raises:
             DataError: the file has changed, or the row was not written by scoring.
         """
-        if isinstance(index, slice):
-            return [self[place] for place in range(len(self))[index]]
-        return scored_row(self._rows[index])
-
-    def __iter__(self) -> Iterator[ScoredRow]:
-        """Read all rows, one after the other."""
-        return map(scored_row, self._rows)
+        return scored_row(self._rows[place])
 
 
 def read_scored(path: Path) -> ScoredRows:

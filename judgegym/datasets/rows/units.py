@@ -13,8 +13,8 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import overload
 
+from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import DataSet, Row, RowError
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.schema import ColumnSettings
@@ -35,7 +35,7 @@ _NAMED = 9
 """Bad rows that a message names beside the first."""
 
 
-class ScoreTasks(Sequence[ScoreTask]):
+class ScoreTasks(LazySequence[ScoreTask]):
     """The units of some rows of a data set, in the order of their first rows.
 
     Attributes:
@@ -198,22 +198,11 @@ class ScoreTasks(Sequence[ScoreTask]):
         """How many units there are."""
         return len(self.numbers) if self._groups is None else len(self._groups)
 
-    @overload
-    def __getitem__(self, index: int) -> ScoreTask: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ScoreTask]: ...
-    def __getitem__(self, index: int | slice) -> ScoreTask | Sequence[ScoreTask]:
-        """Read a unit, or several."""
-        places = range(len(self))[index]
-        if isinstance(places, range):
-            return [self[place] for place in places]
+    def read(self, place: int) -> ScoreTask:
+        """Read a unit."""
         if self._groups is None:
-            return self.reader.unit(self.numbers[places])
-        return _together([self.reader.unit(number) for number in self._groups[places]], self.reader)
-
-    def __iter__(self) -> Iterator[ScoreTask]:
-        """Read all units, one after the other."""
-        return (self[place] for place in range(len(self)))
+            return self.reader.unit(self.numbers[place])
+        return _together([self.reader.unit(number) for number in self._groups[place]], self.reader)
 
     def uid(self, index: int) -> str:
         """The id of a unit in the ledger, without reading it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, overload
+from typing import TypeAlias
 
+from judgegym.data.lazy_sequence import LazySequence
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.lines import ScoreDetail
 from judgegym.engine.metrics import HeadlineTerm
@@ -30,7 +31,7 @@ class ResponseTask:
     question: str
 
 
-class ResponseTasks(Sequence[ResponseTask]):
+class ResponseTasks(LazySequence[ResponseTask]):
     """All responses, each made when it is asked for."""
 
     def __init__(self, units: ScoreTasks) -> None:
@@ -41,16 +42,9 @@ class ResponseTasks(Sequence[ResponseTask]):
         """How many there are."""
         return self._units.places.count
 
-    @overload
-    def __getitem__(self, index: int) -> ResponseTask: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ResponseTask]: ...
-    def __getitem__(self, index: int | slice) -> ResponseTask | Sequence[ResponseTask]:
+    def read(self, place: int) -> ResponseTask:
         """Read a response's row."""
-        places = range(len(self))[index]
-        if isinstance(places, range):
-            return [self[place] for place in places]
-        row, number = self._units.places.row(places)
+        row, number = self._units.places.row(place)
         unit = self._units.reader.unit(row)
         return ResponseTask(unit.uids[number], unit.category[0], unit.item.prompt)
 

@@ -1,0 +1,30 @@
+"""A sequence whose items are made when they are asked for, so that memory does not hold them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar, overload
+
+ItemT = TypeVar("ItemT")
+
+
+class LazySequence(Sequence[ItemT], Generic[ItemT]):
+    """A subclass has `__len__` and `read`."""
+
+    @abstractmethod
+    def read(self, place: int) -> ItemT:
+        """Make the item at a place from 0."""
+
+    @overload
+    def __getitem__(self, index: int) -> ItemT: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ItemT]: ...
+    def __getitem__(self, index: int | slice) -> ItemT | Sequence[ItemT]:
+        """Make an item, or several."""
+        places = range(len(self))[index]
+        return [self.read(place) for place in places] if isinstance(places, range) else self.read(places)
+
+    def __iter__(self) -> Iterator[ItemT]:
+        """Make all items, one after the other."""
+        return map(self.read, range(len(self)))
