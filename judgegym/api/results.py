@@ -5,7 +5,6 @@ Judging the rows of a table at once: progress on standard error, and what failed
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from typing_extensions import Never
 
 from judgegym.api.table import TextTable
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
 
@@ -177,5 +177,5 @@ async def judge_rows(
         if progress and (done == len(answers) or done * _LINES // len(answers) > (done - 1) * _LINES // len(answers)):
             sys.stderr.write(f"judged {done:,} of {len(answers):,} rows, {failed:,} failed\n")
 
-    await asyncio.gather(*map(one, range(len(answers))))
+    await all_results(map(one, range(len(answers))))
     return JudgmentTable(tuple(answers), tuple(judgments))

@@ -5,7 +5,6 @@ Source: the specification's notebook (Rationale-Based Self-Critique Loops); the 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import product
@@ -17,6 +16,7 @@ from judgegym.judges.config.keywords import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
 from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
+from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.wire import Message
@@ -144,20 +144,18 @@ class RL4FEvaluator:
             raise ValueError(f"iterations is {iterations}; expected 1 or more")
         async with AsyncExitStack() as stack:
             clients = await self._open(stack)
-            answers = await asyncio.gather(*(_answer(name, client, user_query) for name, client in clients.items()))
+            answers = await all_results(_answer(name, client, user_query) for name, client in clients.items())
             pairs = [
                 (judge, answer)
                 for judge, answer in product(clients, answers)
                 if answer["error"] is None and (self._include_self or judge != answer["model"])
             ]
             update = {"judge_critique_rounds": iterations - 1}
-            judgments = await asyncio.gather(
-                *(
-                    peer_judge(self._models[judge].model_copy(update=update), clients[judge]).judge(
-                        PeerCase(user_query, answer["response"], rubric)
-                    )
-                    for judge, answer in pairs
+            judgments = await all_results(
+                peer_judge(self._models[judge].model_copy(update=update), clients[judge]).judge(
+                    PeerCase(user_query, answer["response"], rubric)
                 )
+                for judge, answer in pairs
             )
         names = [(judge, answer["model"]) for judge, answer in pairs]
         self.user_query_answers = answers

@@ -5,7 +5,6 @@ Evaluate one row of Arena-Hard with several candidates: all answer at once, then
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +36,7 @@ from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.tournament.game import pair_judge
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
 
@@ -81,7 +81,7 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
             with component(f"candidate_{candidate.name}"):
                 return await candidate.reply(task.uid, conversation)
 
-        replies = await asyncio.gather(*map(ask, self.candidates))
+        replies = await all_results(map(ask, self.candidates))
         both = zip(self.candidates, replies, strict=True)
         answers = tuple(CandidateAnswer.of(candidate.name, reply) for candidate, reply in both)
         policy_calls = tuple(reply.run for reply in replies if reply.run is not None)

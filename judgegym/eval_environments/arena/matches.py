@@ -25,6 +25,7 @@ from judgegym.judges.core.judgment import JudgeCall, Judgment
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.tournament.game import PairJudge, TournamentSettings
 from judgegym.judges.tournament.schedule import Meeting, Pair, game_count, in_order, pair, planned, swiss_round
+from judgegym.llm.at_once import all_results
 from judgegym.llm.ledger import component
 from judgegym.statistics.bradley_terry import GameOutcome, fit
 
@@ -91,7 +92,7 @@ class AgainstBaseline(Match):
 
     async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
         """Play all games at once."""
-        return _together(await asyncio.gather(*(self._both_games(task, player) for player in players)))
+        return _together(await all_results(self._both_games(task, player) for player in players))
 
     async def _both_games(self, task: ArenaHardTask, player: Player) -> MatchResult:
         if player.answer is None:
@@ -145,7 +146,7 @@ class Tournament(Match):
 
         async def play_round(pairs: Iterable[Pair]) -> None:
             new = in_order(pairs, settings.game_orders, before=meetings)
-            games = await asyncio.gather(*(self._game(task, places[one], places[other]) for one, other in new))
+            games = await all_results(self._game(task, places[one], places[other]) for one, other in new)
             meetings.extend(new)
             played.extend(games)
 

@@ -5,7 +5,6 @@ Score the answers to a query by all judges: a column of the query's table each, 
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +24,7 @@ from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfi
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.judges.peers.judge import PeerCase, peer_prompt
 from judgegym.llm import wire
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component
 
@@ -72,7 +72,7 @@ async def score_all(
             judgment = await peer.judge.judge(case)
         return cell_of(peer.name, answer.candidate, judgment), judgment.calls
 
-    results = await asyncio.gather(*(score(judge) for judge in judges))
+    results = await all_results(score(judge) for judge in judges)
     calls = [
         dataclasses.replace(call, name=f"{judge.name}_of_{answer.candidate}_{call.name}")
         for judge, (_, made) in zip(judges, results, strict=True)
@@ -178,7 +178,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):
                 )
                 return await scoring, reply.run
 
-        columns = await asyncio.gather(*(column(candidate) for candidate in models.candidates))
+        columns = await all_results(column(candidate) for candidate in models.candidates)
         policy_calls = tuple(run for _, run in columns if run is not None)
         sample = Sample[PeerTable](
             task.uid,

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, TextScore
 from judgegym.judges.core.event_loop import BACKGROUND
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
@@ -95,7 +96,7 @@ class RewardScorer:
             BACKGROUND.at_exit(self._source.close)
         keys = [(repr(request), _responses(request)) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))  # equal completions are judged once
-        judged = await asyncio.gather(*(self._one(request) for request in distinct.values()))
+        judged = await all_results(self._one(request) for request in distinct.values())
         of_each = dict(zip(distinct, judged, strict=True))
         results = [of_each[key] for key in keys]
         # Counted here: another batch may be under way at the same time.

@@ -18,6 +18,7 @@ from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_opened, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Choice
 
@@ -97,11 +98,9 @@ class EnvironmentJudge:
     async def _judge(self, groups: Sequence[Sequence[RolloutCompletion]]) -> list[list[CompletionReward]]:
         splits = {group[0].place.split for group in groups}
         environments = {split: await asyncio.to_thread(self.opened, split) for split in splits}
-        judged = await asyncio.gather(
-            *(
-                environments[group[0].place.split].rewards(group[0].place.uid, [answer.choice for answer in group])
-                for group in groups
-            )
+        judged = await all_results(
+            environments[group[0].place.split].rewards(group[0].place.uid, [answer.choice for answer in group])
+            for group in groups
         )
         requests: list[list[CompletionReward]] = []
         for group, results in zip(groups, judged, strict=True):

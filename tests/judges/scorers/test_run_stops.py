@@ -2,61 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from judgegym.judges.scorers.registry import JudgeKind, scorer_of
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointError, EndpointOutage, RunStop
-from judgegym.llm.ledger import CallKey, VerdictLocation, recorded_in
-from judgegym.llm.types import ChatResponse
+from judgegym.llm.errors import EndpointOutage
+from judgegym.llm.ledger import recorded_in
+from tests.judges.ledgers import Ledger
 from tests.judges.scorers.kinds import ITEMS, KINDS, settings_of, verdict
 from tests.scripted import ScriptedEndpoint
 
 SEVERAL_CALLS = [kind for kind in KINDS if kind != "choice"]
-
-
-@dataclass
-class Ledger:
-    """Lets so many calls be sent; every further one ends the run, as one to a lost endpoint does."""
-
-    calls: int
-    answers: int = 0
-    refused: int = 0
-
-    def record(self, asked: CallKey) -> Record:
-        return Record(self)
-
-    def holds(self, asked: CallKey) -> bool:
-        return False
-
-
-@dataclass
-class Record:
-    """One call of it."""
-
-    ledger: Ledger
-    held: dict[int, ChatResponse] = field(default_factory=dict)
-
-    async def ready(self) -> float:
-        if not self.ledger.calls:
-            self.ledger.refused += 1
-            raise EndpointOutage("the endpoint is lost")
-        self.ledger.calls -= 1
-        return 0.0
-
-    def sent(self) -> int:
-        return 1
-
-    def sent_again(self, number: int) -> None: ...
-
-    def not_sent(self, number: int) -> None: ...
-
-    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
-        self.ledger.answers += 1
-
-    def failed(self, number: int, error: EndpointError | RunStop) -> None: ...
 
 
 @pytest.mark.parametrize("calls", [1, 2])

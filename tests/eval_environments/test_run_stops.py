@@ -1,0 +1,55 @@
+"""Rows with several candidates: a call that ends the run leaves those beside it to their end, and they are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from judgegym.eval_environments.arena.environment import ArenaHardTask
+from judgegym.eval_environments.arena.matches import AgainstBaseline, Player, Tournament
+from judgegym.eval_environments.peer.models import PeerModel
+from judgegym.eval_environments.peer.results import PeerAnswer
+from judgegym.eval_environments.peer.row import score_all
+from judgegym.judges.arena.judge import arena_judge
+from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.peers.judge import PeerJudgeSettings, peer_judge
+from judgegym.judges.tournament.game import TournamentSettings, pair_judge
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointOutage
+from judgegym.llm.ledger import recorded_in
+from tests.judges.ledgers import Ledger
+from tests.judges.scorers.kinds import FAIR, GOOD, POOR, QUESTION, verdict
+from tests.scripted import ScriptedEndpoint
+
+TASK = ArenaHardTask("row", QUESTION, FAIR, None)
+PLAYERS = [Player("one", GOOD), Player("two", POOR), Player("three", GOOD)]
+
+
+async def peers(client: ChatClient) -> None:
+    judges = [PeerModel(name, peer_judge(PeerJudgeSettings(), client)) for name in ("one", "two", "three")]
+    await score_all(judges, PeerAnswer("policy", GOOD), query=QUESTION, rubric="Is it right?")
+
+
+async def baseline(client: ChatClient) -> None:
+    await AgainstBaseline(arena_judge(ArenaJudgeSettings(), client), "arena_hard_v0.1").play(TASK, PLAYERS)
+
+
+async def tournament(client: ChatClient) -> None:
+    settings = TournamentSettings()
+    await Tournament(pair_judge(settings, client), settings).play(TASK, PLAYERS)
+
+
+@pytest.mark.parametrize("row", [peers, baseline, tournament])
+async def test_answers_of_the_calls_beside_it_are_recorded_before_the_run_ends(
+    row: Callable[[ChatClient], Awaitable[None]],
+) -> None:
+    ledger = Ledger(calls=2)
+    async with ScriptedEndpoint(verdict) as endpoint:
+        settings = ArenaJudgeSettings(judge_base_url=endpoint.base_url)
+        async with ChatClient(settings.chat_settings()) as client:
+            with recorded_in(ledger), pytest.raises(EndpointOutage):
+                await row(client)
+            at_the_end = ledger.answers
+    assert at_the_end == 2
+    assert len(endpoint.requests) == 2
