@@ -1,5 +1,93 @@
-"""`python -m judgegym.reports RUN`."""
+"""Write the page of an old run: `python -m judgegym.reports RUN`, or `judgegym report RUN`."""
 
-from judgegym.reports.run_page.command import main
+from __future__ import annotations
 
-raise SystemExit(main(prog="python -m judgegym.reports"))
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from judgegym.engine import terminal
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
+from judgegym.engine.terminal.output import exit_code
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.llm.errors import RunDirectoryError, SettingsError
+from judgegym.reports.run_page.items import MOST_ITEMS, ORDERS, ReportOptions
+
+_FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
+_ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports") -> int:
+    """Run the command.
+
+    Args:
+        argv: its words; by default those of the process.
+        prog: what the user typed to start it.
+
+    Returns:
+        The exit code: 0, or 2 if the run cannot be read or the page cannot be written.
+    """
+    options = parser_of(prog).parse_args(argv)
+    return exit_code(lambda: _write(options))
+
+
+def _write(options: argparse.Namespace) -> int:
+    require("environments")
+    from judgegym.reports.results.run import run_of_file
+    from judgegym.reports.run_page.page import report_of, write_report  # late: --help comes at once
+
+    run: Path = options.run
+    if run.name in _FILES_OF_RUN and run.is_file():
+        run = run.parent
+    if not run.exists() and run_of_file(run) is None:
+        raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
+    try:
+        path = write_report(run, ReportOptions(options.order, options.samples), output=options.output)
+    except OSError as error:
+        target = str(options.output or report_of(run))
+        what = "written" if error.filename == target else "read"
+        raise SettingsError(f"{error.filename or run} cannot be {what}: {error.strerror or error}") from error
+    terminal.say(f"The page is {path}")
+    return 0
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """Its arguments."""
+    parser = OneLineParser(prog, _ABOUT)
+    parser.add_argument(
+        "run",
+        type=Path,
+        metavar="RUN",
+        help="a run directory of evaluate, a file of score, or a file of groups of process",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the page here; by default report.html in the run directory"
+    )
+    parser.add_argument(
+        "--order",
+        choices=ORDERS,
+        help="the order of the samples; worst: those that failed first (default: dataset; of a scored data set worst)",
+    )
+    parser.add_argument(
+        "--samples",
+        type=_count,
+        default=MOST_ITEMS,
+        metavar="N",
+        help=f"show at most this many samples, or all; those that failed, the worst, and some of the others "
+        f"(default: {MOST_ITEMS})",
+    )
+    return parser
+
+
+def _count(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, or all; found {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

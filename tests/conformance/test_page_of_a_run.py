@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from judgegym.engine.runs.recorded_calls import read_calls
-from judgegym.reports.run_page.contents import ReportOptions
 from judgegym.reports.run_page.groups import group_contents
+from judgegym.reports.run_page.items import ReportOptions
 from judgegym.reports.run_page.rows import run_contents
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import Subject

@@ -40,7 +40,7 @@ from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import join
 from judgegym.judges.config.fields import is_operational
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.reports.run_page.after import write_report_after
+from judgegym.reports.run_page.page import write_report_after
 
 logger = logging.getLogger(__name__)
 

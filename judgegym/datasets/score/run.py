@@ -47,7 +47,7 @@ from judgegym.judges.scorers.registry import scorer_of
 from judgegym.judges.scorers.scorer import Scorer, score_item
 from judgegym.llm.budget import Budget
 from judgegym.llm.errors import SettingsError
-from judgegym.reports.run_page.after import write_report_after
+from judgegym.reports.run_page.page import write_report_after
 
 logger = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from judgegym.environments.evaluate.saved import Outcomes, SavedRows
 from judgegym.environments.evaluate.summary import EvaluatedNumbers, summary_of
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.errors import DataError
-from judgegym.reports.run_page.after import write_report_after
+from judgegym.reports.run_page.page import write_report_after
 
 logger = logging.getLogger(__name__)
 

@@ -51,8 +51,7 @@ from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError, UserError
-from judgegym.reports.run_page.after import write_report_after
-from judgegym.reports.run_page.write import report_of
+from judgegym.reports.run_page.page import report_of, write_report_after
 
 logger = logging.getLogger(__name__)
 

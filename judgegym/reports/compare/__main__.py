@@ -1,6 +1,167 @@
-"""`python -m judgegym.reports.compare`."""
+"""`python -m judgegym.reports.compare RUN RUN…` and `judgegym compare RUN RUN…`: a table, a page, a JSON file."""
 
-from judgegym.reports.compare.command import main
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from judgegym.engine.terminal.output import exit_code, say, warn
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+
+if TYPE_CHECKING:
+    from judgegym.reports.compare.comparison import ComparedRun
+    from judgegym.reports.results.run import SavedRun
+
+_DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
+with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
+went from one outcome to another, the differences by category, the rows that changed most, and how many rows would
+settle the difference. Runs whose judge, protocol or data differ are refused, unless that is allowed."""
+_FEWEST_ROUNDS = 100
+_STANDARD_OUTPUT = "-"
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    parser = OneLineParser(prog, _DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directories of evaluate, or files of score, two or more; the first is the reference",
+    )
+    judges = "compare runs whose judges differ, and say how far the judges agree (Cohen's kappa)"
+    add("--across_judges", action="store_true", help=judges)
+    add("--across_protocols", action="store_true", help="compare runs whose other settings differ")
+    add("--across_data", action="store_true", help="compare runs whose datasets or texts of shared rows differ")
+    add("--gold", action="store_true", help="also compare each run with the gold labels of the rows (accuracy, κ)")
+    add("--html", type=Path, metavar="FILE", help="write the comparison as a page that needs no network")
+    add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
+    add(
+        "--rows",
+        type=whole_number(0),
+        default=10,
+        metavar="N",
+        help="name the N rows that changed most (default: %(default)s)",
+    )
+    add(
+        "--rounds",
+        type=whole_number(_FEWEST_ROUNDS),
+        default=10_000,
+        metavar="N",
+        help="bootstrap resamples (default: %(default)s)",
+    )
+    add("--seed", type=whole_number(0), default=0, help="seed of the bootstrap (default: %(default)s)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.compare") -> int:
+    """Run the command.
+
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+        prog: the program's name in messages.
+
+    Returns:
+        0; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed.
+    """
+    parser = parser_of(prog)
+
+    def command() -> int:
+        return _run(parser.parse_args(argv))
+
+    return exit_code(command)
+
+
+def _run(flags: argparse.Namespace) -> int:
+    from judgegym.reports.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
+    from judgegym.reports.compare.runs import compare_runs
+
+    allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
+    comparison = compare_runs(
+        [_opened(word) for word in flags.runs],
+        across=[condition for condition in CONDITIONS if allowed[condition]],
+        rounds=flags.rounds,
+        seed=flags.seed,
+        most=flags.rows,
+        with_gold=flags.gold,
+    )
+    if flags.json is not None:
+        from dataclasses import asdict
+
+        from judgegym.llm import wire
+
+        content = wire.dumps_readable(asdict(comparison))  # a directory's name need not be UTF-8
+        if flags.json == _STANDARD_OUTPUT:
+            say(content.decode().rstrip("\n"))
+        else:
+            _write(Path(flags.json), content)
+    if flags.html is not None:
+        from judgegym.reports.compare.page import html
+
+        folder = flags.html.resolve().parent
+        _write(flags.html, b"".join(html(comparison, lambda run, uid: report_link(run, uid, seen_from=folder))))
+    if flags.json != _STANDARD_OUTPUT:
+        from judgegym.reports.compare.text import show
+
+        show(comparison)
+    return 0
+
+
+def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | None:
+    """The address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
+    from judgegym.engine.runs.directory import REPORT
+
+    path = Path(run.path).expanduser().resolve() / REPORT
+    if not path.is_file():
+        return None
+    address = quote(os.fsencode(os.path.relpath(path, seen_from)))
+    return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
+
+
+def _opened(word: str) -> SavedRun:
+    """The run of a directory, or of a scored file.
+
+    Raises:
+        RunDirectoryError: it is another file, or holds no run.
+    """
+    from judgegym.engine.runs.directory import METRICS
+    from judgegym.llm.errors import RunDirectoryError
+    from judgegym.reports.results.run import SavedRun, run_of_file
+
+    path = Path(word).expanduser()
+    run = None if path.is_dir() else run_of_file(path)
+    if run is not None:
+        return SavedRun.open(run)
+    if path.is_file():
+        is_of_a_run = (path.parent / METRICS).is_file()
+        wanted = (
+            f"give the run directory that it is in: {path.parent}" if is_of_a_run else "compare takes run directories"
+        )
+        raise RunDirectoryError(f"{word} is a file; {wanted}")
+    return SavedRun.open(path)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, and say so.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    from judgegym.engine.runs.disk import write_atomic
+    from judgegym.llm.errors import UserError
+
+    try:
+        write_atomic(path, content)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    warn(f"wrote {path}")
+
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -17,7 +17,7 @@ from judgegym.reports.compare.comparison import (
 )
 from judgegym.reports.compare.difference import WIDTH, forest
 from judgegym.reports.compare.outcomes import OUTCOMES
-from judgegym.reports.pages.document import base_style, document, render
+from judgegym.reports.document import base_style, document, render
 
 Link = Callable[[ComparedRun, str | None], str | None]
 """The address of a run's report, or of a row in it; `None` if there is none."""

@@ -31,7 +31,6 @@ class RowFigures:
         total: what it adds to the numerator of the headline metric; `None` if it does not count.
         weight: what it adds to the denominator.
         length: characters of what was judged.
-        seconds: how long the row took.
         judge_cost: US dollars of its judge calls; `None` if not known.
         judge_seconds: of each judge call that an endpoint answered.
         policy_seconds: of each call to the policy that an endpoint answered.
@@ -45,7 +44,6 @@ class RowFigures:
     total: float | None
     weight: float | None
     length: int
-    seconds: float
     judge_cost: float | None
     judge_seconds: Sequence[float] = ()
     policy_seconds: Sequence[float] = ()
@@ -88,7 +86,6 @@ class RunFigures:
         totals: for each row, or `NONE`.
         weights: for each row, or `NONE`.
         lengths: for each row.
-        seconds: for each row.
         judge_costs: for each row, or `NONE`.
         judge_seconds: of all answered judge calls.
         policy_seconds: of all answered calls to the policy.
@@ -106,7 +103,6 @@ class RunFigures:
     totals: array[float] = field(default_factory=_doubles)
     weights: array[float] = field(default_factory=_doubles)
     lengths: array[float] = field(default_factory=_doubles)
-    seconds: array[float] = field(default_factory=_doubles)
     judge_costs: array[float] = field(default_factory=_doubles)
     judge_seconds: array[float] = field(default_factory=_doubles)
     policy_seconds: array[float] = field(default_factory=_doubles)
@@ -132,7 +128,6 @@ class RunFigures:
         self.totals.append(_number(row.total) if counts else NONE)
         self.weights.append(_number(row.weight) if counts else NONE)
         self.lengths.append(row.length)
-        self.seconds.append(row.seconds)
         self.judge_costs.append(_number(row.judge_cost))
         self.judge_seconds.extend(row.judge_seconds)
         self.policy_seconds.extend(row.policy_seconds)

@@ -23,13 +23,12 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.sample import SavedGroup, SavedJudgment, read_groups
-from judgegym.reports.run_page.calls import call_views
-from judgegym.reports.run_page.charts import Words, charts
-from judgegym.reports.run_page.contents import Contents, ReportOptions
+from judgegym.reports.run_page.charts import Words, by_place, charts
 from judgegym.reports.run_page.figures import RowFigures, RunFigures
 from judgegym.reports.run_page.head import usable_seed
 from judgegym.reports.run_page.items import (
     CompletionView,
+    Contents,
     Fact,
     ItemDetail,
     ItemSelection,
@@ -37,9 +36,10 @@ from judgegym.reports.run_page.items import (
     NamedText,
     PageHead,
     Rank,
+    ReportOptions,
+    call_views,
     choose,
 )
-from judgegym.reports.run_page.places import by_place
 from judgegym.statistics.bootstrap import ratio_interval
 
 _START = 140
@@ -59,7 +59,6 @@ def figures_of(group: SavedGroup) -> Iterator[RowFigures]:
             total=None,
             weight=None,
             length=0 if rollout is None else len(rollout.content),
-            seconds=0.0,
             judge_cost=None,
             looks=() if rollout is None or rollout.content in shown else rollout.judgment.seen,
         )

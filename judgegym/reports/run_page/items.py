@@ -1,4 +1,4 @@
-"""What the page of a run is made of. `pages` writes it as JSON, the page's script reads it: the names are the contract.
+"""What the page of a run is made of. `page` writes it as JSON, the page's script reads it: the names are the contract.
 
 An item is a row of an evaluation, a group of `process`, or a response of a scored data set. The list needs only
 `ItemSummary`; `ItemDetail` is what an item opens to. All texts are those of the run, unescaped: the script puts them on
@@ -13,10 +13,11 @@ that failed come first, then the worst, then others at even distances over the w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from judgegym.engine.runs.recorded_calls import RecordedCall
 from judgegym.llm.wire import JSON
 
 PageKind = Literal["rows", "groups", "responses"]
@@ -68,6 +69,42 @@ class CallView:
     cost: float | None
     seconds: float
     attempts: int
+
+
+def call_views(calls: Iterable[RecordedCall]) -> list[CallView]:
+    """The calls, in the order of their answers; of several completions each is a view, with the usage at the first."""
+    return [view for call in calls for view in _views(call)]
+
+
+def _views(call: RecordedCall) -> Iterator[CallView]:
+    answer, choices = call.answer, call.answer.choices
+    name = call.component.rpartition("/")[2] if call.group is not None else call.component
+    for number, choice in enumerate(choices):
+        is_first = number == 0
+        usage = answer.usage if is_first and not answer.cached else None
+        yield CallView(
+            name=name if len(choices) == 1 else f"{name}, {number + 1} of {len(choices)}",
+            vote=call.vote,
+            model=call.model,
+            messages=_messages(call) if is_first else (),
+            answer=choice.text or choice.refusal or "",
+            reasoning=choice.reasoning,
+            verdict_at=call.verdict_at if is_first else None,
+            has_verdict=call.has_verdict,
+            finish_reason=choice.finish_reason,
+            prompt_tokens=None if usage is None else usage.prompt_tokens,
+            cached_prompt_tokens=None if usage is None else usage.cached_prompt_tokens,
+            completion_tokens=None if usage is None else usage.completion_tokens,
+            cost=None if usage is None else usage.cost,
+            seconds=answer.latency_s,
+            attempts=answer.attempts,
+        )
+
+
+def _messages(call: RecordedCall) -> tuple[NamedText, ...] | None:
+    if call.messages is None:
+        return None
+    return tuple(NamedText(message["role"], message["content"]) for message in call.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +261,32 @@ class PageHead:
     tables: Sequence[PageTable] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A page's head, and its items, which are read each time that they are gone through."""
+
+    head: PageHead
+    items: Callable[[], Iterator[tuple[ItemSummary, ItemDetail]]]
+
+
 Order = Literal["dataset", "worst"]
 ORDERS: tuple[Order, ...] = ("dataset", "worst")
 
 MOST_ITEMS = 2000
 """What a page holds unless the user says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """How a page is made.
+
+    Attributes:
+        order: the order of its items; by default that of the run, and of a scored data set the worst first.
+        samples: the most items that it holds; `None` for all.
+    """
+
+    order: Order | None = None
+    samples: int | None = MOST_ITEMS
 
 
 @dataclass(frozen=True, slots=True)

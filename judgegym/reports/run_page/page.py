@@ -3,17 +3,28 @@
 Texts reach the browser as data, and its scripts put them on the page as text. The summaries of all items are one block
 of JSON; what items open to is packed in chunks that are unpacked when they are needed, so that the page of a large run
 opens at once. Items are read one by one: of their details only a chunk is in memory.
+
+Guarantees: it is made of the files of a run alone; a finished run gives the same bytes whenever its page is written;
+the page is replaced as a whole or not at all; nothing else in the run directory is touched.
 """
 
 from __future__ import annotations
 
+import logging
+import shlex
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.reports.pages.document import DataBlock, as_json, base_style, document, json_block, packed_block, render
-from judgegym.reports.run_page.items import Chart, ItemDetail, ItemSummary, PageHead, PageKind
+from judgegym.engine.runs.directory import REPORT
+from judgegym.engine.runs.disk import Disk, write_atomic
+from judgegym.reports.document import DataBlock, as_json, base_style, document, json_block, packed_block, render
+from judgegym.reports.results.run import run_of_file
+from judgegym.reports.run_page.groups import group_contents
+from judgegym.reports.run_page.items import ItemDetail, ItemSummary, PageHead, PageKind, ReportOptions
+from judgegym.reports.run_page.rows import run_contents
+
+logger = logging.getLogger(__name__)
 
 _STATIC = Path(__file__).parent / "static"
 _SCRIPTS = (
@@ -40,52 +51,67 @@ _CHUNK_ITEMS = 25
 _CHUNK_BYTES = 500_000
 
 
+def report_of(path: Path) -> Path:
+    """Where the page of a run directory, of a scored file or of a file of groups is."""
+    run = path if path.is_dir() else run_of_file(path)
+    return path.with_suffix(".html") if run is None else run / REPORT
+
+
+def write_report(path: Path, options: ReportOptions | None = None, *, output: Path | None = None) -> Path:
+    """Write the page of an evaluation, of a scored data set or of a file of groups.
+
+    Args:
+        path: the run directory; or a scored file or a file of groups, whose run directory is beside it.
+        options: how the page is made.
+        output: where to write it; by default into the run directory, or beside the file of groups.
+
+    Returns:
+        Where it is.
+
+    Raises:
+        RunDirectoryError: there is no run, or a file of it is damaged.
+        OSError: the page cannot be written.
+    """
+    options = options or ReportOptions()
+    run = path if path.is_dir() else run_of_file(path)
+    is_of_groups = run is None and path.is_file()
+    contents = group_contents(path, options) if is_of_groups else run_contents(run or path, options)
+    target = output or report_of(path)
+    write_atomic(target, lambda: page(contents.head, contents.items()))
+    return target
+
+
+async def write_report_after(path: Path, disk: Disk) -> Path | None:
+    """Write the page of an evaluation or of a file of groups, in a thread.
+
+    Args:
+        path: the run directory, or the file of groups.
+        disk: writes the files of the run.
+
+    Returns:
+        Where the page is; `None` if it could not be written, with a warning that says why.
+    """
+    try:
+        return await disk.retried(path, lambda: write_report(path), in_thread=True)
+    except Exception as error:  # noqa: BLE001  # of charts, a damaged file, the disk: the numbers are on disk
+        how = shlex.join(["python", "-m", "judgegym.reports", str(path)])
+        logger.warning("the page of the run is not written: %s: %s. To write it: %s", type(error).__name__, error, how)
+        return None
+
+
 def page(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> Iterator[bytes]:
     """Write the page, part by part; `items` is read once, while it is written."""
     return document(
         title=head.title,
-        body=render(
-            "report.html", head=head, charts=[_Image.of(chart) for chart in head.charts], word=_WORDS[head.kind]
-        ),
+        body=render("report.html", head=head, address=_address, word=_WORDS[head.kind]),
         styles=[base_style(), (_STATIC / "report.css").read_text("utf-8")],
         scripts=[(_STATIC / f"{name}.js").read_text("utf-8") for name in _SCRIPTS],
         data=_data(head, items),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Image:
-    title: str
-    light: str
-    dark: str
-    description: str
-
-    @classmethod
-    def of(cls, chart: Chart) -> _Image:
-        return cls(chart.title, _address(chart.light), _address(chart.dark), chart.description)
-
-
 def _address(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """What the page reads first.
-
-    Attributes:
-        kind: what the items are.
-        total: the number of items of the run.
-        chunks: of each chunk the position of its first item.
-        scores: of each group the scores of its rollouts; empty for rows.
-        items: the summaries.
-    """
-
-    kind: PageKind
-    total: int
-    chunks: Sequence[int]
-    scores: Sequence[Sequence[float | None]]
-    items: Sequence[ItemSummary]
 
 
 def _data(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> Iterator[DataBlock]:
@@ -106,7 +132,8 @@ def _data(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> It
             scores.append([completion.score for completion in detail.completions])
     if chunk:
         yield _chunk(len(starts) - 1, chunk)
-    yield json_block("index", _Index(head.kind, head.total, starts, scores, summaries))
+    index = {"kind": head.kind, "total": head.total, "chunks": starts, "scores": scores, "items": summaries}
+    yield json_block("index", index)
 
 
 def _chunk(number: int, details: Sequence[bytes]) -> DataBlock:

@@ -21,19 +21,20 @@ from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_of_res
 from judgegym.reports.results.run import CandidateOfRow, SavedRun, candidates_of
 from judgegym.reports.results.sample import SavedSample
 from judgegym.reports.run_page import head
-from judgegym.reports.run_page.calls import call_views
 from judgegym.reports.run_page.charts import Words, charts
-from judgegym.reports.run_page.contents import Contents, ReportOptions
 from judgegym.reports.run_page.figures import RowFigures, RunFigures, orders_disagree
 from judgegym.reports.run_page.head import tables_of
 from judgegym.reports.run_page.items import (
     CallView,
     CompletionView,
+    Contents,
     ItemDetail,
     ItemSummary,
     NamedText,
     PageHead,
     Rank,
+    ReportOptions,
+    call_views,
     choose,
 )
 from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
@@ -51,7 +52,6 @@ def figures_of(sample: SavedSample) -> RowFigures:
         total=None if share is None else share.total,
         weight=None if share is None else share.weight,
         length=_length(sample),
-        seconds=sample.run.seconds,
         judge_cost=_judge_cost(sample),
         judge_seconds=_seconds((sample.run.judge_calls or {}).values()),
         policy_seconds=_seconds(sample.run.policy_calls),

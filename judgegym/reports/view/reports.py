@@ -10,31 +10,41 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
+from html import unescape
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias, TypeVar
 
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, REPORT, SAMPLES, run_directory_of
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, run_directory_of
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.reports.run_page.items import PageHead
-from judgegym.reports.run_page.page import page
-from judgegym.reports.run_page.write import write_report
-from judgegym.reports.view.guard import policy_of
-from judgegym.reports.view.threads import in_thread
+from judgegym.reports.run_page.page import page, report_of, write_report
+
+ResultT = TypeVar("ResultT")
 
 State: TypeAlias = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of the files that a report is made of."""
 
 _READ = (SAMPLES, FAILURES, METRICS, CONFIG, CALLS, PACKED_CALLS)
 _NEWER = (SAMPLES, FAILURES, METRICS)
-_START = 20_000
+_META_POLICY = re.compile(rb'<meta http-equiv="Content-Security-Policy" content="([^"<>]*)">')
+_POLICY_WITHIN = 20_000
 _PART = 1 << 20
 _LONGEST = 16
 _LEADS_AWAY = re.compile(rb"<(?:meta|link|base|form|area|embed|frame|iframe|object|portal|video|audio)(?![a-z])", re.I)
 """Elements of which a page has those of its head alone, since no text or data in it has a `<`; some of them load
 something or lead away whatever the policy says."""
+
+
+def policy_of(page: bytes) -> str | None:
+    """The content security policy at the beginning of a document of `judgegym.reports.document`; `None` without one."""
+    match = _META_POLICY.search(page[:_POLICY_WITHIN])
+    return None if match is None else unescape(match[1].decode("ascii", "replace"))
 
 
 @lru_cache
@@ -76,7 +86,7 @@ class Reports:
             OSError: there is no room for the report.
         """
         if await in_thread(lambda: _is_current(path)):
-            return _beside(path)
+            return report_of(path)
         async with self._locks[key]:
             state = _state(path)
             if key not in self._made or self._made[key][0] != state:
@@ -87,14 +97,9 @@ class Reports:
             return self._made[key][1]
 
 
-def _beside(path: Path) -> Path:
-    """Where commands write the report."""
-    return path.with_suffix(".html") if path.is_file() else path / REPORT
-
-
 def _is_current(path: Path) -> bool:
     """Whether the run has a report of this version that is not older than what it shows."""
-    report = _beside(path)
+    report = report_of(path)
     try:
         if report.is_symlink() or not report.is_file():
             return False
@@ -102,7 +107,7 @@ def _is_current(path: Path) -> bool:
         if report.stat().st_mtime_ns < max(source.stat().st_mtime_ns for source in sources or [path]):
             return False
         with report.open("rb") as file:
-            return policy_of(file.read(_START)) == report_policy() and _leads_nowhere(file)
+            return policy_of(file.read(_POLICY_WITHIN)) == report_policy() and _leads_nowhere(file)
     except OSError:
         return False
 
@@ -129,3 +134,18 @@ def _state(path: Path) -> State:
             continue
         found.append((file.name, stat.st_size, stat.st_mtime_ns))
     return tuple(found)
+
+
+async def in_thread(work: Callable[[], ResultT]) -> ResultT:
+    """Do work in a thread of its own, which ends with the process, as those of `asyncio.to_thread` do not."""
+    result: Future[ResultT] = Future()
+    result.set_running_or_notify_cancel()  # who stops waiting does not stop the work
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is awaited
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(result)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.write import write_report
+from judgegym.reports.run_page.page import write_report
 from tests.chromium import needs_chromium, watched
 from tests.command import serving, write_lines
 from tests.datasets.scoring import rated, score

@@ -11,12 +11,11 @@ import pytest
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.wire import JSON
-from judgegym.reports.compare import command as compare_command
+from judgegym.reports import __main__ as report_command
+from judgegym.reports.compare import __main__ as compare_command
 from judgegym.reports.results.folder import runs_in
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.run_page import command as report_command
-from judgegym.reports.run_page.contents import ReportOptions
-from judgegym.reports.run_page.items import ItemDetail
+from judgegym.reports.run_page.items import ItemDetail, ReportOptions
 from judgegym.reports.run_page.rows import run_contents
 from judgegym.reports.view.entries import entry_of
 from tests.command import Ended, called, clean_environment, serving, write_lines

@@ -13,7 +13,7 @@ import pytest
 from judgegym.datasets.files.own_text import without_keys
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm.wire import JSON
-from judgegym.reports.compare import command as compare_command
+from judgegym.reports.compare import __main__ as compare_command
 from tests import listwise
 from tests.command import Ended, RunFiles, called, clean_environment, serving, write_lines
 from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score

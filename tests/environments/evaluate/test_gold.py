@@ -12,7 +12,7 @@ from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
-from judgegym.reports.run_page.write import write_report
+from judgegym.reports.run_page.page import write_report
 from tests.command import RunFiles, in_process
 from tests.reports.run_page.written import Written
 

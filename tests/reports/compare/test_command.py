@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.compare.command import main
+from judgegym.reports.compare.__main__ import main
 from tests.command import ROOT, in_process
 from tests.engine.samples_of import sample
 from tests.reports.compare.written import opened, row, rows_of, run

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from judgegym.engine.metrics import GoldLabel
-from judgegym.reports.compare.command import main
+from judgegym.reports.compare.__main__ import main
 from judgegym.reports.compare.runs import compare_runs
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import kappa_interval

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.compare.command import main
+from judgegym.reports.compare.__main__ import main
 from judgegym.reports.compare.comparison import Comparison, Estimate
 from judgegym.reports.compare.difference import WIDTH, forest
 from judgegym.reports.compare.page import html

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.reports.run_page import after
-from judgegym.reports.run_page.contents import ReportOptions
+from judgegym.reports.run_page import page
+from judgegym.reports.run_page.items import ReportOptions
 from tests.arena import Arena
 
 WRITES = "--env.write_report=True"
@@ -24,7 +24,7 @@ def full(error: int = errno.ENOSPC) -> OSError:
 
 
 def test_a_disk_that_refuses_for_a_while_gets_the_page_later(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    writes, tries = after.write_report, list[Path]()
+    writes, tries = page.write_report, list[Path]()
 
     def refused_at_first(path: Path, options: ReportOptions | None = None) -> Path:
         tries.append(path)
@@ -32,7 +32,7 @@ def test_a_disk_that_refuses_for_a_while_gets_the_page_later(arena: Arena, monke
             raise full()
         return writes(path, options)
 
-    monkeypatch.setattr(after, "write_report", refused_at_first)
+    monkeypatch.setattr(page, "write_report", refused_at_first)
     run = arena.evaluate(WRITES)
     assert run.code == 0, run.said
     assert len(tries) == 2 and (run.files.path / "report.html").exists()
@@ -46,7 +46,7 @@ def test_a_page_that_cannot_be_written_is_a_warning(
     def broken(path: Path) -> Path:
         raise error
 
-    monkeypatch.setattr(after, "write_report", broken)
+    monkeypatch.setattr(page, "write_report", broken)
     run = arena.evaluate(WRITES, "--env.disk_full_deadline=0.2")
     assert run.code == 0, run.said
     assert run.files.metrics["win_rate"] == 1.0
@@ -56,12 +56,12 @@ def test_a_page_that_cannot_be_written_is_a_warning(
 
 
 def test_a_damaged_ledger_costs_the_page_alone(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    writes = after.write_report
+    writes = page.write_report
 
     def damaged(path: Path) -> Path:
         (path / "calls.jsonl.gz").write_bytes(b"no gzip")
         return writes(path)
 
-    monkeypatch.setattr(after, "write_report", damaged)
+    monkeypatch.setattr(page, "write_report", damaged)
     run = arena.evaluate(WRITES)
     assert run.code == 0 and "calls.jsonl.gz cannot be read" in run.said

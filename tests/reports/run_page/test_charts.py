@@ -139,7 +139,7 @@ def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
     """It takes most of a second, which commands without a page need not wait for."""
     code = (
         "import sys, judgegym.environments.command_line.commands\n"
-        "import judgegym.reports.run_page.command, judgegym.reports.run_page.write\n"
+        "import judgegym.reports.__main__, judgegym.reports.run_page.page\n"
         "print('matplotlib' in sys.modules)\n"
         "from tests.reports.run_page.test_charts import drawn, of_rows\n"
         "drawn(of_rows(5)); print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"

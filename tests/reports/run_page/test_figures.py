@@ -13,7 +13,7 @@ from judgegym.reports.run_page.figures import RowFigures, RunFigures, orders_dis
 
 def row(**fields: Any) -> RowFigures:
     values = {"category": None, "status": "ok", "score": None, "total": None, "weight": None, "length": 1}
-    return RowFigures(**{**values, "seconds": 0.0, "judge_cost": None, **fields})
+    return RowFigures(**{**values, "judge_cost": None, **fields})
 
 
 def figures(*rows: RowFigures) -> RunFigures:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.reports.run_page.contents import ReportOptions
-from judgegym.reports.run_page.write import write_report
+from judgegym.reports.run_page.items import ReportOptions
+from judgegym.reports.run_page.page import write_report
 from tests.command import in_process
 from tests.reports.run_page.written import Written
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from judgegym.engine.records import SampleRun
-from judgegym.reports.run_page.command import main
-from judgegym.reports.run_page.contents import ReportOptions
-from judgegym.reports.run_page.write import write_report
+from judgegym.reports.__main__ import main
+from judgegym.reports.run_page.items import ReportOptions
+from judgegym.reports.run_page.page import write_report
 from tests.arena import Arena, always, for_model
 from tests.engine.samples_of import sample
 from tests.reports.run_page.written import Written

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judgegym.judges.core.group import Look
+from judgegym.reports.run_page.charts import by_place
 from judgegym.reports.run_page.figures import RowFigures, RunFigures
-from judgegym.reports.run_page.places import by_place
 
 
 def said(*groups: Sequence[float]) -> str:
@@ -15,7 +15,7 @@ def said(*groups: Sequence[float]) -> str:
     for points in groups:
         for place, point in enumerate(points, start=1):
             look = Look(place, len(points), point)
-            figures.add(RowFigures(None, "ok", point, None, None, 1, 0.0, None, looks=[look]))
+            figures.add(RowFigures(None, "ok", point, None, None, 1, None, looks=[look]))
     chart = by_place(figures)
     assert chart is not None
     return chart.description

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from judgegym.reports.run_page.write import write_report
-from judgegym.reports.view.command import main
+from judgegym.reports.run_page.page import write_report
+from judgegym.reports.view.__main__ import main
 from judgegym.reports.view.entries import id_of
 from tests.command import PATIENCE_S
 from tests.forking import ROOT
@@ -35,8 +35,8 @@ def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, sto
 
 def test_a_page_that_is_being_made_holds_up_no_signal(tmp_path: Path) -> None:
     for_ever = (
-        "import sys, threading; from judgegym.reports.view import app, command; "
-        "app.runs_in = lambda _: threading.Event().wait(); sys.exit(command.main())"
+        "import sys, threading; from judgegym.reports.view import __main__, server; "
+        "server.runs_in = lambda _: threading.Event().wait(); sys.exit(__main__.main())"
     )
     with viewed(tmp_path, program=("-c", for_ever)) as (url, process):
         asked = socket.create_connection(("127.0.0.1", urlsplit(url).port or 0))

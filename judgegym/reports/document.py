@@ -103,7 +103,7 @@ def document(
 
     Args:
         title: as text.
-        body: as markup, with all texts escaped (`templates.render`).
+        body: as markup, with all texts escaped (`render`).
         styles: style sheets.
         scripts: classic scripts, run in this order when everything else is there; what one declares the next ones see.
         data: blocks that the scripts read.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.reports.run_page.command import main
+from judgegym.reports.__main__ import main
 from tests.engine.samples_of import sample
 from tests.reports.run_page.written import Written
 

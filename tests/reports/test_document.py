@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.pages.document import DataBlock, base_style, document, json_block, packed_block
+from judgegym.reports.document import DataBlock, base_style, document, json_block, packed_block
 from tests.chromium import needs_chromium, watched
 
 HOSTILE = "</script><script>alert(1)</script><!-- <script> {{ 7 * 7 }} \u202e \u2028 \x00 ' \" & é 漢 🙂"
