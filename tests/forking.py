@@ -5,7 +5,8 @@ directory, environment and signals, and ends through the interpreter's own exit,
 does not show is the interpreter's start: imports, `PYTHONPATH`, and variables that a library reads while it is
 imported. A test of those starts a fresh interpreter.
 
-The server forks a minder for each command; the minder forks the command, and passes its id and its exit status on.
+The server forks a minder for each command; the minder forks the command, and passes on its id, its exit status and its
+seconds of CPU.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ _PRELOADED = (
 )
 Stream = Literal["out", "err"]
 _LARGEST_REQUEST = 1 << 18
+
+cpu_seconds = 0.0
+"""Of all commands that were forked for this process and have ended: they are children of the fork server."""
 
 
 class Forked:
@@ -111,8 +115,15 @@ class Forked:
             with selectors.DefaultSelector() as selector:
                 selector.register(self._status, selectors.EVENT_READ)
                 if selector.select(0):
-                    self.returncode = int(self._line())
+                    self._read_end()
         return self.returncode
+
+    def _read_end(self) -> None:
+        """Wait for its end."""
+        global cpu_seconds
+        status, seconds = self._line().split()
+        cpu_seconds += float(seconds)
+        self.returncode = int(status)
 
     def send_signal(self, number: int) -> None:
         """A signal to this process alone."""
@@ -130,7 +141,7 @@ class Forked:
         while self._selector.get_map():
             self._read(deadline)
         if self.returncode is None:
-            self.returncode = int(self._line())
+            self._read_end()
         return bytes(self._output["out"]), bytes(self._output["err"])
 
     def _close_input(self) -> None:
@@ -214,7 +225,7 @@ def _next_command(requests: socket.socket) -> dict[str, Any]:
 
 
 def _mind(stdin: int, out: int, err: int, status: int) -> None:
-    """Fork the command, and return in it alone; say its id and its exit status."""
+    """Fork the command, and return in it alone; say its id, and at its end what is known of it."""
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -230,7 +241,9 @@ def _mind(stdin: int, out: int, err: int, status: int) -> None:
     os.close(2)
     with contextlib.suppress(BrokenPipeError):
         os.write(status, b"%d\n" % pid)
-        os.write(status, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        _, ended, usage = os.wait4(pid, 0)
+        seconds = usage.ru_utime + usage.ru_stime
+        os.write(status, b"%d %.3f\n" % (os.waitstatus_to_exitcode(ended), seconds))
     os._exit(0)
 
 
