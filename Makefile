@@ -1,7 +1,10 @@
 # make evaluate   score the bundled sample against the embedded offline judge (ARGS='--limit 5' adds options)
 # make learn      train a tiny policy on a CPU, by the real rollout API, and say whether it learned (ARGS='--judge offline')
 # make install    everything that a real run and training need
-# make test       lint, formatting, types, import rules and tests, three at once since many wait (ARGS='-k tokenizer' adds options of pytest)
+# make test       the gate of a change: lint, formatting, types, import rules, and the tests that need little CPU; of the faults and of what
+#                 every environment promises three cases a day (ARGS='-k tokenizer' adds options of pytest)
+# make test-all   the same with every test, and the gate's tests on the other versions of Python; at night, and before an issue is resolved
+#                 (REQUIRE_BROWSER=1: no Chromium is an error; PYTHONS= leaves the other versions out)
 # make bench      every measured ratio, in under fifteen minutes, into benchmarks/RESULTS.md (ARGS='--only serve' one script)
 # make soak       ten minutes of mixed traffic with faults, kills and full disks (ARGS='--minutes 2' shortens it)
 # make test-integrations    tests with the trainers' own packages, each in an environment of its own below .trainers (several GB; CPU only;
@@ -18,10 +21,12 @@
 PYTHON ?= python3
 ARGS ?=
 TRAINER_ENVIRONMENTS ?= .trainers
+WORKERS ?= 3
+PYTHONS ?= 3.10 3.13
 BIN := .venv/bin
 DEV := .venv/.installed-dev
 
-.PHONY: evaluate learn install test bench soak test-integrations docs real-model format clean
+.PHONY: evaluate learn install test test-all lint types gate all-tests bench soak test-integrations docs real-model format clean
 .DELETE_ON_ERROR:
 
 evaluate: .venv/.installed-environments
@@ -32,12 +37,30 @@ learn: .venv/.installed-examples
 
 install: .venv/.installed-all
 
+# Side by side, since types are checked on one core. Bytecode is written whatever the shell says: without it each process
+# that the tests start would compile the package anew.
 test: $(DEV)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo --no-cache
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(MAKE) --no-print-directory --jobs 3 --keep-going lint types gate
+
+test-all: $(DEV)
+	@PYTHONDONTWRITEBYTECODE= $(MAKE) --no-print-directory --jobs 3 --keep-going lint types all-tests
+	@.ci/pythons $(PYTHONS)
+
+lint: $(DEV)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@mkdir -p build
+	@$(BIN)/lint-imports --no-logo --no-cache > build/imports.txt || { cat build/imports.txt; exit 1; }
+
+types: $(DEV)
+	@mkdir -p build
+	@$(BIN)/mypy > build/types.txt || { cat build/types.txt; exit 1; }
+
+gate: $(DEV)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --gate $(ARGS)
+
+all-tests: $(DEV)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 bench: $(DEV)
 	@$(BIN)/python -m benchmarks $(ARGS)

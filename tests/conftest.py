@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 from pydantic import SecretStr
 
 from judgegym.judges.core.event_loop import new_event_loop
@@ -23,13 +22,12 @@ from tests.chromium import browser  # noqa: F401  # a fixture: tests name it as 
 from tests.scripted import ScriptedEndpoint
 
 MODEL = "judge-model"
+pytest_plugins = ("tests.gate",)
 
 # What is ignored here, each child would ignore, too: SIGINT in the background of a script, SIGHUP under nohup.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
-hypothesis_settings.register_profile("judgegym", deadline=None)
-hypothesis_settings.load_profile("judgegym")
 pytest.register_assert_rewrite("tests.conformance.lab")
 
 
@@ -45,10 +43,13 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
     return {"commands": new_event_loop}
 
 
+gc.disable()  # until all is imported and collected, which stays until the end
+
+
 def pytest_collection_finish() -> None:
-    """Take what was imported and collected out of the garbage collector's rounds: it stays until the end."""
-    gc.collect()
+    """Take what was imported and collected out of the garbage collector's rounds."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

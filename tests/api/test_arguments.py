@@ -69,6 +69,7 @@ def test_settings_are_in_the_signature(kind: Any) -> None:
     assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
+@pytest.mark.slow
 def test_many_rows_are_judged_with_progress(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1) if n else " "} for n in range(50)]
     with RubricJudge("Is it right?", offline=True) as judge:

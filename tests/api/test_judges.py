@@ -126,6 +126,7 @@ def test_a_table_shows_model_text_as_text() -> None:
     assert "&lt;script&gt;" in shown and "&lt;b&gt;bold" in shown and "<script>" not in shown
 
 
+@pytest.mark.slow
 def test_a_script_that_closes_nothing_ends_without_a_word() -> None:
     script = """
 from judgegym import RubricJudge
@@ -151,6 +152,7 @@ def test_every_public_name_is_there_and_no_other() -> None:
         _ = judgegym.Rubrik
 
 
+@pytest.mark.slow
 def test_empty_answer_is_not_judged_and_says_so() -> None:
     with RubricJudge("Does the answer name the right number?", offline=True) as judge:
         table = judge.judge_sync("How many legs has a spider?", ["", "Eight.", " \n"])

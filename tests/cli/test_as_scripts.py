@@ -43,6 +43,7 @@ def calls_of(folder: Path) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(built_in()))
 def test_evaluate_writes_the_files_of_the_script(name: str, tmp_path: Path) -> None:
     flags = ["evaluate", "--offline", "--limit=3", "--env.data_dir_to_save_evals=run"]
@@ -61,6 +62,7 @@ def test_evaluate_writes_the_files_of_the_script(name: str, tmp_path: Path) -> N
     assert calls_of(script.path) == calls_of(command.path)
 
 
+@pytest.mark.slow
 def test_process_writes_the_files_of_the_script(tmp_path: Path) -> None:
     flags = ["process", "--offline", "--env.total_steps=2", "--env.group_size=2"]
     folders = tmp_path / "script", tmp_path / "command"
@@ -74,6 +76,7 @@ def test_process_writes_the_files_of_the_script(tmp_path: Path) -> None:
     assert sorted((script / groups).read_bytes().splitlines()) == sorted((command / groups).read_bytes().splitlines())
 
 
+@pytest.mark.slow
 def test_resume_command_of_a_stopped_run_can_be_pasted(tmp_path: Path) -> None:
     words = ["evaluate", "arena-hard", "--offline", "--limit=2", "--latency_ms=600000"]
     with Started("-m", "judgegym", *words, cwd=tmp_path) as started:

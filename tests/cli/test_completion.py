@@ -51,6 +51,7 @@ def completions(line: str, env: dict[str, str], cwd: Path) -> list[str]:
     return [word.rstrip() for word in ended.stdout.splitlines() if word]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -85,6 +86,7 @@ def test_bash_completes(line: str, expected: list[str], on_path: dict[str, str],
     assert sorted(completions(line, on_path, tmp_path)) == sorted(expected)
 
 
+@pytest.mark.slow
 def test_tab_in_an_interactive_bash_completes_the_line(on_path: dict[str, str], tmp_path: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:

@@ -30,6 +30,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "name"),
     [
@@ -84,6 +85,7 @@ def test_file_without_one_environment_is_told_in_a_line(content: str, said: str,
     assert "Traceback" not in ended.err and ended.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_judge_that_returns_no_judgment_ends_the_command_in_a_line(here: Path) -> None:
     code = OWN.replace("return await self.constitution_judge.judge(", "return bool(")
     (here / "mine" / "one.py").write_text(code, encoding="utf-8")
@@ -91,6 +93,7 @@ def test_judge_that_returns_no_judgment_ends_the_command_in_a_line(here: Path) -
     assert (ended.code, ended.err) == (2, "ConstitutionEnv.judge returned a value of type bool; expected a Judgment\n")
 
 
+@pytest.mark.slow
 def test_headline_that_nothing_adds_to_is_told(here: Path) -> None:
     code = OWN.replace('metrics.mean("mean_reward"', 'metrics.mean("mean_rewrad"')
     (here / "mine" / "one.py").write_text(code, encoding="utf-8")

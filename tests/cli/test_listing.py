@@ -53,6 +53,7 @@ def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> No
     assert ended.out.split("\n\n")[0].startswith(f"{word}:") and ended.out.count("policy  ") == 1
 
 
+@pytest.mark.slow
 def test_list_loads_no_heavy_package(tmp_path: Path) -> None:
     code = "import sys; from judgegym.cli.main import main; main(['list'])"
     code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance.lab import Lab, Undisturbed
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_recorded_settings_give_the_same_settings_and_samples(lab: Lab, undisturbed: Undisturbed) -> None:
     lab.finished()
     recorded = lab.config()

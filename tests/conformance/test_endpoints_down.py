@@ -62,6 +62,7 @@ def test_judge_down_gives_no_number(lab: Lab, reply: Reply, words: str) -> None:
         assert lab.judge.endpoint.base_url in ended.err
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 @with_a_judge
 def test_judge_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
     lab.judge.disturb(lambda uid: unauthorised(JUDGE_KEY))
@@ -87,6 +88,7 @@ def test_policy_down_gives_no_number(lab: Lab) -> None:
     assert {row_of_sample(failure) for failure in lab.files().failures} == set(uids())
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_policy_that_rejects_the_key_gives_no_number_and_costs_no_row(lab: Lab, undisturbed: Undisturbed) -> None:
     lab.policy.disturb(lambda uid: unauthorised(POLICY_KEY))
     ended = lab.evaluate()

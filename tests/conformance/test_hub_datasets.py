@@ -13,6 +13,7 @@ from tests.conformance.subjects import OF_THE_HUB, uids
 SPLIT = "validation"
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 @pytest.mark.parametrize("subject", OF_THE_HUB, indirect=True, ids=lambda each: each.title)
 def test_rows_of_the_hub_give_the_samples_of_the_same_rows_in_files(
     lab: Lab, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch

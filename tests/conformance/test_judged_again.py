@@ -50,6 +50,7 @@ def restore(lab: Lab) -> None:
     lab.judge.restore()
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 @pytest.mark.parametrize("named", [".", "samples.jsonl", "calls.jsonl.gz"])
 def test_completions_are_those_of_the_run_and_no_policy_is_asked(lab: Lab, named: str) -> None:
     first = lab.finished()
@@ -66,6 +67,7 @@ def test_completions_are_those_of_the_run_and_no_policy_is_asked(lab: Lab, named
     assert dict(contents(first.path)) == before, "the run is left as it is"
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_new_run_names_the_run_whose_completions_it_judges(lab: Lab) -> None:
     first = lab.finished()
     ended = again(lab, of=first.path)
@@ -83,6 +85,7 @@ def test_new_run_names_the_run_whose_completions_it_judges(lab: Lab) -> None:
     assert str(first.path) in json.dumps(lab.config("again"))
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_rows_that_failed_have_what_there_is_of_them(lab: Lab) -> None:
     """A row that its policy never answered is one again; a row that no judge judged is judged."""
     lab.policy.disturb(lambda uid: DOWN if uid == "row-1" else None)
@@ -102,6 +105,7 @@ def test_rows_that_failed_have_what_there_is_of_them(lab: Lab) -> None:
     ]
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 @pytest.mark.parametrize("rows", [("row-4",), tuple(uids())], ids=["some", "all"])
 def test_answers_of_an_interrupted_run_are_in_its_ledger(lab: Lab, rows: tuple[str, ...]) -> None:
     first = lab.finished()
@@ -149,6 +153,7 @@ def test_interrupted_run_of_other_questions_is_refused_as_well(lab: Lab) -> None
     assert lab.policy.endpoint.requests == lab.judge.endpoint.requests == []
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_resumed_run_judges_rows_again_whose_completions_have_changed(lab: Lab) -> None:
     first = lab.finished()
     assert again(lab, of=first.path).code == 0

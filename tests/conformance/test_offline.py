@@ -28,6 +28,7 @@ FAULTS = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "emp
 PATIENCE = "--env.retry_delay=0.01", "--env.judge_max_retries=20", "--env.max_retries=20"
 
 
+@pytest.mark.slow
 def test_evaluate_offline_needs_nothing_and_can_be_repeated(subject: Subject, tmp_path: Path) -> None:
     """With the settings that the run recorded, and though some requests fail on the way: retries are for that."""
     first = evaluated_offline(subject, tmp_path / "run", *subject.role)
@@ -52,6 +53,7 @@ def evaluated_offline(subject: Subject, path: Path, *flags: str) -> Ended:
     return ended
 
 
+@pytest.mark.slow
 def test_process_offline_writes_groups(trained: Subject, tmp_path: Path) -> None:
     ended = in_process(
         *("process", "--offline", *trained.role, f"--env.group_size={GROUP}", "--env.total_steps=3"),
@@ -67,6 +69,7 @@ def test_process_offline_writes_groups(trained: Subject, tmp_path: Path) -> None
     assert "groups.html" in ended.out and "no benchmark result" in ended.out
 
 
+@pytest.mark.slow
 async def test_serve_offline_trains(trained: Subject, tmp_path: Path) -> None:
     """Into the real rollout API, until the trainer has had its steps."""
     batches, ended = await served_offline(trained, tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.reports.run_page.groups import group_contents
 from judgegym.reports.run_page.items import ReportOptions
@@ -40,6 +42,7 @@ def test_each_row_is_on_the_page_with_all_that_was_asked_and_said(subject: Subje
     assert all(call.verdict_at is not None for call in judged if call.has_verdict)
 
 
+@pytest.mark.slow
 def test_each_group_is_on_the_page_with_the_calls_of_its_rollouts(lab: Lab) -> None:
     assert lab.command(*argv(lab)).code == 0
     items = list(group_contents(path_of(lab), ReportOptions()).items())

@@ -84,6 +84,7 @@ def test_calls_of_all_rows_are_those_of_the_ledger(undisturbed: Undisturbed) -> 
     assert {uid.partition(":")[0] for uid in rows} == set(uids())
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_rows_of_before_these_fields_get_them_when_their_run_is_resumed(lab: Lab, undisturbed: Undisturbed) -> None:
     """Else the headline of the run would be of rows of which only some say what they add to it."""
     path = lab.finished().path

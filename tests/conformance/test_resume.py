@@ -60,6 +60,7 @@ def all_are_shown(lab: Lab, undisturbed: Undisturbed) -> bool:
     return len(texts) == sum(undisturbed.policy[uid] for uid in ANSWERED) and all(map(lab.judge.was_shown, texts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
 def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     lab: Lab, undisturbed: Undisturbed, number: signal.Signals
@@ -98,6 +99,7 @@ def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     assert names == Counter((call.row, call.component, call.vote) for call in read_calls(undisturbed.files.path))
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_finished_run_resumes_without_a_request(lab: Lab) -> None:
     files = lab.finished()
     samples = (files.path / "samples.jsonl").read_bytes()
@@ -109,6 +111,7 @@ def test_finished_run_resumes_without_a_request(lab: Lab) -> None:
     assert (files.path / "samples.jsonl").read_bytes() == samples
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undisturbed) -> None:
     """The policy fails at one row and the judge at another, whose answer is paid for."""
     lab.policy.disturb(lambda uid: DOWN if uid == "row-1" else None)
@@ -130,6 +133,7 @@ def test_failed_rows_are_asked_again_and_no_others(lab: Lab, undisturbed: Undist
     assert lab.judge.asked == (failed if lab.subject.has_judge else set())
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undisturbed) -> None:
     """Of the ratings, votes, games and conversations of a row, those that were answered are not asked for again."""
     sides = {"policy": lab.policy, "judge": lab.judge}
@@ -159,6 +163,7 @@ def test_one_failed_call_of_a_row_is_repeated_alone(lab: Lab, undisturbed: Undis
     assert scores == [(sample["uid"], sample["score"]) for sample in undisturbed.files.samples]
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
     files = lab.finished()
     before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"}
@@ -172,6 +177,7 @@ def test_other_settings_do_not_resume_a_run(lab: Lab) -> None:
     assert {path.name: path.read_bytes() for path in files.path.iterdir() if path.name != ".lock"} == before
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_run_of_before_there_was_a_setting_resumes(lab: Lab) -> None:
     """What `config.yaml` does not say was as it is by default; a setting that was another is still told."""
     files = lab.finished()
@@ -200,6 +206,7 @@ def test_run_directory_in_use_is_not_written_over(lab: Lab) -> None:
     assert (files.path / "samples.jsonl").read_bytes() == samples
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 @pytest.mark.parametrize("subject", JUDGED_BY_MORE_THAN_THE_QUESTION, indirect=True, ids=lambda each: each.title)
 def test_changed_rows_are_judged_again_and_said(lab: Lab) -> None:
     """A baseline, reference, rubric or gold label that is another one is noticed, though the question is the same."""

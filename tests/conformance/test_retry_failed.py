@@ -23,6 +23,7 @@ def evaluated_with_failures(lab: Lab) -> set[str]:
     return {row_of_sample(failure) for failure in lab.files().failures}
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_failed_rows_are_judged_and_rows_that_are_not_judged_yet_are_left_to_the_command_that_is_named(
     lab: Lab, undisturbed: Undisturbed
 ) -> None:
@@ -52,6 +53,7 @@ def test_failed_rows_are_judged_and_rows_that_are_not_judged_yet_are_left_to_the
     assert (lab.files().path / "metrics.json").exists()
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_run_whose_failed_rows_were_all_that_it_lacked_is_complete(lab: Lab, undisturbed: Undisturbed) -> None:
     failed = evaluated_with_failures(lab)
     again = lab.evaluate(*RETRY)
@@ -73,6 +75,7 @@ def test_rows_that_have_changed_are_left_alone(lab: Lab) -> None:
     assert not (lab.files().path / "metrics.json").exists()
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_finished_run_has_nothing_to_retry(lab: Lab) -> None:
     files = lab.finished()
     before = {path.name: path.read_bytes() for path in files.path.iterdir() if path.name.endswith(".jsonl")}

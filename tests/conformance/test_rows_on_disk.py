@@ -15,6 +15,7 @@ AT_ONCE = 3
 """The sample that is being used, the one before it, and the last one of the loop before: variables still hold them."""
 
 
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 def test_metrics_and_reports_hold_few_samples_at_a_time(
     lab: Lab, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ def held_of_files() -> int:
     return int(line.split()[1]) * 1024
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"id": [0]}), tmp_path / "one.parquet")
     load_rows(str(tmp_path / "one.parquet"), split="train")  # the libraries are mapped, too

@@ -53,6 +53,7 @@ def test_the_bundled_samples_have_every_metric(tmp_path: Path, role: str) -> Non
     assert run.lacks("rubric_absolute", "offline stand-in", "scores", "3: ") == []
 
 
+@pytest.mark.slow
 @needs_vicuna
 @pytest.mark.parametrize("role", ROLES)
 def test_the_real_data_is_read_and_scored(tmp_path: Path, role: str) -> None:

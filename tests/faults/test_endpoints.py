@@ -35,6 +35,7 @@ def nothing_is_lost(outcome: Outcome, undisturbed: Outcome, *, by_time: bool = F
         assert outcome.answered == undisturbed.answered
 
 
+@pytest.mark.slow("timeout")
 @each_verb
 @pytest.mark.parametrize("kind", [*kinds.TRANSIENT, *kinds.RIGHT])
 def test_fault_that_passes_leaves_no_trace(bench: Bench, verb: Verb, kind: str, undisturbed: Outcome) -> None:
@@ -58,6 +59,7 @@ def test_absurd_token_counts_count_nothing_and_can_be_resumed(bench: Bench) -> N
     assert bench.run("evaluate", "--resume").ended.code == 0
 
 
+@pytest.mark.slow
 @each_verb
 @each_subject
 def test_mixture_of_faults_leaves_no_trace(bench: Bench, verb: Verb, undisturbed: Outcome) -> None:
@@ -123,6 +125,7 @@ NEVER_PASSING = [
 ]
 
 
+@pytest.mark.slow("timeout")
 @pytest.mark.parametrize(("verb", "side", "kind"), sorted(NEVER_PASSING))
 def test_fault_that_never_passes_is_no_result(bench: Bench, verb: Verb, side: str, kind: str) -> None:
     """The request is sent once more, and then its row is listed."""

@@ -32,6 +32,7 @@ each_verb = pytest.mark.parametrize("verb", VERBS)
 each_judge = titles(ARENA)
 
 
+@pytest.mark.slow
 @each_verb
 @titles(TOGETHER)
 def test_mixture_of_faults_leaves_no_trace_in_groups(bench: Bench, verb: Verb, undisturbed: Outcome) -> None:
@@ -54,6 +55,7 @@ def test_fault_of_the_judge_that_passes_leaves_no_trace(
     nothing_is_lost(outcome, undisturbed)
 
 
+@pytest.mark.slow("tournament")
 @pytest.mark.parametrize(
     ("verb", "kind"),
     [*(("process", kind) for kind in ("500", "drop", "malformed", "finish_error", "401")), ("serve", "401")],
@@ -66,6 +68,7 @@ def test_judge_of_groups_that_never_answers_makes_no_group(bench: Bench, verb: V
     assert BROKEN_OFF not in outcome.ended.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds.LAST_WORD)
 @each_judge
 def test_judge_of_groups_without_verdict_makes_no_group(bench: Bench, kind: str) -> None:
@@ -104,6 +107,7 @@ def test_judge_of_groups_that_fails_at_times_gives_no_score_of_its_failure(
     assert judged - dropped == len(groups) == bench.rows, "one that is dropped is counted, and another one is made"
 
 
+@pytest.mark.slow
 @each_judge
 def test_process_of_groups_that_is_killed_twice_pays_twice_for_what_was_in_flight(bench: Bench) -> None:
     undisturbed = whole(bench, "process")

@@ -21,6 +21,7 @@ LONG = [case for case in TEXTS if case["name"].startswith("20,000")]
 ENDINGS = ("It explains it to a child.", "No.", "A child would see an example of it, and explain it to another child.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ARENA, ids=lambda subject: subject.title)
 @pytest.mark.parametrize("case", [ALL, *LONG], ids=lambda case: str(case["name"]))
 def test_hostile_completions_of_a_group_are_judged_and_show_the_judge_no_token(

@@ -61,6 +61,7 @@ def holds(bench: Bench, case: dict[str, Any]) -> None:
         assert all(sample["injection_suspects"] >= len(case["tokens"]) for sample in samples)
 
 
+@pytest.mark.slow("a megabyte")
 @pytest.mark.parametrize("case", cases("texts.jsonl"))
 def test_hostile_answer_is_judged_and_shows_the_judge_no_token(bench: Bench, case: dict[str, Any]) -> None:
     holds(bench, case)

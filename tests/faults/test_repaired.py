@@ -98,6 +98,7 @@ def results(bench: Bench, verb: Verb, run: str) -> list[bytes]:
     return [line.partition(b',"run":')[0] for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["evaluate", "process"])
 @QUICK
 @given(of_results=st.lists(damages(), max_size=2), of_ledger=st.lists(damages(), max_size=2))
@@ -128,6 +129,7 @@ def test_repaired_run_resumes_to_the_undisturbed_results_and_asks_for_what_is_lo
     assert again.asked.total() <= lost
 
 
+@pytest.mark.slow
 @QUICK
 @given(of_results=damages(), of_ledger=damages(), compressed=st.booleans())
 def test_scored_data_set_is_repaired_and_resumed(
@@ -174,6 +176,7 @@ def test_every_line_that_is_whole_is_kept_and_nothing_else(parts: list[Callable[
     assert [line for line in intact if line not in kept] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flipped", "cut"])
 def test_part_of_a_compressed_ledger_that_misses_its_checksum_is_dropped_and_the_others_are_kept(
     tmp_path: Path, kind: str

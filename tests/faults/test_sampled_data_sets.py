@@ -39,6 +39,7 @@ def words_of(data: Path, out: Path, policy: ScriptedEndpoint, judge: ScriptedEnd
     return [str(data), f"--out={out}", f"--responses_per_prompt={RESPONSES}", *urls, *limits]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_random_moments_it_asks_neither_twice_but_for_what_was_in_flight(tmp_path: Path, seed: int) -> None:
     numbers, data = random.Random(seed), write_lines(tmp_path / "data.jsonl", PROMPTS)

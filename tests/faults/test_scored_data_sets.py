@@ -63,6 +63,7 @@ def slowly(response: str) -> Reply:
     return Reply(text=f"[FEEDBACK] Because. [SCORE] {by_text(response)}", delay_s=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_random_moments_it_gives_the_same_bytes_and_pays_twice_for_what_was_in_flight(
     tmp_path: Path, data: Path, whole: bytes, seed: int
@@ -111,6 +112,7 @@ def fault_of(row: Mapping[str, JSON]) -> int | None:
     return number if number in FAULTS else None
 
 
+@pytest.mark.slow
 def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is_touched(
     tmp_path: Path, data: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +146,7 @@ def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is
     assert out.read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "bound"), [("--budget_calls=30", 30), ("--budget_usd=300", 30 + AT_ONCE - 1)])
 def test_a_budget_is_passed_by_what_is_in_flight_at_most_and_more_of_it_goes_on(
     tmp_path: Path, data: Path, whole: bytes, budget: str, bound: int
@@ -161,6 +164,7 @@ def test_a_budget_is_passed_by_what_is_in_flight_at_most_and_more_of_it_goes_on(
     assert out.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
     tmp_path: Path, data: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +201,7 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(
     tmp_path: Path, data: Path, whole: bytes
 ) -> None:
@@ -218,6 +223,7 @@ def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(
     assert out.read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, number: signal.Signals) -> None:
     words = ["score", str(data), f"--out={tmp_path / 'scored.jsonl'}", "--offline", "--latency_ms=100"]
@@ -230,6 +236,7 @@ def test_nothing_is_left_of_a_run_with_the_stand_in(tmp_path: Path, data: Path, 
         eventually(lambda: not Path(f"/proc/{stand_ins[0]}").exists(), "the end of the stand-in")
 
 
+@pytest.mark.slow
 def test_a_second_process_leaves_the_run_of_the_first_alone(tmp_path: Path, data: Path, whole: bytes) -> None:
     out = tmp_path / "scored.jsonl"
     with serving(rated(slowly)) as judge:

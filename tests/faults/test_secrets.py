@@ -51,6 +51,7 @@ def all_texts(path: Path) -> list[str]:
     return [*(file.read_text(errors="replace") for file in files), *packed]
 
 
+@pytest.mark.slow
 def test_no_secret_of_an_evaluation_is_kept_or_shown_and_it_can_be_resumed(tmp_path: Path) -> None:
     fails = True
 

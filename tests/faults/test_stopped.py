@@ -18,6 +18,7 @@ RESUMABLE: tuple[Verb, ...] = ("evaluate", "process")
 each_verb = pytest.mark.parametrize("verb", RESUMABLE)
 
 
+@pytest.mark.slow
 @each_verb
 def test_run_that_is_killed_three_times_pays_twice_for_what_was_in_flight(bench: Bench, verb: Verb) -> None:
     undisturbed = whole(bench, verb)
@@ -31,6 +32,7 @@ def test_run_that_is_killed_three_times_pays_twice_for_what_was_in_flight(bench:
     assert resumed.said <= len(stops) * (at_once + 2), "policy and judge"
 
 
+@pytest.mark.slow
 @each_verb
 def test_run_whose_disk_is_full_twice_gives_what_an_undisturbed_one_gives(bench: Bench, verb: Verb) -> None:
     undisturbed = whole(bench, verb)

@@ -103,6 +103,7 @@ def evaluated(path: Path, loop: Loop, every: int, *flags: str) -> tuple[Sequence
     return RunFiles(path / f"run-{every}").without_run(), peer, ended.said
 
 
+@pytest.mark.slow
 def test_second_answers_of_an_idle_connection_shift_no_answer(tmp_path: Path, loop: Loop) -> None:
     undisturbed, _, _ = evaluated(tmp_path, loop, 0)
     disturbed, peer, said = evaluated(tmp_path, loop, 10)
@@ -111,6 +112,7 @@ def test_second_answers_of_an_idle_connection_shift_no_answer(tmp_path: Path, lo
     assert said.count("has sent an answer that no request had asked for") == 1
 
 
+@pytest.mark.slow
 def test_second_answers_to_a_busy_client_shift_no_answer(
     tmp_path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from tests.command import ROOT
 from tests.house.counting import python_files
 
@@ -26,6 +28,7 @@ SEVERAL = {
 """Public names that several classes have, with the reason."""
 
 
+@pytest.fixture(scope="module")
 def public_classes() -> dict[str, list[str]]:
     """The modules of each public class of the package, by its name."""
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -40,11 +43,11 @@ def _module(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_no_class_is_named_by_a_participle_alone() -> None:
-    names = public_classes()
-    assert {name: names[name] for name in names if PARTICIPLE.fullmatch(name) and name not in NOUNS} == {}
+def test_no_class_is_named_by_a_participle_alone(public_classes: dict[str, list[str]]) -> None:
+    participles = [name for name in public_classes if PARTICIPLE.fullmatch(name) and name not in NOUNS]
+    assert {name: public_classes[name] for name in participles} == {}
 
 
-def test_each_name_is_that_of_one_class() -> None:
-    several = {name: modules for name, modules in public_classes().items() if len(modules) > 1}
+def test_each_name_is_that_of_one_class(public_classes: dict[str, list[str]]) -> None:
+    several = {name: modules for name, modules in public_classes.items() if len(modules) > 1}
     assert {name: modules for name, modules in several.items() if name not in SEVERAL} == {}

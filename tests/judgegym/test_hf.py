@@ -82,6 +82,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 def test_several_processes_share_the_limits(tmp_path: Path, rows: datasets.Dataset) -> None:
     """In a process of its own: `datasets` forks, and this one has the threads and the signal handlers of its tests."""
     with serving(lambda request, number: Reply("[FEEDBACK] x [SCORE] 3", delay_s=0.1)) as judge:

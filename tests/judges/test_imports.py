@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 MODULES = [
     "judgegym.judges.arena.judge",
     "judgegym.judges.arena.style",
@@ -20,6 +22,7 @@ MODULES = [
 LATE = ("numpy", "scipy", "sklearn", "krippendorff", "tiktoken", "datasets", "transformers", "wandb", "atroposlib")
 
 
+@pytest.mark.slow
 def test_import_of_the_judges_loads_no_statistics_and_no_tokenizer() -> None:
     code = f"import sys, {', '.join(MODULES)}; print(*(name for name in {LATE!r} if name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -36,6 +36,7 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(breaker, "_FIRST_PAUSE_S", 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
 async def test_account_that_is_rejected_in_mid_run_costs_few_requests_at_any_concurrency(
     connect: Connect, status: int
@@ -73,6 +74,7 @@ async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(c
         assert len(endpoint.requests) - 256 <= MOST_REJECTED
 
 
+@pytest.mark.slow
 async def test_probe_that_succeeds_lets_the_run_go_on_and_rejected_calls_are_made_again(
     connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:

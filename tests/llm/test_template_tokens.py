@@ -98,6 +98,7 @@ def test_other_text_stays_as_it_is(text: str) -> None:
     assert restored(text) == text
 
 
+@pytest.mark.slow
 def test_megabytes_return() -> None:
     for piece in ("<", "<|", "<|a", "[", "<s>", "<¦", "<¦s>"):
         text = piece * (1_000_000 // len(piece))

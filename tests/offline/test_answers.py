@@ -20,6 +20,7 @@ THINKING = "First think between <think> and </think>, then answer."
 ARENA = KINDS["arena"]
 
 
+@pytest.mark.slow
 def test_answers_are_the_same_in_every_process() -> None:
     bodies = [
         {"model": "m", "seed": 3, "n": 2, "messages": [{"role": "user", "content": "Why is the sky blue at noon?"}]},

@@ -59,6 +59,7 @@ async def replies(prompt: str | PromptFormat) -> list[str]:
         return found
 
 
+@pytest.mark.slow
 async def test_a_judge_of_a_users_file_is_played_with_no_more_than_its_prompts_format(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(MINE)
@@ -66,6 +67,7 @@ async def test_a_judge_of_a_users_file_is_played_with_no_more_than_its_prompts_f
     assert (good, poor) == ("Be brief.: kept", "Be brief.: broken") and hostile.startswith("Be brief.:")
 
 
+@pytest.mark.slow
 async def test_an_object_of_an_importable_module_is_handed_over_by_its_name() -> None:
     assert reference_of(HERE) == f"{__name__}:HERE"
     assert (await replies(HERE))[:2] == ["Be brief.: True", "Be brief.: False"]
@@ -77,6 +79,7 @@ def test_a_file_is_found_from_another_working_directory(tmp_path: Path, monkeypa
     assert reference_of("mine.prompts:PROMPT") == "mine.prompts:PROMPT"
 
 
+@pytest.mark.slow
 def test_an_object_of_a_script_is_handed_over_by_its_file(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)

@@ -44,6 +44,7 @@ async def post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -
         return response.status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
@@ -71,6 +72,7 @@ def test_a_wrong_flag_is_one_line_and_code_2(flags: list[str], named: list[str])
     assert all(part in run.stderr for part in named)
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_one_line_and_code_2() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
@@ -79,6 +81,7 @@ def test_a_port_in_use_is_one_line_and_code_2() -> None:
     assert run.stderr.count("\n") == 1 and port in run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_a_signal_ends_it_at_once_also_with_requests_open(number: signal.Signals, code: int) -> None:
     with running("--faults", '{"timeout": 1}') as (process, url):
@@ -95,6 +98,7 @@ async def test_a_signal_ends_it_at_once_also_with_requests_open(number: signal.S
     assert (process.returncode, out, err) == (code, "", "")
 
 
+@pytest.mark.slow
 async def test_the_flags_reach_the_server() -> None:
     flags = ["--faults", '{"503": 1}', "--retry_after", "3", "--latency_ms", "1.5", "--host", "127.0.0.1"]
     with running(*flags) as (_, url):
@@ -102,6 +106,7 @@ async def test_the_flags_reach_the_server() -> None:
             assert (response.status, response.headers["Retry-After"]) == (503, "3")
 
 
+@pytest.mark.slow
 def test_the_end_of_input_ends_it_only_when_asked_to() -> None:
     with running("--exit_with_parent") as (process, _):
         out, err = process.communicate(timeout=LIMIT)
@@ -117,6 +122,7 @@ async def _status(url: str) -> int:
         return await post(session, url, BODY)
 
 
+@pytest.mark.slow
 async def test_more_connections_than_the_soft_limit_of_open_files() -> None:
     def lower() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (48, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

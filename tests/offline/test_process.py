@@ -45,6 +45,7 @@ def gone(url: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_serves_within_the_block_and_is_gone_after_it() -> None:
     async with StandIn() as stand_in:
         url = stand_in.base_url
@@ -55,6 +56,7 @@ async def test_serves_within_the_block_and_is_gone_after_it() -> None:
         _ = stand_in.base_url
 
 
+@pytest.mark.slow
 async def test_is_gone_after_a_block_that_fails() -> None:
     with pytest.raises(ZeroDivisionError):
         async with StandIn() as stand_in:
@@ -63,6 +65,7 @@ async def test_is_gone_after_a_block_that_fails() -> None:
     assert not listening(url)
 
 
+@pytest.mark.slow
 async def test_starts_again_after_the_block_but_not_within_it() -> None:
     stand_in = StandIn()
     for _ in range(2):
@@ -72,6 +75,7 @@ async def test_starts_again_after_the_block_but_not_within_it() -> None:
                 await stand_in.__aenter__()
 
 
+@pytest.mark.slow
 async def test_its_settings_reach_the_server() -> None:
     async with StandIn(latency_ms=0.5, faults={"503": 1.0}, judge_only=True) as stand_in:
         assert (await post(stand_in.base_url, BODY))[0] == 503
@@ -92,6 +96,7 @@ def test_wrong_settings_are_refused_before_anything_starts(settings: dict[str, A
         StandIn(**settings)
 
 
+@pytest.mark.slow
 async def test_it_is_found_from_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "judges").mkdir()
     (tmp_path / "judges" / "__init__.py").write_text("raise ImportError('another package of this name')\n")
@@ -101,6 +106,7 @@ async def test_it_is_found_from_another_directory(tmp_path: Path, monkeypatch: p
         assert (await post(stand_in.base_url, BODY))[0] == 200
 
 
+@pytest.mark.slow
 async def test_a_child_that_does_not_start_is_an_error_with_its_own_words() -> None:
     stand_in = StandIn(prompts=["nowhere.py:PROMPT"])
     with pytest.raises(RuntimeError, match=r"did not start.*nowhere\.py"):
@@ -109,6 +115,7 @@ async def test_a_child_that_does_not_start_is_an_error_with_its_own_words() -> N
         _ = stand_in.base_url
 
 
+@pytest.mark.slow
 async def test_the_child_is_in_a_session_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[asyncio.subprocess.Process] = []
     create = asyncio.create_subprocess_exec
@@ -140,6 +147,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_child_ends_with_its_parent(number: signal.Signals) -> None:
     with subprocess.Popen(

@@ -79,6 +79,7 @@ async def test_an_api_that_fails_for_a_while_loses_no_group(arena: Arena, failur
         assert not served.run.done()
 
 
+@pytest.mark.slow
 async def test_an_api_that_is_killed_and_started_again(arena: Arena) -> None:
     """Serve registers with the new one once its trainer has, and goes on; nothing is posted before that."""
     async with (
@@ -111,6 +112,7 @@ async def test_an_api_that_is_killed_and_started_again(arena: Arena) -> None:
     assert all(len(group["tokens"]) == 4 for batch in trainer.batches for group in batch)
 
 
+@pytest.mark.slow
 async def test_groups_that_wait_for_the_api_survive_its_restart(arena: Arena) -> None:
     """They are judged while there is none, and are the first that the new one gets."""
     judged = asyncio.Event()

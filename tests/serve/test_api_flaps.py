@@ -172,6 +172,7 @@ async def test_environment_that_is_stopped_while_it_joins_or_while_the_api_fails
         assert await share_of(trainer, other) == 1.0
 
 
+@pytest.mark.slow
 async def test_api_that_was_restarted_is_not_asked_for_what_the_old_one_had(arena: Arena) -> None:
     """Its numbers belong to others: nobody else is disconnected."""
     async with RunApi() as real, aiohttp.ClientSession() as session, MisbehavingProxy(real.url) as proxy:

@@ -154,6 +154,7 @@ async def test_groups_outside_the_pass_rates_are_counted_and_not_sent(tmp_path: 
         assert "Question 1:" in group["messages"][0][-2]["content"]
 
 
+@pytest.mark.slow
 async def test_arena_hard_and_pairwise_train_one_policy_together(tmp_path: Path) -> None:
     """Each has its share of every batch, and of the policy by its weight."""
     async with training(4 * GROUP) as trainer:

@@ -16,6 +16,7 @@ from tests.serving import serve
 from tests.trainer import Trainer, training, until
 
 
+@pytest.mark.slow
 async def test_two_processes_with_groups_of_their_own_sizes(tmp_path: Path) -> None:
     """With a share of the batch reserved for each, both are in each batch, all are whole, and both end by
     themselves."""

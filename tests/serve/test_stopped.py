@@ -65,6 +65,7 @@ async def test_a_signal_during_a_group(arena: Arena, number: signal.Signals, cod
             assert served.connection.status.weight == 1.0, "the first has left its share"
 
 
+@pytest.mark.slow
 async def test_a_signal_while_it_waits_for_a_trainer(arena: Arena) -> None:
     async with ScriptedServer(lambda request, number: Reply(body={"batch_size": -1, "max_token_len": -1})) as api:
         argv = "serve", "--offline", f"--env.rollout_server_url={api.url}"

@@ -173,6 +173,7 @@ def test_evaluations_are_logged_though_training_is_ahead(run: Run) -> None:
     assert all(row["eval/overall_winrate"] == 1.0 for row in run.history.values() if "eval/step" in row)
 
 
+@pytest.mark.slow
 def test_evaluate_is_logged_too(tmp_path: Path) -> None:
     flags = "--limit=2", "--env.use_wandb=True", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"
     ended = as_process("evaluate", "--offline", *flags, cwd=tmp_path, env=OFFLINE)

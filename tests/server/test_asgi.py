@@ -71,6 +71,7 @@ async def test_requests_that_come_at_once_open_one_service() -> None:
     assert len(endpoint.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_service_opened_by_a_request_is_closed_with_the_event_loop() -> None:
     """And another loop opens it again."""
     ours = RewardServer(offline=True)
@@ -107,6 +108,7 @@ async def test_wrong_settings_are_told_in_the_log_and_not_to_the_caller(caplog: 
     assert "scale_max" not in json.dumps(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "address", "status"),
     [
@@ -159,6 +161,7 @@ class Uvicorn:
         return self.process.wait(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_uvicorn_as_a_process_logs_requests_shows_no_token_and_ends_when_told() -> None:
     server = Uvicorn(JUDGEGYM_OFFLINE="true", JUDGEGYM_TOKENS='{"a": "open-sesame"}')
     try:
@@ -178,6 +181,7 @@ def test_uvicorn_as_a_process_logs_requests_shows_no_token_and_ends_when_told() 
     assert "open-sesame" not in server.said
 
 
+@pytest.mark.slow
 def test_uvicorn_does_not_start_with_wrong_settings_and_says_why() -> None:
     server = Uvicorn(JUDGEGYM_OFFLINE="true", JUDGEGYM_SCALE_MIN="5", JUDGEGYM_SCALE_MAX="5")
     try:
@@ -190,6 +194,7 @@ def test_uvicorn_does_not_start_with_wrong_settings_and_says_why() -> None:
     assert "Traceback" not in server.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "environment"), [(("--workers", "2"), {}), (("--workers=2",), {}), ((), {"WEB_CONCURRENCY": "2"})]
 )

@@ -12,6 +12,7 @@ from tests.server.promises import PROMISES, SETTINGS
 from tests.server.running import Reached
 
 
+@pytest.mark.slow("command-serves_many_at_once")
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 @pytest.mark.parametrize("binding", BINDINGS)
 async def test_what_the_server_promises(binding: str, promise: Callable[[Reached], Awaitable[None]]) -> None:

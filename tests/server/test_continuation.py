@@ -82,6 +82,7 @@ def test_without_a_prompt_all_is_the_response_unless_a_header_says_where_it_begi
     assert response_in(EARLIER + CHATML + "It is 4.", prompt) is None
 
 
+@pytest.mark.slow
 def test_texts_of_a_megabyte_hold_nobody_up() -> None:
     """Far beyond what is needed: what is quadratic takes minutes."""
     started = time.monotonic()

@@ -53,6 +53,7 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 def test_the_server_is_as_its_document_says(server: str) -> None:
     """Schemathesis' own requests, valid and not, for each operation of the document."""
     document = schemathesis.openapi.from_url(f"{server}/openapi.json")

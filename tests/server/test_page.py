@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.chromium import needs_chromium
 from tests.server.served import as_process
 
-playwright: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the extra `browser`")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+pytestmark = needs_chromium
 
 QUESTION = "Why is the sky blue in the daytime?"
 ANSWER = "Because the air scatters the blue part of daylight far more than the red part of it."
 
 
 @pytest.fixture
-def page() -> Any:
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser.new_page(viewport={"width": 1000, "height": 1000})
-        browser.close()
+def page(browser: Any) -> Iterator[Any]:
+    page = browser.new_page(viewport={"width": 1000, "height": 1000})
+    yield page
+    page.close()
 
 
 def fill(page: Any, prompt: str, response: str) -> None:

@@ -64,6 +64,7 @@ def test_what_is_wrong_is_said_in_a_line(flags: list[str], words: list[str]) -> 
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_a_port_in_use() -> None:
     with as_process("--offline") as url:
         ended = run("--offline", f"--port={url.rsplit(':', 1)[1]}")
@@ -131,6 +132,7 @@ def listens(url: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_the_preset_can_be_tried_without_a_key(tmp_path: Path) -> None:
     preset = ROOT / "configs" / "reward_server_rubric.yaml"
     with as_process(f"--config={preset}", "--offline", f"--judge_cache={tmp_path / 'cache.sqlite'}") as url:
@@ -138,6 +140,7 @@ def test_the_preset_can_be_tried_without_a_key(tmp_path: Path) -> None:
         assert 0 <= post(url, "/safety/v1/score")["score"] <= 1
 
 
+@pytest.mark.slow
 def test_the_preset_for_groups_can_be_tried_without_a_key(tmp_path: Path) -> None:
     preset = ROOT / "configs" / "reward_server_group.yaml"
     body = json.dumps({"prompt": "Why?", "responses": ["Because.", "Because of why.", "No."]}).encode()
@@ -146,6 +149,7 @@ def test_the_preset_for_groups_can_be_tried_without_a_key(tmp_path: Path) -> Non
             assert all(0 <= result["score"] <= 1 for result in post(url, path, body=body)["results"])
 
 
+@pytest.mark.slow
 def test_workers_share_the_port_and_end_together() -> None:
     with as_process("--offline", "--workers=2") as url:
         bodies = [json.dumps({"prompt": "Why?", "response": f"Because {n}."}).encode() for n in range(20)]

@@ -36,6 +36,7 @@ def count(metrics: str, name: str) -> float:
     return sum(float(line.split()[-1]) for line in re.findall(rf"^{name}_total.*", metrics, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_workers_share_one_judgment_cache_and_the_metrics(tmp_path: Path) -> None:
     """Two workers ask about the same response at the same time, and both have the verdict that is kept."""
     path, meeting = tmp_path / "cache.sqlite", Meeting(WORKERS)
@@ -80,6 +81,7 @@ def children(pid: int) -> list[int]:
 linux = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc")
 
 
+@pytest.mark.slow
 @linux
 def test_worker_that_is_killed_right_after_its_start_is_replaced() -> None:
     with started("--offline", f"--workers={WORKERS}") as (process, url):
@@ -107,6 +109,7 @@ def test_workers_end_with_a_supervisor_that_is_killed(tmp_path: Path, monkeypatc
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the workers are gone")
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_start_end_the_server() -> None:
     """Only a worker finds out that the cache is no database."""
     ended = run("--offline", f"--workers={WORKERS}", f"--judge_cache={Path(__file__).parent}", "--port=0")

@@ -71,6 +71,7 @@ def test_fit_is_the_maximum_of_the_likelihood_with_ties_position_and_weights(rid
         assert all_of(fit(players, games, ridge=ridge)) == pytest.approx(expected.tolist(), abs=EXACT), seed
 
 
+@pytest.mark.slow
 def test_fit_equals_that_of_choix_without_ties_and_position() -> None:
     choix = pytest.importorskip("choix", reason="in the extra dev")
     for seed in range(TOURNAMENTS):

@@ -35,6 +35,7 @@ def going_on(said: str) -> Sequence[str]:
     return shlex.split(command)[2:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(tmp_path: Path, kind: JudgeKind) -> None:
     data = write_lines(tmp_path / "data.jsonl", rows_of(kind))
@@ -125,6 +126,7 @@ def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(tmp
         assert (ended.code, len(judge.requests)) == (0, 3), ended.said
 
 
+@pytest.mark.slow
 def test_judge_and_policy_share_a_budget(tmp_path: Path) -> None:
     """Each part of the run sends one request more than the one before, to whichever it is, and none twice."""
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": question} for question in QUESTIONS])

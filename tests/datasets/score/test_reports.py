@@ -102,6 +102,7 @@ def test_the_page_finds_the_calls_of_rows_that_were_judged_together(tmp_path: Pa
         assert detail.conversation[0].text in asked_about(detail)
 
 
+@pytest.mark.slow
 def test_the_worst_come_first_and_a_file_names_its_run(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     contents = run_contents(run_directory_of(out), ReportOptions())
@@ -135,6 +136,7 @@ def two_judges(tmp_path: Path, rows: Sequence[Mapping[str, JSON]], judge: Script
         return first, scored(tmp_path / "second.jsonl", other, rows, "--judge_model_name=other")
 
 
+@pytest.mark.slow
 def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first, second = two_judges(tmp_path, PAIRS, judge)
     ended = compare(first, second, "--json", tmp_path / "c.json", "--html", tmp_path / "c.html", "--rows=2")
@@ -159,6 +161,7 @@ def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoin
         assert said in " ".join(ended.out.replace("\u00a0", " ").split()) and said in page
 
 
+@pytest.mark.slow
 def test_of_judges_of_two_kinds_the_settings_that_both_read_are_told(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first = scored(tmp_path / "first.jsonl", judge, PAIRS)
     with serving(judging(lambda text, place: len(text) / 100)) as other:
@@ -169,6 +172,7 @@ def test_of_judges_of_two_kinds_the_settings_that_both_read_are_told(tmp_path: P
     assert sorted(differing) == ["judge", "judge_system_prompt", "judge_temperature"]
 
 
+@pytest.mark.slow
 def test_rows_that_share_a_judgment_are_one_observation(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     once, twice = tmp_path / "once", tmp_path / "twice"
     once.mkdir()
@@ -183,6 +187,7 @@ def test_rows_that_share_a_judgment_are_one_observation(tmp_path: Path, judge: S
     assert [each["differences"][0]["agreement"]["best"] for each in found] == [None, None]
 
 
+@pytest.mark.slow
 def test_another_data_set_is_refused(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     other = tmp_path / "other"

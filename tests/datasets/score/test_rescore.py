@@ -205,6 +205,7 @@ def test_other_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
     assert compare(one, other).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path, ending: str) -> None:
     with serving(rated(points)) as first, serving(rated(backwards)) as second:

@@ -25,6 +25,7 @@ def push(scored: Path, repository: str, url: str, *words: str, token: str = TOKE
     return judgegym(*command, cwd=scored.parent, env=home, fresh=True)
 
 
+@pytest.mark.slow
 def test_file_and_card_are_one_commit_and_the_token_is_nowhere(scored: Path) -> None:
     with serving_hub() as hub:
         ended = push(scored, "ours/pairs", hub.url, "--private")
@@ -38,6 +39,7 @@ def test_file_and_card_are_one_commit_and_the_token_is_nowhere(scored: Path) -> 
         assert TOKEN not in ended.said + again.said + files["README.md"].decode()
 
 
+@pytest.mark.slow
 def test_what_the_hub_refuses_is_one_line(scored: Path) -> None:
     with serving_hub() as hub, refusing() as nobody:
         hub.files["ours/theirs"], hub.private["ours/theirs"] = {"README.md": b"# Theirs\n"}, False

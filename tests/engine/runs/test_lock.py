@@ -40,6 +40,7 @@ def test_lock_file_that_was_removed_and_made_anew_is_seen(tmp_path: Path, monkey
     third[0].release()
 
 
+@pytest.mark.slow
 def test_many_processes_that_take_and_release_never_hold_it_together(tmp_path: Path) -> None:
     directory, inside = tmp_path / "run", tmp_path / "inside"
     directory.mkdir()

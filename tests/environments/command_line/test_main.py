@@ -79,15 +79,18 @@ def loaded_by(*argv: str, path: Path) -> set[str]:
     return set(ended.stderr.rpartition("loaded")[2].split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [("--help",), ("serve", "--help_all"), ("evaluate", "--show_config")])
 def test_help_and_show_config_load_no_heavy_package(argv: tuple[str, ...], tmp_path: Path) -> None:
     assert loaded_by(*argv, path=tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_offline_evaluate_loads_what_it_computes_and_draws_with(tmp_path: Path) -> None:
     assert loaded_by("evaluate", "--offline", "--limit=1", path=tmp_path) == {"numpy", "rich"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "extra", "flags"),
     [
@@ -109,6 +112,7 @@ def test_missing_extra_is_named_in_one_message_with_exit_code_2(
     assert not list(tmp_path.glob("runs/*/samples.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["evaluate", "--offline", "--limit=1"], ["evaluate", "--show_config"]])
 def test_output_that_nobody_reads_ends_the_command_quietly_with_the_code_of_sigpipe(
     arguments: list[str], tmp_path: Path

@@ -52,6 +52,7 @@ async def is_served(url: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 async def test_stand_ins_run_while_the_block_does() -> None:
     loaded = loaded_from("--offline")
     async with offline.running(loaded) as settings:
@@ -62,6 +63,7 @@ async def test_stand_ins_run_while_the_block_does() -> None:
     assert loaded.settings.env.judge_base_url == STAND_IN_URL, "what was loaded is not changed"
 
 
+@pytest.mark.slow
 async def test_an_endpoint_that_is_given_is_left_alone() -> None:
     async with offline.running(loaded_from("--offline", f"--env.judge_base_url={URL}")) as settings:
         assert settings.env.judge_base_url == URL
@@ -75,6 +77,7 @@ async def test_unusable_faults(faults: str) -> None:
             pass
 
 
+@pytest.mark.slow
 async def test_the_judges_stand_in_knows_the_environments_prompts_and_refuses_others() -> None:
     async with offline.running(loaded_from("--offline"), [PROMPT]) as settings, aiohttp.ClientSession() as session:
         statuses = []
@@ -86,6 +89,7 @@ async def test_the_judges_stand_in_knows_the_environments_prompts_and_refuses_ot
     assert statuses == [(200, False), (400, True), (200, False), (200, False)]
 
 
+@pytest.mark.slow
 async def test_a_prompt_that_cannot_be_loaded_is_an_error_that_names_it() -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.py"):
         async with offline.running(loaded_from("--offline"), ["nowhere.py:PROMPT"]):

@@ -26,6 +26,7 @@ MEASURED: list[tuple[Env, tuple[str, ...], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env_type", "flags", "accuracy"), MEASURED)
 def test_samples_have_gold_labels_beside_the_judges_and_the_page_shows_where_they_differ(
     tmp_path: Path, env_type: Env, flags: tuple[str, ...], accuracy: str
@@ -50,6 +51,7 @@ def test_samples_have_gold_labels_beside_the_judges_and_the_page_shows_where_the
         )
 
 
+@pytest.mark.slow
 def test_run_of_before_is_read_without_gold_and_gets_it_when_it_is_resumed(tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ("evaluate", "--offline", "--limit=5", "--env.role=judge", f"--env.data_dir_to_save_evals={run}")

@@ -72,6 +72,7 @@ def order(count: int) -> list[str]:
     return [row.uid for row in epoch_order(rows(8), seed=0, epoch=0)][:count]
 
 
+@pytest.mark.slow
 def test_offline_as_a_process(tmp_path: Path) -> None:
     flags = "--env.total_steps=3", "--env.group_size=2", "--env.train_max_tokens=100", "--env.write_report=True"
     ended = as_process("process", "--offline", *flags, cwd=tmp_path)
@@ -138,6 +139,7 @@ def test_model_text_is_no_markup(arena: Arena) -> None:
     assert all(turns[-1]["content"].endswith(evil) for turns in groups(arena)[0]["messages"])
 
 
+@pytest.mark.slow
 def test_what_is_there_stays(arena: Arena) -> None:
     path = arena.path / "mine" / "groups.jsonl"
     path.parent.mkdir()

@@ -76,6 +76,7 @@ def test_as_a_process_too(tmp_path: Path) -> None:
     refused(as_process("evaluate", "--offline", "--env.seed=x", cwd=tmp_path), "--env.seed", "'x'")
 
 
+@pytest.mark.slow
 def test_a_dataset_that_the_hub_cannot_give(tmp_path: Path) -> None:
     argv = ["evaluate", "--env.judge_base_url=http://127.0.0.1:9/v1", "--openai.base_url=http://127.0.0.1:9/v1"]
     variables = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}  # read when the library is imported

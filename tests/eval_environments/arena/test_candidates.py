@@ -24,6 +24,7 @@ def rating(run: Compared, name: str) -> tuple[float, float, float]:
     return low, value, high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("play", ["tournament", "baseline"])
 def test_planted_strengths_are_found_and_lie_in_their_intervals(tmp_path: Path, play: str) -> None:
     verdict = planted(STRENGTHS, position=0.4, ties=0.0)
@@ -57,6 +58,7 @@ def test_win_rates_are_a_matrix_of_who_won_against_whom(tmp_path: Path) -> None:
         assert [row[name] for name in ranking] == ["0"] * place + [""] + ["1"] * (3 - place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "games"),
     [
@@ -83,6 +85,7 @@ def test_schedule_decides_how_many_games_a_row_has(tmp_path: Path, flags: tuple[
         assert max(map(abs, leads.values())) <= 10, "no player is first much more often than second"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["three_way", "arena_hard_v0.1"])
 def test_win_rates_against_the_baseline_are_those_of_an_evaluation_of_each_alone(tmp_path: Path, protocol: str) -> None:
     """To the last digit, intervals included, also with empty answers; the judge is asked word for word the same."""
@@ -107,6 +110,7 @@ def test_win_rates_against_the_baseline_are_those_of_an_evaluation_of_each_alone
     assert together.metrics["wrong_answers_bob"] == 2 and together.metrics["wrong_answers_cid"] == 1
 
 
+@pytest.mark.slow
 def test_length_that_a_judge_likes_is_taken_out_by_style_control(tmp_path: Path) -> None:
     """Of answers of one length each wins as often; of two lengths the longer one does in nine rows of ten."""
     here = contest(tmp_path, 60)
@@ -136,6 +140,7 @@ def test_one_row_has_ratings_without_intervals(tmp_path: Path) -> None:
     assert run.left_out["rating_ann_ci_low"] == "one row says nothing about how much rows vary"
 
 
+@pytest.mark.slow
 def test_tables_have_room_on_a_terminal_of_80_columns(tmp_path: Path) -> None:
     strengths = {name: float(number) for number, name in enumerate(LONG_NAMES)} | {"baseline": 0.0}
     screen = {"FORCE_COLOR": "1", "COLUMNS": "80"}

@@ -47,6 +47,7 @@ def test_malformed_thinking_of_an_endpoint_is_a_wrong_answer(tmp_path: Path) -> 
     assert answers["row-1"]["thinking"] == "Hm." and answers["row-1"]["error"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["all", "swiss", "balanced"])
 def test_failure_of_an_endpoint_is_no_loss_and_is_mended_by_resuming(tmp_path: Path, schedule: str) -> None:
     here, flag = contest(tmp_path, 4), f"--env.schedule={schedule}"
@@ -87,6 +88,7 @@ def test_failed_game_costs_that_game(tmp_path: Path) -> None:
     assert strict.games == [("row-2", "ann", "bob")], "only that game is asked for again"
 
 
+@pytest.mark.slow
 def test_later_rounds_of_swiss_wait_for_a_failed_game(tmp_path: Path) -> None:
     """Who meets in them depends on its result: what is paid for now is of use when the run is resumed."""
     here, names, flag = contest(tmp_path, 6), ("ann", "bob", "cid"), "--env.schedule=swiss"

@@ -81,6 +81,7 @@ def test_endpoint_is_asked_with_its_own_name_and_the_settings_of_a_policy(tmp_pa
     assert all(body["messages"][0] == {"role": "system", "content": "Be brief."} for body in asked)
 
 
+@pytest.mark.slow
 def test_game_that_is_a_choice_has_its_own_prompt_which_the_run_names(tmp_path: Path) -> None:
     digests = set()
     for game in ("choice", "arena_hard"):
@@ -144,6 +145,7 @@ def test_without_candidates_runs_neither_have_their_settings_nor_need_them_to_be
     assert again.judge.bodies == []
 
 
+@pytest.mark.slow
 def test_offline_stand_ins_play_if_asked_to_and_files_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     first = in_process(

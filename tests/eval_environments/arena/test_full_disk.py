@@ -84,6 +84,7 @@ def test_disk_that_stays_full_ends_the_run_with_one_message_and_the_resumed_run_
     assert stopped.files.metrics["win_rate"] == whole.files.metrics["win_rate"]
 
 
+@pytest.mark.slow
 def test_limit_of_the_operating_system_ends_the_run_as_a_full_disk_does(arena: Arena, tmp_path: Path) -> None:
     """Real short writes and a real EFBIG, in appended and in replaced files."""
     whole = arena.evaluate(run="whole")
@@ -124,6 +125,7 @@ def is_at_rest(path: Path, seconds: float = 1.5) -> bool:
     return 0 < before == path.stat().st_size
 
 
+@pytest.mark.slow
 def test_interruption_while_the_disk_is_full_says_what_is_lost_and_how_to_resume(arena: Arena, tmp_path: Path) -> None:
     whole = arena.evaluate(run="whole")
     script = tmp_path / "limited.py"

@@ -91,6 +91,7 @@ def test_samples_stand_in_the_order_of_the_rows_with_all_that_was_said(offline: 
     assert files.report["results"]["atropos|arena_hard_eval|0"] == files.report["results"]["all"]
 
 
+@pytest.mark.slow
 def test_it_works_from_inside_its_folder(offline: tuple[RunFiles, str, str], tmp_path: Path) -> None:
     """As the specification's examples call it. The run's default place is below the working directory."""
     files, _, _ = offline
@@ -124,6 +125,7 @@ def test_the_stand_in_is_named_where_it_is_only_the_judge(tmp_path: Path) -> Non
     assert (found["overall_winrate"], found["tie_rate"]) == (0.5, 1.0)  # the baseline against itself
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data is not there: ../shared/data/{DATA.name}")
 def test_the_real_data(tmp_path: Path) -> None:
     ended = in_process(

@@ -66,6 +66,7 @@ def test_rating_is_400_points_for_odds_of_ten_to_one_and_the_anchor_has_1000() -
     assert rated.position == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_intervals_cover_planted_ratings_about_as_often_as_they_say(
     monkeypatch: pytest.MonkeyPatch, spread: float
@@ -81,6 +82,7 @@ def test_intervals_cover_planted_ratings_about_as_often_as_they_say(
     assert covered >= 70
 
 
+@pytest.mark.slow
 def test_games_of_one_row_count_as_one_observation() -> None:
     """Each result five times over in its row says nothing new, and five times the rows say more."""
     once, repeated = (found(rows_of(80, seed=1, times=times))[0] for times in (1, 5))
@@ -100,6 +102,7 @@ def test_ratings_at_equal_style_are_without_what_style_adds(monkeypatch: pytest.
         assert abs(at_equal_style.value - planted) < abs(as_judged.value - planted)
 
 
+@pytest.mark.slow
 def test_scale_of_a_covariate_does_not_matter() -> None:
     rows = rows_of(40, seed=3, style=0.5)
     small = [[game._replace(covariates=(game.covariates[0] / 1000,)) for game in row] for row in rows]
@@ -107,6 +110,7 @@ def test_scale_of_a_covariate_does_not_matter() -> None:
         assert one.value == pytest.approx(other.value, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_intervals() -> None:
     rows = rows_of(20, seed=4)
     assert rate(3, rows, anchor=2, seed=5) == rate(3, rows, anchor=2, seed=5)
@@ -119,6 +123,7 @@ def test_player_apart_from_the_anchor_has_the_reason() -> None:
     assert rated[1] == rated[2] == "no game connects it with the baseline"
 
 
+@pytest.mark.slow
 def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
     """The first has won every game: resamples of its games are all equal, and its rating is up to the ridge."""
     rows = [[game._replace(points=1.0) if game.first == 0 else game for game in row] for row in rows_of(30, seed=6)]
@@ -131,6 +136,7 @@ def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
     assert all(isinstance(each.interval, Interval) for each in found([tie, *rows[1:]])[:2])  # through the other one
 
 
+@pytest.mark.slow
 def test_player_with_games_in_one_row_has_no_interval() -> None:
     """Whether its row is drawn, and how often, does not say how much rows vary."""
     rows = [

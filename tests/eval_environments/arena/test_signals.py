@@ -38,6 +38,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_the_command_that_finishes_the_run(arena: Arena) -> None:
     finishing = {"row-0", "row-3"}
     sound = judge(for_model)
@@ -78,6 +79,7 @@ def test_ctrl_c_prints_the_command_that_finishes_the_run(arena: Arena) -> None:
     assert {sample["uid"]: sample for sample in files.samples if sample["uid"] in finishing} == kept
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]

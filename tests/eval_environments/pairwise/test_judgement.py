@@ -65,6 +65,7 @@ def test_a_policy_that_is_always_right_about_the_bundled_samples(tmp_path: Path)
     assert found["thinking_valid_rate"] == 1.0
 
 
+@pytest.mark.slow
 @needs_pairs
 def test_all_human_labelled_pairs_are_scored(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.num_choices=2", rows=PAIRS, policy="[[A]]")

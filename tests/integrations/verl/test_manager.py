@@ -145,6 +145,7 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
     assert models == {TOKENIZER}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(360)
 async def test_rows_of_an_environment(tmp_path: Path) -> None:
     """Each completion by itself, and compared; and samples that are alone in a validation, which wait for nobody."""

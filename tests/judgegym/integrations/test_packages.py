@@ -71,6 +71,7 @@ print(json.dumps(sorted(owner.lower() for owner in owners if owner.lower() not i
 """
 
 
+@pytest.mark.slow
 def test_beside_a_server_the_shims_import_two_packages() -> None:
     ended = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
@@ -87,6 +88,7 @@ def modules_of_targets() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_without_the_trainers_each_module_asks_for_its_own_alone_and_says_how_to_install_it() -> None:
     modules = modules_of_targets()
     trainers = {name for extra in TRAINERS for name in EXTRAS[extra]} - {"openai"} | {"rllm"}
@@ -157,6 +159,7 @@ print(score())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "printed"),
     [

@@ -119,6 +119,7 @@ def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) 
     assert ManagerSettings.of(given, None).compares is compares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["listwise", "none"])
 @pytest.mark.parametrize("from_file", [False, True])
 def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file: bool, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def test_quiet_at_broken_pipe_exit_code_is_the_commands_and_its_output_is_writte
     assert capsys.readouterr().out == "said\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--help_all", "--show_config"])
 def test_reward_server_output_that_nobody_reads_ends_it_quietly(flag: str) -> None:
     reading, writing = os.pipe()

@@ -68,6 +68,7 @@ def test_all_and_dev_hold_every_extra_that_a_command_checks_for() -> None:
     assert everything <= development
 
 
+@pytest.mark.slow
 def test_judges_server_shims_and_public_names_are_imported_with_the_core_alone() -> None:
     refused = [module for modules in EXTRAS.values() for module in modules] + ["tiktoken", "uvloop"]
     code = f"""

@@ -63,6 +63,7 @@ def test_a_missing_profiler_is_one_line_and_code_2(flag: str, monkeypatch: pytes
     assert ended.err == f"no_such_module is not installed: {install_command('profile')}\n"
 
 
+@pytest.mark.slow
 def test_a_flag_without_a_name_gets_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ended = in_process(
@@ -90,6 +91,7 @@ def test_an_evaluation_that_is_stopped_writes_its_profile(number: signal.Signals
     assert is_page_about(path, "event_loop")
 
 
+@pytest.mark.slow
 def test_serve_that_is_stopped_writes_its_profile(tmp_path: Path) -> None:
     path = tmp_path / "profile.html"
     argv = "serve", "--offline", "--env.rollout_server_url=http://127.0.0.1:1", f"--profile={path}"
@@ -112,6 +114,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.slow
 def test_the_reward_server_writes_its_profile_when_it_is_stopped(tmp_path: Path) -> None:
     path = tmp_path / "profile.html"
     with as_process("--offline", f"--profile={path}") as url:
@@ -119,6 +122,7 @@ def test_the_reward_server_writes_its_profile_when_it_is_stopped(tmp_path: Path)
     assert is_page_about(path, "event_loop")
 
 
+@pytest.mark.slow
 def test_each_worker_of_the_reward_server_writes_a_profile_of_its_own(tmp_path: Path) -> None:
     with started("--offline", "--workers=2", f"--profile={tmp_path / 'profile.html'}") as (server, url):
         post(url)

@@ -53,6 +53,7 @@ def rewards_and_places(judgments: Sequence[GroupJudgment]) -> tuple[list[float],
     )
 
 
+@pytest.mark.slow
 async def test_preference_for_what_is_shown_first_cancels_out_in_two_orders(connect: Connect) -> None:
     cases = groups(500)
     biased = judging(lambda text, place: quality(text) + (0.3 if place == 1 else 0))
@@ -122,6 +123,7 @@ def muddled(seed: int) -> Callable[[Json, int], str]:
     return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "settings"), [(1000, {}), (200, {"listwise_orders": 2})])
 async def test_judge_that_muddles_ids_misattributes_no_reward(
     connect: Connect, count: int, settings: dict[str, Any]

@@ -70,6 +70,7 @@ def test_json_goes_to_standard_output_alone(pair: list[str], capsys: pytest.Capt
     assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
 
 
+@pytest.mark.slow
 def test_directories_whose_names_are_no_utf8_are_compared(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +170,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(
     assert "�[2J" in out
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
     command = [sys.executable, "-m", "judgegym.reports.compare"]
     helped = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -177,6 +179,7 @@ def test_it_runs_as_a_module_and_explains_itself(pair: list[str]) -> None:
     assert "B − A: win rate" in ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the real data is not there: ../shared/data/{DATA.name}")
 def test_gpt_35s_answers_judged_with_two_seeds_of_the_stand_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -218,6 +218,7 @@ def test_equal_seeds_give_equal_comparisons(tmp_path: Path) -> None:
     assert compared(tmp_path, FIRST, SECOND).differences == compared(tmp_path / "again", FIRST, SECOND).differences
 
 
+@pytest.mark.slow
 def test_of_rows_numbers_are_kept_and_no_text(tmp_path: Path) -> None:
     """1,000 rows of 20,000 characters in each run: 40 MB of text, of which no list is made."""
     text = "A long answer. " * 1400

@@ -23,6 +23,7 @@ def full(error: int = errno.ENOSPC) -> OSError:
     return OSError(error, "No space left on device")
 
 
+@pytest.mark.slow
 def test_a_disk_that_refuses_for_a_while_gets_the_page_later(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     writes, tries = page.write_report, list[Path]()
 

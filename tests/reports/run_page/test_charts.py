@@ -39,6 +39,7 @@ def drawn(figures: RunFigures) -> dict[str, Chart]:
     return {chart.title: chart for chart in charts(figures, WORDS, overall=figures.headline())}
 
 
+@pytest.mark.slow
 def test_a_run_has_all_charts_each_for_light_and_dark() -> None:
     found = drawn(of_rows(60))
     assert list(found) == [
@@ -57,10 +58,12 @@ def test_a_run_has_all_charts_each_for_light_and_dark() -> None:
         assert chart.description.startswith(chart.title)
 
 
+@pytest.mark.slow
 def test_equal_numbers_give_equal_bytes() -> None:
     assert drawn(of_rows(60)) == drawn(of_rows(60))
 
 
+@pytest.mark.slow
 def test_images_do_not_grow_with_the_rows() -> None:
     few, many = drawn(of_rows(2_000)), drawn(of_rows(40_000))
     assert {title: len(chart.light) < 1.5 * len(few[title].light) for title, chart in many.items()} == dict.fromkeys(
@@ -68,6 +71,7 @@ def test_images_do_not_grow_with_the_rows() -> None:
     )
 
 
+@pytest.mark.slow
 def test_names_of_categories_are_text_in_one_short_line() -> None:
     chart = drawn(of_rows(70, categories=EVIL))["Win rate by category"]
     texts = [
@@ -86,6 +90,7 @@ def test_categories_whose_names_are_cut_to_one_label_have_a_bar_each() -> None:
     assert chart.description.count("all: ") == 2 and chart.description.count("x…: ") == 2
 
 
+@pytest.mark.slow
 def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
     figures = of_rows(31, categories=tuple(f"category {n}" for n in range(30)))
     chart = drawn(figures)["Win rate by category"]
@@ -110,6 +115,7 @@ def test_charts_without_anything_to_draw_are_left_out(count: int) -> None:
     assert drawn(figures) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["missing/home", "/proc"])
 def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home: str, tmp_path: Path) -> None:
     code = (
@@ -124,6 +130,7 @@ def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"6\n", b"")
 
 
+@pytest.mark.slow
 def test_a_host_keeps_its_own_settings_of_matplotlib() -> None:
     import matplotlib
 
@@ -135,6 +142,7 @@ def test_a_host_keeps_its_own_settings_of_matplotlib() -> None:
         matplotlib.rcdefaults()
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
     """It takes most of a second, which commands without a page need not wait for."""
     code = (
@@ -148,6 +156,7 @@ def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
     assert (ended.stdout, ended.stderr) == (b"False\nTrue False\n", b"")
 
 
+@pytest.mark.slow
 def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
     few, many = (drawn(of_rows(count))["Score against length"] for count in (29, 30))
     assert "the line is the mean of each of 3 equally large parts" in many.description

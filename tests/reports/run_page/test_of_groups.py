@@ -30,6 +30,7 @@ def page(path: Path, *groups: dict[str, Any], **options: Any) -> Written:
     return Written.read(written)
 
 
+@pytest.mark.slow
 def test_groups_of_process_have_their_row_and_the_calls_of_each_rollout(tmp_path: Path) -> None:
     file = tmp_path / "groups.jsonl"
     flags = f"--env.data_path_to_save_groups={file}", "--env.total_steps=3", "--env.group_size=2"
@@ -132,6 +133,7 @@ def test_rollouts_that_were_compared_show_what_each_call_saw_of_them(tmp_path: P
     assert "place 1: 0.900 of 1; place 2: 0.200 of 2; place 3: 0.800 of 1" in written.head, "once each"
 
 
+@pytest.mark.slow
 def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group(tmp_path: Path) -> None:
     file = tmp_path / "groups.jsonl"
     flags = f"--env.data_path_to_save_groups={file}", "--env.total_steps=3", "--env.group_size=3"

@@ -48,6 +48,7 @@ def rewrite(path: Path, *without: str) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in kept))
 
 
+@pytest.mark.slow
 def test_a_row_opens_to_what_was_asked_answered_and_judged(arena: Arena) -> None:
     run = arena.evaluate(WRITES)
     assert run.code == 0, run.said
@@ -89,6 +90,7 @@ def test_head_has_the_result_and_what_it_was_measured_on(arena: Arena) -> None:
     assert "eval/judge_cost_usd" in head and "not known" in head, "what has no value, and why"
 
 
+@pytest.mark.slow
 def test_head_has_first_what_a_reader_needs_and_folds_the_rest(arena: Arena) -> None:
     run = arena.evaluate(WRITES, verdict=always("A>B"))
     path = run.files.path / "metrics.json"
@@ -105,12 +107,14 @@ def test_head_has_first_what_a_reader_needs_and_folds_the_rest(arena: Arena) -> 
     ] == []
 
 
+@pytest.mark.slow
 def test_title_of_an_unfinished_run_names_its_directory_where_its_environment_is_not_known(arena: Arena) -> None:
     run = arena.evaluate(WRITES)
     (run.files.path / "metrics.json").unlink()
     assert again(run.files.path).head.startswith(f"{run.files.path.name}: ")
 
 
+@pytest.mark.slow
 def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None:
     first = arena.evaluate(run="first")
     run = arena.evaluate(WRITES, f"--env.model_answers={first.files.path}", "--env.judge_model_name=another")
@@ -121,6 +125,7 @@ def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None
     assert page(run.files.path).details["row-4"]["completions"][0]["text"] == "ANSWER of the model to row-4"
 
 
+@pytest.mark.slow
 def test_two_pages_of_a_finished_run_are_equal(arena: Arena) -> None:
     run = arena.evaluate(WRITES)
     first = (run.files.path / "report.html").read_bytes()
@@ -128,6 +133,7 @@ def test_two_pages_of_a_finished_run_are_equal(arena: Arena) -> None:
     assert (run.files.path / "report.html").read_bytes() == first
 
 
+@pytest.mark.slow
 def test_failed_rows_say_why_and_come_first_among_the_worst(arena: Arena) -> None:
     run = arena.evaluate(WRITES, "--env.max_judge_error_rate=1", verdict=fails("row-1", "row-4"))
     assert run.code == 0, run.said
@@ -152,6 +158,7 @@ def test_a_run_in_which_nothing_succeeds_has_a_page_of_its_failures(arena: Arena
     assert len(written.order) == 6 and "The run is not complete" in written.head
 
 
+@pytest.mark.slow
 def test_a_resumed_run_drops_the_page_and_writes_a_new_one(arena: Arena) -> None:
     run = arena.evaluate(WRITES, verdict=fails("row-1"))
     assert run.code == 1 and page(run.files.path).summaries["row-1"]["failed"]
@@ -196,6 +203,7 @@ def test_a_run_that_keeps_no_calls_shows_its_questions_and_no_calls(arena: Arena
     assert row["completions"][0]["text"] == "ANSWER of the model to row-2"
 
 
+@pytest.mark.slow
 def test_a_page_of_few_rows_does_not_hold_the_texts_of_all(tmp_path: Path) -> None:
     text = "many words " * 2_000
     with (tmp_path / "samples.jsonl").open("wb") as file:

@@ -21,6 +21,7 @@ from tests.forking import ROOT
 from tests.reports.view.made import command, run_of, viewed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, stop: int, code: int) -> None:
     run_of(tmp_path / "one")
@@ -33,6 +34,7 @@ def test_a_signal_ends_it_with_the_code_that_a_shell_expects(tmp_path: Path, sto
         assert (process.returncode, out, err) == (code, "", "")
 
 
+@pytest.mark.slow
 def test_a_page_that_is_being_made_holds_up_no_signal(tmp_path: Path) -> None:
     for_ever = (
         "import sys, threading; from judgegym.reports.view import __main__, server; "
@@ -50,6 +52,7 @@ def test_a_page_that_is_being_made_holds_up_no_signal(tmp_path: Path) -> None:
         assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_it_listens_on_the_other_loopback(tmp_path: Path) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
@@ -59,6 +62,7 @@ def test_it_listens_on_the_other_loopback(tmp_path: Path) -> None:
         assert url.startswith("http://[::1]:") and response.status == 200
 
 
+@pytest.mark.slow
 def test_it_opens_a_browser_only_if_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, script = tmp_path / "seen", tmp_path / "browser"
     script.write_text(f'#!/bin/sh\necho "$1" >> {seen}\n')
@@ -97,6 +101,7 @@ def test_wrong_input_is_one_line(
     assert code == 2 and said in told and told.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = command(str(tmp_path), f"--port={taken.getsockname()[1]}")
@@ -114,6 +119,7 @@ def test_help_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert max(map(len, said.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_requests_that_are_no_http_and_browsers_that_leave_print_nothing(tmp_path: Path) -> None:
     path = run_of(tmp_path / "one", question=random.Random(0).randbytes(3_000_000).hex())  # which does not get smaller
     write_report(path)

@@ -11,6 +11,7 @@ from tests.server.running import running
 from tests.trainer import until
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("judge", "script", "plan"),
     [

@@ -18,6 +18,7 @@ URL = "http://127.0.0.1:1"
 REQUEST = {"prompt": "Name a prime.", "response": "Seven is a prime.", "baseline": "Nine."}
 
 
+@pytest.mark.slow
 async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_close() -> None:
     with ArenaHardJudge(offline=True) as judge:
         judgment = (await judge.judge(REQUEST["prompt"], REQUEST["response"], baseline=REQUEST["baseline"]))[0]
@@ -35,6 +36,7 @@ async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_clo
     await scorings.close()
 
 
+@pytest.mark.slow
 async def test_offline_may_be_a_setting_of_the_judge() -> None:
     scorings = [
         JudgeSource(judge={"judge": "rubric", "offline": True}).scoring(),

@@ -45,11 +45,13 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, thr
     go.set()
 
 
+@pytest.mark.slow
 def test_equal_sources_share_one_environment() -> None:
     assert opened(RUBRIC) is opened(EnvironmentSource.of("rubric_absolute", offline=True))
     assert opened(RUBRIC) is not opened(EnvironmentSource.of("rubric_absolute", {"thinking_mode": True}, offline=True))
 
 
+@pytest.mark.slow
 def test_rows_of_one_are_read_while_another_judges(slow: tuple[threading.Event, threading.Event]) -> None:
     asked, go = slow
     with ThreadPoolExecutor(2) as pool:
@@ -76,6 +78,7 @@ def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
         opened(EnvironmentSource.of("rubric_absolute", {"judge_api_key_env": "NOBODY"}))
 
 
+@pytest.mark.slow
 def test_a_row_that_is_not_there_is_named() -> None:
     environment = opened(ARENA)
     for ask in (environment.row, lambda uid: environment.rewards_sync(uid, ["An answer."])):
@@ -83,6 +86,7 @@ def test_a_row_that_is_not_there_is_named() -> None:
             ask("nobody")
 
 
+@pytest.mark.slow
 def test_threads_and_loops_get_the_same_rewards() -> None:
     environment = opened(RUBRIC)
     uid = environment.uids[0]
@@ -95,6 +99,7 @@ def test_threads_and_loops_get_the_same_rewards() -> None:
         assert list(pool.map(own_loop, range(4))) == [expected] * 4
 
 
+@pytest.mark.slow
 async def test_a_caller_that_leaves_cancels_its_own_work_alone() -> None:
     environment = await asyncio.to_thread(opened, RUBRIC)
     uid = environment.uids[0]
@@ -108,6 +113,7 @@ async def test_a_caller_that_leaves_cancels_its_own_work_alone() -> None:
         await leaving
 
 
+@pytest.mark.slow
 def test_the_background_loop_does_not_wait_for_itself() -> None:
     environment = opened(RUBRIC)
 
@@ -118,6 +124,7 @@ def test_the_background_loop_does_not_wait_for_itself() -> None:
         BACKGROUND.run(wrong())
 
 
+@pytest.mark.slow
 def test_closed_and_opened_again() -> None:
     environment, other = opened(RUBRIC), opened(ARENA)
     expected = environment.rewards_sync(environment.uids[0], ["An answer."])
@@ -173,6 +180,7 @@ if child:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "printed"), [(LEFT_OPEN, "True"), (FORKED, "judges wereTrue"), (FORKED_BEFORE, "0")]
 )

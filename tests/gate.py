@@ -1,0 +1,195 @@
+"""The gate: what `make test` runs of the tests, and how much CPU time one of them may take.
+
+`pytest` alone runs every test, as `make test-all` does. `pytest --gate` leaves out
+
+* the files and folders of `LEFT_OUT`, which it does not import,
+* tests that open a browser, and those marked `slow`: `slow("serve")` marks the cases whose ids contain that word,
+* of each function of `ROTATED`, all but `CASES` of its cases. The day decides which: each case has its turn. The header
+  names the day, and `--day` repeats its choice.
+
+Hypothesis then draws the same examples in each run. A test of the gate that takes more CPU time than `budget.toml`
+allows fails. It has a second try first, because it may have been the first one that needed an import, and the speed
+of the machine is measured beside it. What fixtures of a module or a session take is nobody's.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from datetime import date, datetime, timezone
+from pathlib import Path
+from statistics import median
+from typing import Any
+from zlib import crc32
+
+import pytest
+from _pytest.runner import runtestprotocol
+from hypothesis import settings as hypothesis_settings
+
+from tests import forking
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TESTS = Path(__file__).parent
+BUDGET: dict[str, Any] = tomllib.loads((TESTS / "house" / "budget.toml").read_text(encoding="utf-8"))
+
+LEFT_OUT = {
+    "benchmarks": "scripts that measure, each a run of its own",
+    "docs": "runs what the handbook shows",
+    "examples": "each example is run",
+    "integrations/install": "environments of their own",
+    "test_examples.py": "each example is run",
+    "test_install.py": "installs into environments of their own",
+    "test_wheel.py": "builds wheels and installs them",
+}
+"""Files and folders of `make test-all` alone, with the reason."""
+
+ROTATED = ("conformance", "faults")
+CASES = 3
+
+ADVICE = "make it cheaper, or mark it `slow`, and `make test-all` alone runs it"
+_LOOP_S = 0.0065
+"""What `_loop` takes on the machine on which the limit was set."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("gate")
+    group.addoption("--gate", action="store_true", help="run the tests of `make test` alone")
+    group.addoption(
+        "--day", metavar="YYYY-MM-DD", help="the gate's choice of cases of that day (default: today, in UTC)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow(*words): cases whose ids contain a word, or all, are left out of the gate")
+    hypothesis_settings.register_profile("all", deadline=None)
+    hypothesis_settings.register_profile("gate", deadline=None, derandomize=True, max_examples=30)
+    hypothesis_settings.load_profile("gate" if config.option.gate else "all")
+    if config.option.gate:
+        day = config.option.day
+        config.option.day = str(
+            date.fromisoformat(day) if day else datetime.now(timezone.utc).date()
+        )  # of the workers, too
+        config.pluginmanager.register(_Gate(config))
+
+
+def whole_gate(config: pytest.Config) -> bool:
+    """Whether all tests of the gate are collected, and no others."""
+    narrowed = config.option.keyword or config.option.markexpr or config.option.ignore or config.option.deselect
+    return bool(config.option.gate and config.args_source is config.ArgsSource.TESTPATHS and not narrowed)
+
+
+def cases_of_day(day: str, function: str, count: int) -> set[int]:
+    """The cases of a function that the gate runs on a day: `CASES` that are far apart, so that every one has its turn.
+
+    Args:
+        day: such as `2026-11-24`.
+        function: its node id.
+        count: how many cases it has.
+    """
+    start = date.fromisoformat(day).toordinal() + crc32(function.encode())
+    return {(start + part * count // CASES) % count for part in range(min(CASES, count))}
+
+
+class _Gate:
+    def __init__(self, config: pytest.Config) -> None:
+        self._day: str = config.option.day
+        self._shared_s = 0.0
+        """CPU time of the fixtures that several tests share."""
+
+    def pytest_report_header(self) -> str:
+        return f"gate: {CASES} cases of each function of {', '.join(ROTATED)}; --day {self._day} repeats the choice"
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        inside = collection_path.is_relative_to(TESTS)
+        return (inside and collection_path.relative_to(TESTS).as_posix() in LEFT_OUT) or None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        left_out = {item for item in items if _is_slow(item) or "browser" in _fixtures(item)}
+        cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            if item.path.relative_to(TESTS).parts[0] in ROTATED and item not in left_out:
+                cases[item.nodeid.partition("[")[0]].append(item)
+        for function, of_function in cases.items():
+            chosen = cases_of_day(self._day, function, len(of_function))
+            left_out.update(item for index, item in enumerate(of_function) if index not in chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
+        shared, before = self._shared_s, _cpu_s()
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope != "function":
+                self._shared_s = shared + _cpu_s() - before
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
+        before = _cpu_s()
+        try:
+            return (yield)
+        finally:
+            if nextitem is None or nextitem.path != item.path:
+                self._shared_s += _cpu_s() - before
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
+        before = self._own_s()
+        result = yield
+        taken, limit = self._own_s() - before, BUDGET["cpu_seconds_of_a_test"]
+        if taken > limit:
+            slowness, before = _slowness(), self._own_s()
+            runtestprotocol(item, log=False, nextitem=nextitem)
+            again = self._own_s() - before
+            slowness = max(slowness, _slowness())
+            if again > limit * slowness:
+                _fail(
+                    item, f"{taken:.2f} s and {again:.2f} s of CPU, on a machine {slowness:.1f} times slower: {ADVICE}"
+                )
+        return result
+
+    def _own_s(self) -> float:
+        return _cpu_s() - self._shared_s
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    _, _, case = item.nodeid.partition("[")
+    return any(not mark.args or any(word in case for word in mark.args) for mark in item.iter_markers("slow"))
+
+
+def _fixtures(item: pytest.Item) -> Collection[str]:
+    return getattr(item, "fixturenames", ())
+
+
+def _fail(item: pytest.Item, message: str) -> None:
+    """Report a failure beside what the test has reported."""
+    report = pytest.TestReport(item.nodeid, item.location, {}, outcome="failed", longrepr=message, when="teardown")
+    item.ihook.pytest_runtest_logreport(report=report)
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of all its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime + forking.cpu_seconds
+
+
+def _slowness() -> float:
+    """How many times slower this machine is now than the one on which the limit was set, if it is slower at all."""
+    return max(1.0, median(_loop() for _ in range(5)) / _LOOP_S)
+
+
+def _loop() -> float:
+    """CPU time of a fixed piece of work in Python."""
+    before = time.process_time()
+    numbers = {str(number): number for number in range(40_000)}
+    sum(numbers[name] for name in sorted(numbers))
+    return time.process_time() - before
