@@ -117,7 +117,7 @@ def test_what_the_judge_is_asked(arena: Arena, protocol: ArenaProtocol) -> None:
     run = arena.rows(1).evaluate(
         f"--env.judge_protocol={protocol}", "--env.judge_temperature=0.7", "--env.judge_max_tokens=77"
     )
-    first, second = sorted(run.judge.bodies, key=lambda body: "BASELINE" in body["messages"][1]["content"][:200])
+    first, second = sorted(run.judge.bodies, key=lambda body: body["messages"][1]["content"].index("ANSWER"))
     assert len(run.judge.bodies) == 2
     for body in (first, second):
         assert (body["model"], body["temperature"], body["max_tokens"]) == ("the-judge", 0.7, 77)
