@@ -31,8 +31,7 @@ import uvloop
 from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.llm.client import ChatClient, open_session

@@ -22,8 +22,7 @@ import aiohttp
 
 from benchmarks.measured import Measured, report, results_option
 from benchmarks.reward_server.processes import Running, running
-from judgegym.engine.clients import Clients
-from judgegym.engine.completions import Completion, Conversation, judge_completions
+from judgegym.engine.completions import Clients, Completion, Conversation, judge_completions
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup

@@ -27,13 +27,12 @@ from typing import Any
 import orjson
 
 from benchmarks.measured import Measured, report, results_option
-from judgegym.judges.arena.judge import ArenaCase, arena_judge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
 from judgegym.judges.aspects.judge import AspectCase, aspect_judge
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
-from judgegym.judges.pairwise.judge import rating_prompt
-from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge
+from judgegym.judges.pairwise import rating_prompt
+from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.client import ChatClient

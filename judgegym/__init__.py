@@ -15,13 +15,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judgegym.api.group_judges import ListwiseJudge, TournamentJudge
-    from judgegym.api.group_table import GroupTable
-    from judgegym.api.judges import ArenaHardJudge, AspectJudge, PeerJudge, RubricJudge
-    from judgegym.api.own_judge import OwnJudge
-    from judgegym.api.results import JudgmentTable
+    from judgegym.api.group_judges import GroupTable, ListwiseJudge, TournamentJudge
+    from judgegym.api.judges import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge
+    from judgegym.api.results import JudgmentTable, TextTable
     from judgegym.api.rl4f import RL4FEvaluator
-    from judgegym.api.table import TextTable
     from judgegym.judges.core.judgment import Judgment, Status
     from judgegym.judges.rubrics.prompt import Rubric
     from judgegym.llm.errors import DataError, EndpointError, JudgeGymError, SettingsError
@@ -52,14 +49,14 @@ __all__ = [
 _HOMES = {
     "ArenaHardJudge": "judgegym.api.judges",
     "AspectJudge": "judgegym.api.judges",
-    "GroupTable": "judgegym.api.group_table",
+    "GroupTable": "judgegym.api.group_judges",
     "ListwiseJudge": "judgegym.api.group_judges",
-    "OwnJudge": "judgegym.api.own_judge",
+    "OwnJudge": "judgegym.api.judges",
     "PeerJudge": "judgegym.api.judges",
     "RubricJudge": "judgegym.api.judges",
     "JudgmentTable": "judgegym.api.results",
     "RL4FEvaluator": "judgegym.api.rl4f",
-    "TextTable": "judgegym.api.table",
+    "TextTable": "judgegym.api.results",
     "TournamentJudge": "judgegym.api.group_judges",
     "Judgment": "judgegym.judges.core.judgment",
     "Status": "judgegym.judges.core.judgment",

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from judgegym.judges.core.event_loop import new_event_loop
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient, ChatSettings
-from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import Endpoint
 from tests.chromium import browser  # noqa: F401  # a fixture: tests name it as an argument
 from tests.scripted import ScriptedEndpoint
 

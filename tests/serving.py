@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Clients
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.base import JudgedEnv

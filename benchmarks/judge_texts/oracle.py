@@ -13,24 +13,23 @@ from typing import Any
 
 from benchmarks.judge_texts.texts import IDS, TOKENS
 from judgegym.judges.parsing.json_objects import prose_before
-from judgegym.judges.parsing.thinking import after_thinking, split
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictParser
-from judgegym.judges.parsing.verdicts import (
+from judgegym.judges.parsing.labels import (
     arena_label,
-    before_feedback,
     binary_verdict,
     choice_letter,
     choice_letter_official,
+    verdict_reason,
+)
+from judgegym.judges.parsing.rubric_scores import (
+    before_feedback,
     feedback_score,
     feedback_text,
     is_strict_feedback,
-    listwise_scores,
     prometheus_result,
-    rating,
-    rating_official,
-    score_object,
-    verdict_reason,
 )
+from judgegym.judges.parsing.scores import listwise_scores, rating, rating_official, score_object
+from judgegym.judges.parsing.thinking import after_thinking, split
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictParser
 
 _UPPER_TO_LOWER = {code: code + 32 for code in range(65, 91)}
 _MIRRORED = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}

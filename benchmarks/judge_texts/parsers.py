@@ -17,19 +17,19 @@ from random import Random
 from benchmarks.judge_texts.oracle import PARSERS
 from benchmarks.judge_texts.texts import IDS
 from benchmarks.measured import Measured, report, results_option
-from judgegym.judges.arena.judge import game_prompt
-from judgegym.judges.arena.style import style_of
+from judgegym.eval_environments.arena.style import style_of
+from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
 from judgegym.judges.aspects.prompt import aspect_prompt
-from judgegym.judges.core.critique import critique_messages
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.core.turns import Turn, shared_turns, transcript
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
-from judgegym.judges.pairwise.judge import choice_prompt, rating_prompt
+from judgegym.judges.pairwise import choice_prompt, rating_prompt
 from judgegym.judges.parsing.json_objects import last_first
-from judgegym.judges.parsing.verdicts import before_feedback, feedback_score, feedback_text, is_strict_feedback
-from judgegym.judges.peers.judge import peer_prompt
+from judgegym.judges.parsing.rubric_scores import before_feedback, feedback_score, feedback_text, is_strict_feedback
+from judgegym.judges.peers import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
 from judgegym.llm.template_tokens import broken_up, restored
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response

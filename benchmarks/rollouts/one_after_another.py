@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from judgegym.engine.completions import Completion
 from judgegym.eval_environments.arena.environment import ArenaHardTask
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.judges.arena.judge import ArenaDetail, game_prompt, row_result
+from judgegym.judges.arena import ArenaDetail, game_prompt, row_result
 from judgegym.judges.core.calls import ask
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.parsing.verdicts import arena_label
+from judgegym.judges.parsing.labels import arena_label
 
 
 class SequentialArena(ArenaHardEnv):

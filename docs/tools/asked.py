@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.judges.arena.judge import game_prompt
+from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.prompt import aspect_prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
-from judgegym.judges.pairwise.judge import choice_prompt, rating_prompt
-from judgegym.judges.parsing.verdicts import ScoreObject
-from judgegym.judges.peers.judge import peer_prompt
+from judgegym.judges.pairwise import choice_prompt, rating_prompt
+from judgegym.judges.parsing.scores import ScoreObject
+from judgegym.judges.peers import peer_prompt
 from judgegym.judges.rubrics.prompt import Rubric, rubric_prompt
 from judgegym.llm.wire import Message
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import load_environment
-from judgegym.datasets.sample.settings import is_used
+from judgegym.datasets.sample.sampling import is_used
 from judgegym.datasets.score.command import MOST_USED
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.env import EnvConfig

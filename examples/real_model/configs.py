@@ -15,7 +15,7 @@ import yaml
 
 from examples.real_model import grammars, model
 from examples.real_model.server import DEFAULT_PORT, ServerSettings
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.llm.wire import JSON
 

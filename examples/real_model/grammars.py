@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from judgegym.judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.parsing.verdict_form import VerdictForm
-from judgegym.judges.parsing.verdicts import ARENA_LABELS, ASPECT_FORM, PEER_FORM, RubricFormat
+from judgegym.judges.arena import STRONG_WEIGHT, ArenaProtocol
+from judgegym.judges.core.judgment import Scale
+from judgegym.judges.parsing.labels import ARENA_LABELS, ASPECT_FORM
+from judgegym.judges.parsing.rubric_scores import RubricFormat
+from judgegym.judges.parsing.scores import PEER_FORM
+from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.wire import JSON
 
 MOST_TOKENS = 256

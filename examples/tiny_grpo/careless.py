@@ -14,10 +14,10 @@ from judgegym.engine.completions import Completion
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena.environment import ArenaHardTask
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
-from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.parsing.verdicts import ArenaLabel
+from judgegym.judges.parsing.labels import ArenaLabel
 from judgegym.judges.rubrics.judge import RubricDetail
 
 _MIRRORED: dict[str, ArenaLabel] = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}

@@ -1,24 +1,74 @@
-"""The judges of groups for scripts and notebooks: the answers to one question, compared with each other."""
+"""The judges of groups for scripts and notebooks: the answers to one question, compared with each other.
+
+The judgments of a group: a sequence that prints as a table, with what the judge saw of each answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from judgegym.api.group_table import GroupTable
-from judgegym.api.results import EMPTY
+from judgegym.api.results import EMPTY, JudgmentTable, TextTable
 from judgegym.api.session import WithSession, optional_text, shows_settings
 from judgegym.judges.core.event_loop import BACKGROUND
-from judgegym.judges.core.group import GroupCase, GroupJudge, OrderAgreement
+from judgegym.judges.core.group import (
+    GroupCase,
+    GroupJudge,
+    MemberDetail,
+    OrderAgreement,
+    looks_in_words,
+    orders_in_words,
+)
 from judgegym.judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.game import TournamentSettings
-from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.progress import tournament_judge
 from judgegym.llm.errors import DataError
+
+
+@dataclass(frozen=True, repr=False)
+class GroupTable(JudgmentTable[MemberDetail]):
+    """One judgment for each answer of a group, in the order of the answers; scores are from 0 to 1.
+
+    All calls of the group are in the judgment of the first answer that was judged.
+
+    Attributes:
+        orders: in how many pairs of answers the same one won in both orders.
+
+    Example:
+        >>> from judgegym.judges.core.group import Look
+        >>> from judgegym.judges.core.judgment import Judgment, Status
+        >>> seen = MemberDetail((Look(2, 2, 0.9), Look(1, 2, 0.8)), own=0.85)
+        >>> failed = Judgment(None, Status.UNPARSABLE, explanation="no verdict")
+        >>> print(GroupTable(("4", "5"), (Judgment(0.85, Status.OK, detail=seen), failed), OrderAgreement(1, 1)))
+        the orders agree on 1 of 1 pairs
+        answer  score  status      seen                                  explanation
+        ────────────────────────────────────────────────────────────────────────────
+        4       0.85   ok          place 2 of 2: 0.9; place 1 of 2: 0.8
+        5       –      unparsable                                        no verdict
+    """
+
+    orders: OrderAgreement = OrderAgreement()
+
+    def table(self) -> TextTable:
+        """The answers with their scores, what the judge saw of them, and explanations."""
+        rows = [
+            (
+                answer,
+                "–" if judgment.score is None else f"{judgment.score:.4g}",
+                judgment.status.value,
+                "" if judgment.detail is None else looks_in_words(judgment.detail.looks),
+                judgment.explanation,
+            )
+            for answer, judgment in zip(self.answers, self.judgments, strict=True)
+        ]
+        header = ("answer", "score", "status", "seen", "explanation")
+        return TextTable(header, rows, title=orders_in_words(self.orders))
+
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """A conversation as OpenAI's chat API has it: messages with role, content and tool calls."""

@@ -10,12 +10,12 @@ from contextlib import AsyncExitStack
 from itertools import product
 from typing import TypedDict
 
+from judgegym.api.results import TextTable
 from judgegym.api.session import open_client, stand_in_settings
-from judgegym.api.table import TextTable
-from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
+from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from typing_extensions import Self
 
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
-from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm.budget import Budget

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
 from judgegym.engine.terminal.output import exit_code
+from judgegym.judges.config.broken_pipe import OneLineParser
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError, UserError
 
 if TYPE_CHECKING:  # --help comes at once
-    from judgegym.engine.runs.repair import Repair
-    from judgegym.engine.runs.salvage import CheckLine
+    from judgegym.engine.runs.repair import CheckLine, Repair
 
 _ABOUT = (
     "Drop what cannot be read of a damaged run, and keep the rest, so that --resume goes on. The originals stay "
@@ -108,7 +107,7 @@ def _check_of(run: Path) -> CheckLine:
 
     verb, environment = _began(run)
     if verb == "score":
-        from judgegym.datasets.score.lines import ScoreDetail
+        from judgegym.datasets.score.saved import ScoreDetail
 
         return SampleReader(ScoreDetail).read
     if verb == "evaluate":

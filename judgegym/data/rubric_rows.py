@@ -1,16 +1,23 @@
-"""Rows of rubric data: instruction, response, reference, rubric and gold score, under the usual column names."""
+"""Rows of rubric data: instruction, response, reference, rubric and gold score, under the usual column names.
+
+Rows for aspect critique: a question, optionally an answer to it and gold verdicts on that answer.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from judgegym.data.prompts import asked_text, warn_of_unread_columns
+from judgegym.data.answers import asked_text, warn_of_unread_columns
 from judgegym.data.rows import Row, by_uid
 from judgegym.data.task_list import TaskList
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.core.judgment import Scale
+from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
 # In Feedback-Collection `instruction` is the judge's whole prompt; the instruction itself is in the `orig_*` columns.
@@ -120,3 +127,132 @@ def _number(value: JSON) -> float | None:
         return float(value)
     except ValueError:
         return None
+
+
+logger = logging.getLogger(__name__)
+
+_QUESTION = ("question", "user_input", "prompt")
+_ANSWER = ("answer", "response")
+_CONTEXT = ("contexts", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class AspectTask:
+    """A row, or (where the policy is the judge) one aspect of it.
+
+    Attributes:
+        uid: the row's id, or `row-<number>`; with `role=judge`, followed by `:<aspect>`.
+        question: the text that identifies the row in reports: its question, or the answer if it has none.
+        asked: the question that the answer answers; `None` for an answer without a question.
+        answer: the row's own answer, if it has one.
+        context: the context that the answer should use, its parts joined with newlines.
+        reference: the text that the answer is compared with.
+        category: the category for metrics by category; with `role=judge`, the aspect's name.
+        aspect: with `role=judge`, the aspect of this task.
+        golds: the gold verdicts on the row's own answer, by aspect; with `role=judge`, only that on `aspect`.
+    """
+
+    uid: str
+    question: str
+    asked: str | None
+    answer: str | None
+    context: str | None
+    reference: str | None
+    category: str | None
+    aspect: Aspect | None = None
+    golds: Mapping[str, bool] = field(default_factory=dict)
+
+
+def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
+    """A task for each row, which has a question or an answer or both, and optionally gold verdicts on the answer.
+
+    Raises:
+        DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
+    """
+    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, "reference"))
+    return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _aspect_task(uid, row, _golds(row, aspects)))
+
+
+def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
+    """A task for each gold verdict, from `verdicts` by the aspects' names or, for a single aspect, from `verdict`.
+
+    Rows without an answer or without a verdict on these aspects have no task; a warning counts them.
+
+    Raises:
+        DataError: a verdict is neither yes nor no, or a row has the id of another row.
+    """
+
+    def build(uid: str, row: Row) -> list[AspectTask]:
+        return _tasks_of_verdicts(uid, row, aspects)
+
+    warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, "reference"))
+    named = by_uid(rows, numbered=True)
+    tasks = TaskList.of_several(named, build)
+    unused = sum(not build(uid, row) for uid, row in named.items())
+    if 0 < unused < len(rows):
+        logger.warning("%d of %d rows have no answer in text or no gold verdict", unused, len(rows))
+    return tasks
+
+
+def _tasks_of_verdicts(uid: str, row: Row, aspects: Sequence[Aspect]) -> list[AspectTask]:
+    if row.optional_text(*_ANSWER) is None:
+        return []
+    golds = _golds(row, aspects)
+    return [
+        _aspect_task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
+        for aspect in aspects
+        if aspect.name in golds
+    ]
+
+
+def _aspect_task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect | None = None) -> AspectTask:
+    asked, answer = row.optional_text(*_QUESTION), row.optional_text(*_ANSWER)
+    if asked is None and answer is None:
+        raise row.lacks(f"a question in {', '.join(_QUESTION)} or an answer in {', '.join(_ANSWER)}")
+    return AspectTask(
+        uid=uid,
+        question=asked if asked is not None else answer or "",
+        asked=asked,
+        answer=answer,
+        context=_context(row),
+        reference=row.optional_text("reference") or None,
+        category=aspect.name if aspect is not None else row.optional_text("category"),
+        aspect=aspect,
+        golds=golds,
+    )
+
+
+def _context(row: Row) -> str | None:
+    """The context: a string, or a list of strings joined with newlines; `None` if it is empty."""
+    value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
+        return "\n".join(str(part) for part in value) or None
+    raise row.lacks("contexts that are text or a list of texts")
+
+
+def _golds(row: Row, aspects: Sequence[Aspect]) -> dict[str, bool]:
+    verdicts: JSON = row.values.get("verdicts")
+    if verdicts == "":
+        verdicts = None
+    if isinstance(verdicts, str):  # a column of a CSV file
+        try:
+            verdicts = wire.loads(verdicts)
+        except ValueError:
+            raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}") from None
+    if verdicts is not None and not isinstance(verdicts, Mapping):
+        raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}")
+    by_name = dict(verdicts or {})
+    if len(aspects) == 1 and aspects[0].name not in by_name:
+        by_name[aspects[0].name] = row.values.get("verdict")
+    golds: dict[str, bool] = {}
+    for aspect in aspects:
+        value = by_name.get(aspect.name)
+        if value is None or value == "":
+            continue
+        gold = yes_or_no(value)
+        if gold is None:
+            raise row.lacks(f"a gold verdict of yes or no on {aspect.name}, not {value!r}")
+        golds[aspect.name] = gold
+    return golds

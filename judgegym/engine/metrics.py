@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from judgegym.judges.core.naming import MetricNames, slug
 from judgegym.llm.wire import JSON
-from judgegym.statistics.agreement import Agreement
-from judgegym.statistics.bootstrap import ratio_interval
+from judgegym.statistics.agreement import Agreement, ratio_interval
 
 __all__ = ["GoldLabel", "HeadlineTerm", "MetricAggregator", "Metrics", "RatioRecorder", "slug"]
 

@@ -18,8 +18,8 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
         signal.SIGINT, signal.SIG_DFL
     )  # until the command handles it, Ctrl-C ends the process without a traceback
 
-from judgegym.data.aspect_rows import AspectTask, read_answers, read_gold
 from judgegym.data.rows import Split, load_rows
+from judgegym.data.rubric_rows import AspectTask, read_answers, read_gold
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
@@ -27,14 +27,14 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
-from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.roles.settings import RoleConfig
-from judgegym.environments.roles.verdicts import (
+from judgegym.environments.roles import (
     ComparedVerdict,
+    RoleConfig,
     compare_verdicts,
     judgment_of_votes,
-    record_agreement,
+    record_verdict_agreement,
     record_votes,
 )
 from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge, find_verdict
@@ -225,7 +225,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
         if compared or metrics.counted("n_failed"):
             with_critique = self.config.judge_critique_rounds > 0
-            record_agreement(metrics, compared, self.config.aspects, with_critique=with_critique)
+            record_verdict_agreement(metrics, compared, self.config.aspects, with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """Count the missing verdicts that would be compared with gold."""

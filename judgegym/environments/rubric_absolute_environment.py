@@ -29,17 +29,17 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS
-from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.roles.scores import (
+from judgegym.environments.roles import (
     LISTED_LEVELS,
     Comparison,
+    RoleConfig,
     compare_score,
     judgment_of_scores,
     pooled_score,
-    record_agreement,
+    record_score_agreement,
 )
-from judgegym.environments.roles.settings import RoleConfig
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
@@ -258,7 +258,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
         compared = [compare_score(sample.judgment, config.samples_pooling, task.gold) for task, sample in rows]
         used = [pair for pair in compared if pair is not None]
         with_critique = config.judge_critique_rounds > 0
-        record_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
+        record_score_agreement(metrics, used, config.scale, rows=len(rows), with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: RubricTask, sample: Sample[RubricDetail]) -> None:
         """Count a missing score that would be compared with gold, and the formats of the judge's texts."""

@@ -22,11 +22,11 @@ from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import EnvSettings
-from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
-from judgegym.judges.arena.judge import ArenaCase, ArenaDetail, arena_judge, row_result
-from judgegym.judges.arena.style import style_controlled_win_rate, style_difference, style_of
+from judgegym.eval_environments.arena.style import style_controlled_win_rate, style_difference, style_of
+from judgegym.judges.arena import ArenaCase, ArenaDetail, arena_judge, row_result
 from judgegym.judges.core.judgment import Judgment
 
 TWO_LOST_GAMES = (0.0, 0.0)

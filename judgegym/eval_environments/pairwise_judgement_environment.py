@@ -35,16 +35,17 @@ from judgegym.engine.completions import Completion, Conversation, system_text
 from judgegym.engine.metrics import GoldLabel, MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
-from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
 from judgegym.eval_environments.pairwise.settings import PairwiseConfig, PairwiseDetail, read_choices, read_ratings
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import did_you_mean
-from judgegym.judges.pairwise.judge import choice_prompt, rating_prompt
+from judgegym.judges.pairwise import choice_prompt, rating_prompt
+from judgegym.judges.parsing.labels import choice_letter
+from judgegym.judges.parsing.scores import rating
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.parsing.verdicts import choice_letter, rating
 from judgegym.llm.errors import DataError, SettingsError
 
 logger = logging.getLogger(__name__)

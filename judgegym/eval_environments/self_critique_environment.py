@@ -21,16 +21,16 @@ from judgegym.engine.completions import Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
-from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import POLICY, PeerModels
+from judgegym.eval_environments.peer.ranking import leniency_adjusted, scores_of
 from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerTable, cells_of
 from judgegym.eval_environments.peer.row import PeerRowRunner, combined, results_of, score_all
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.peers.judge import SCALE
-from judgegym.judges.peers.ranking import leniency_adjusted, scores_of
+from judgegym.judges.peers import SCALE
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Message
 

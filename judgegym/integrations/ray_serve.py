@@ -25,10 +25,10 @@ from typing import Any
 from judgegym.judges.scorers.items import ResponseScore
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
+from judgegym.server.answers import OverloadError
 from judgegym.server.asgi import RewardServer
-from judgegym.server.cohorts.contract import Cohorts, Connect
+from judgegym.server.cohorts.register import Cohorts, Connect
 from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
-from judgegym.server.errors import OverloadError
 from judgegym.server.settings.server import RewardServerSettings, gathering
 
 _TARGET_ONGOING = 256

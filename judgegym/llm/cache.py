@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.llm import completion, wire
+from judgegym.llm import outcome, wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON, Choice, Message
 
@@ -151,14 +151,14 @@ class JudgmentCache:
             return CacheRow()
         stored: object = row[0]
         try:
-            choice = completion.choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
+            choice = outcome.choice_from_json(wire.loads(stored)) if isinstance(stored, bytes | str) else None
         except ValueError:
             choice = None
         return CacheRow(choice, stored)
 
     def _put(self, key: str, choice: Choice, replaced: object) -> Choice | None:
         """Store an answer; returns the one that was first, if there was one."""
-        answer = wire.dumps(completion.choice_to_json(choice))
+        answer = wire.dumps(outcome.choice_to_json(choice))
         if replaced is None:
             changed = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
         else:

@@ -1,14 +1,186 @@
-"""The settings of a chat client and the answer to a call."""
+"""The settings of a chat client and the answer to a call.
+
+Several endpoints of one model: requests go to the least busy one; a failing one is paused, ever longer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
-from judgegym.llm.completion import KNOWN_WORDS_ALONE, FinishRules
-from judgegym.llm.replicas import Endpoint
+from pydantic import SecretStr
+
+from judgegym.llm.outcome import KNOWN_WORDS_ALONE, FinishRules, Habits
+from judgegym.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON, Choice
+
+_PATH = "/chat/completions"
+_VERSION_AT_END = re.compile(r"/v\d+$")
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is served.
+
+    Attributes:
+        base_url: up to and without `/chat/completions`, such as `http://localhost:8000/v1`.
+        model: the model's name at the endpoint.
+        api_key: the bearer token, if it needs one.
+        headers: further headers of each request.
+    """
+
+    base_url: str
+    model: str
+    api_key: SecretStr | None = None
+    headers: Mapping[str, SecretStr] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """The chat completions URL; a base URL may be that already."""
+        return self.at(_PATH)
+
+    def at(self, path: str) -> str:
+        """The URL of a part of the API: `path` below the base URL, with the query of that."""
+        parts = urlsplit(self.base_url)
+        return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix(_PATH).rstrip("/") + path))
+
+    def beside(self, path: str) -> str:
+        """The URL of something that the server has beside its API: `path` below the base URL without its version."""
+        parts = urlsplit(self.at(""))
+        return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path) + path))
+
+    @property
+    def shown(self) -> str:
+        """The base URL without credentials and query, for messages."""
+        parts = urlsplit(self.base_url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+@dataclass(slots=True)
+class Replica:
+    """An endpoint, its load, its recent failures and whether it is there (`judgegym.llm.presence`).
+
+    Attributes:
+        endpoint: where it is.
+        rules: which of its answers are whole.
+        is_there: it accepts connections, as far as is known.
+        away_since: when it first refused a connection after its last answer (monotonic clock).
+        away_in_a_row: how often it was probed since its last answer.
+        was_tried_with_tls: it was called with TLS, although its URL begins with `http://`.
+        has_answered: it has answered a request, if only with an error.
+    """
+
+    endpoint: Endpoint
+    rules: FinishRules = KNOWN_WORDS_ALONE
+    is_there: bool = True
+    away_since: float | None = None
+    away_in_a_row: int = 0
+    has_answered: bool = False
+    was_tried_with_tls: bool = False
+    in_flight: int = 0
+    failures_in_a_row: int = 0
+    paused_until: float = float("-inf")
+    failed_at: float = float("-inf")
+    url: str = field(default="", repr=False)
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    proxy: str | None = field(default=None, repr=False)
+    habits: Habits = field(init=False, repr=False)
+    _secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        """Build the URL and the request headers and look up the proxy once, not for every request."""
+        self.url = self.endpoint.url
+        self.habits = Habits(self.endpoint.shown, self.rules)
+        self.proxy = environment_proxy(self.url)
+        self.headers = {"Content-Type": "application/json"}
+        if self.endpoint.api_key is not None:
+            self.headers["Authorization"] = f"Bearer {self.endpoint.api_key.get_secret_value()}"
+        self.headers |= {name: value.get_secret_value() for name, value in self.endpoint.headers.items()}
+        values = [value.removeprefix("Bearer ") for value in list(self.headers.values())[1:]]
+        urls = [secret for url in (self.url, self.proxy or "") for secret in secrets_in_url(url)]
+        self._secrets = tuple(dict.fromkeys((*values, *urls)))
+
+    def redact(self, text: str, body: Mapping[str, JSON] | None = None) -> str:
+        """`text` without keys, passwords and other secrets; endpoints and libraries repeat them in their errors.
+
+        Args:
+            text: a message.
+            body: the request that it is about, whose fields may hold secrets.
+        """
+        of_body = () if body is None else secrets_in_fields({**body, "messages": None})
+        for secret in (*self._secrets, *of_body):
+            text = without_secret(text, secret)
+        return without_credentials(text)
+
+    def reached(self, *, succeeded: bool = False) -> None:
+        """Report that a request had some outcome other than a refused connection, and whether that was an answer."""
+        if succeeded:
+            self.failures_in_a_row = 0
+            self.paused_until = float("-inf")
+        self.has_answered = True
+        if self.is_there:  # otherwise it was begun before the endpoint went away
+            self.away_since = None
+            self.away_in_a_row = 0
+
+    def failed(self, retry_after: float | None, begun: float = float("inf")) -> None:
+        """Report a failure that another replica might not have, and pause the replica.
+
+        The pause is what the endpoint asked for, or doubles with each failure in a row, up to half a minute.
+
+        Args:
+            retry_after: seconds that the endpoint asked to wait.
+            begun: when the request began (monotonic clock). Requests that were in flight at the last failure have the
+                same cause, which counts once: only a `Retry-After` of theirs makes the pause longer.
+        """
+        now = time.monotonic()
+        if begun <= self.failed_at:
+            self.paused_until = max(self.paused_until, now + (retry_after or 0.0))
+            return
+        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.failures_in_a_row)
+        self.failed_at = now
+        self.failures_in_a_row = min(self.failures_in_a_row + 1, 10)
+        self.paused_until = now + max(pause, retry_after or 0.0)
+
+
+class ReplicaSet:
+    """The replicas of one model."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], rules: FinishRules = KNOWN_WORDS_ALONE) -> None:
+        """Take one endpoint or more, and which of their answers are whole.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not endpoints:
+            raise ValueError("a chat client needs an endpoint")
+        self.replicas = tuple(Replica(endpoint, rules) for endpoint in endpoints)
+
+    def pick(self) -> Replica:
+        """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""
+        if len(self.replicas) == 1:
+            return self.replicas[0]
+        now = time.monotonic()
+        return min(
+            self.replicas,
+            key=lambda replica: (not replica.is_there, max(0.0, replica.paused_until - now), replica.in_flight),
+        )
+
+
+def environment_proxy(url: str) -> str | None:
+    """The proxy for a URL by the environment variables `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`."""
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    # Never proxy loopback: HTTP_PROXY is not meant for servers on this machine, and NO_PROXY is often forgotten.
+    if proxy is None or is_loopback(url) or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from pathlib import Path
 from random import Random
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.judge import ARENA_PROMPT
+from judgegym.judges.arena import ARENA_PROMPT
 from judgegym.judges.aspects.prompt import ASPECT_PROMPT
 from judgegym.judges.core.delimiters import Delimiters
 from judgegym.judges.core.prompt_format import (
@@ -41,9 +41,9 @@ from judgegym.judges.core.prompt_format import (
 )
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
-from judgegym.judges.pairwise.judge import CHOICE_PROMPT, RATING_PROMPT
-from judgegym.judges.parsing.verdict_form import CRITIQUE
-from judgegym.judges.peers.judge import PEER_CRITIQUE_PROMPT, PEER_PROMPT
+from judgegym.judges.pairwise import CHOICE_PROMPT, RATING_PROMPT
+from judgegym.judges.parsing.verdict_parser import CRITIQUE
+from judgegym.judges.peers import PEER_CRITIQUE_PROMPT, PEER_PROMPT
 from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
 

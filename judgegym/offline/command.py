@@ -10,13 +10,13 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.judges.config.broken_pipe import OneLineParser
 from judgegym.judges.core import event_loop
 from judgegym.offline import process
 from judgegym.offline.answers import load_prompt
 from judgegym.offline.faults import KINDS, Faults, Outage
+from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
-from judgegym.offline.settings import StandInSettings
 
 _FAULTS_HELP = """rates by kind in chat completions, such as {"429": 0.1, "drop": 0.02}; a request that is sent again
 draws again. Kinds: the statuses 400 to 599, and """ + ", ".join(f"{kind} ({what})" for kind, what in KINDS.items())

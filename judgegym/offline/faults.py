@@ -1,16 +1,32 @@
 """The faults that a stand-in shows on purpose: their kinds, and which request meets which.
 
-Each kind is what some endpoint, router or network has been seen to do. `judgegym.offline.misbehaviour` has how each
+Each kind is what some endpoint, router or network has been seen to do. `judgegym.offline.faults` has how each
 looks on the wire.
+
+How each kind of fault looks on the wire.
+
+Where a stream is asked for, an answer that is a completion, whole or broken, is one; any other fault comes before the
+stream, and looks as without one.
+The text of an answer that only looks whole begins with `BROKEN_OFF`: a test finds out who took it for an answer.
 """
 
+from __future__ import annotations
+
+import email.utils
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import orjson
 
 from judgegym.judges.core.seeding import generator
+from judgegym.offline import request as protocol
+from judgegym.offline.answers import noise
+from judgegym.offline.request import ChatRequest, events
 
 NO_ANSWER: Mapping[str, str] = {
     "drop": "the connection is closed without an answer",
@@ -108,7 +124,7 @@ class Faults:
             raise ValueError(f"the rates of the faults must add up to at most 1, not {total:g} ({dict(self.rates)})")
 
     @classmethod
-    def parse(cls, text: str) -> "Faults":
+    def parse(cls, text: str) -> Faults:
         """Read a JSON object such as `{"429": 0.1, "drop": 0.02}`; raises `ValueError` with one line."""
         try:
             rates = json.loads(text)
@@ -147,7 +163,7 @@ class Outage:
             raise ValueError(f"away is a request from 1 and seconds above 0, not {self.request}:{self.seconds:g}")
 
     @classmethod
-    def parse(cls, text: str) -> "Outage":
+    def parse(cls, text: str) -> Outage:
         """Read `REQUEST:SECONDS`; raises `ValueError` with one line."""
         request, _, seconds = text.partition(":")
         try:
@@ -155,3 +171,234 @@ class Outage:
         except ValueError:
             raise ValueError(f"away is REQUEST:SECONDS such as 100:60, not {text[:80]!r}") from None
         return cls(*numbers)
+
+
+BROKEN_OFF = "BROKEN OFF."
+HUGE = 256 * 1024 * 1024
+_DEEP = 100_000
+_PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>\n<h1>Bad Gateway</h1>\n</body></html>"
+_JSON = {"Content-Type": "application/json"}
+_HTML = {"Content-Type": "text/html"}
+_EVENTS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+_NUMBER = b'"@"'  # no text has it: within one, a quotation mark is escaped
+_ABSURD_PAUSES = ("soon", "-1", "nan", "inf", "31536000", "9" * 400, "Mon, 99 Foo 2026 00:00:00 GMT")
+_ABSURD_COUNTS = ("9" * 4000, "9223372036854775807", "18446744073709551616", "-5", "1e400", "true", '"12"')
+
+Json = dict[str, Any]
+End = Literal["response", "events", "pieces", "endless", "close", "reset", "hang"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What is done with a request.
+
+    Attributes:
+        end: `response` sends the response; `events` sends a stream, event by event; `pieces` sends either slowly and in
+            pieces; `endless` goes on with the body's first byte up to `HUGE`; `close` and `reset` send `body` as it is,
+            without headers, and end the connection; `hang` does nothing.
+        body: of the response.
+        status: of the response.
+        headers: of the response.
+    """
+
+    end: End = "response"
+    body: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: _JSON)
+
+
+def whole(request: ChatRequest, completion: Json) -> Effect:
+    """A completion as it was asked for: as one body, or as a stream."""
+    if request.stream:
+        return Effect("events", b"".join(events(completion, include_usage=request.include_usage)), headers=_EVENTS)
+    return Effect(body=orjson.dumps(completion))
+
+
+def effect(kind: str, request: ChatRequest, answers: Callable[[], Sequence[str]], attempt: int) -> Effect:
+    """What a kind of fault does to this attempt of a request; `answers` gives the texts of the right answer."""
+    if kind in _OF_BODY:
+        return _OF_BODY[kind](orjson.dumps(protocol.completion(request, answers())))
+    if kind in _OF_CHOICES:
+        data = protocol.completion(request, answers())
+        _OF_CHOICES[kind](data)
+        return Effect(body=orjson.dumps(data)) if kind in NO_COMPLETION else whole(request, data)
+    match kind:
+        case "slow":
+            return replace(whole(request, protocol.completion(request, answers())), end="pieces")
+        case "garbage":
+            return whole(request, protocol.completion(request, [noise(request, index) for index in range(request.n)]))
+        case "empty":
+            return whole(request, protocol.completion(request, [""] * request.n))
+        case "more_choices":
+            return whole(request, protocol.completion(request, [*answers(), noise(request)]))
+        case "wrong_type":
+            data = protocol.completion(request, answers())
+            _WRONG_TYPES[attempt % len(_WRONG_TYPES)](data)
+            return Effect(body=orjson.dumps(data))
+        case "absurd_usage":
+            number = _ABSURD_COUNTS[attempt % len(_ABSURD_COUNTS)].encode()
+            usage = {"prompt_tokens": "@", "completion_tokens": "@"}
+            done = whole(request, {**protocol.completion(request, answers()), "usage": usage})
+            return replace(done, body=done.body.replace(_NUMBER, number))
+        case "retry_after_date":
+            return _status(429, kind, email.utils.formatdate(time.time() + 1, usegmt=True))
+        case "retry_after_absurd":
+            return _status(429, kind, _ABSURD_PAUSES[attempt % len(_ABSURD_PAUSES)])
+    return _status(int(kind), kind)
+
+
+def _status(status: int, kind: str, retry_after: str | None = None) -> Effect:
+    headers = _JSON if retry_after is None else {**_JSON, "Retry-After": retry_after}
+    return Effect(body=protocol.error(status, f"fault {kind}, injected on purpose"), status=status, headers=headers)
+
+
+def _short(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-9]
+
+
+def _half_of_chunks(body: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"%x\r\n" % len(body) + body + b"\r\n"
+
+
+_OF_BODY: Mapping[str, Callable[[bytes], Effect]] = {
+    "drop": lambda body: Effect("close"),
+    "reset": lambda body: Effect("reset"),
+    "timeout": lambda body: Effect("hang"),
+    "half_header": lambda body: Effect("close", b"HTTP/1.1 200 OK\r\nContent-Ty"),
+    "no_http": lambda body: Effect("close", b"\x16\x03\x01 this is no HTTP\r\n\r\n"),
+    "short_body": lambda body: Effect("close", _short(body)),
+    "short_chunks": lambda body: Effect("close", _half_of_chunks(body)),
+    "malformed": lambda body: Effect(body=body[:-20]),
+    "html": lambda body: Effect(body=_PAGE, headers=_HTML),
+    "no_body": lambda body: Effect(),
+    "no_content": lambda body: Effect(status=204),
+    "redirect": lambda body: Effect(status=302, headers={"Location": "/login"}),
+    "error_page": lambda body: Effect(body=_PAGE, status=502, headers=_HTML),
+    "body_error": lambda body: Effect(body=protocol.error(502, "fault body_error, injected on purpose")),
+    "event_stream": lambda body: Effect(
+        body=b"data: " + body + b"\n\ndata: [DONE]\n\n", headers={"Content-Type": "text/event-stream"}
+    ),
+    "bad_encoding": lambda body: Effect(body=body.replace(b'"assistant"', b'"assist\xe4nt"')),
+    "bad_gzip": lambda body: Effect("close", _said_to_be_gzip(body)),
+    "deep_body": lambda body: Effect(body=b"[" * _DEEP + b"]" * _DEEP),
+    "huge_body": lambda body: Effect("endless", b" "),
+}
+
+
+def _said_to_be_gzip(body: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+def _each(change: Callable[[Json], None]) -> Callable[[Json], None]:
+    def apply(data: Json) -> None:
+        for choice in data["choices"]:
+            change(choice)
+
+    return apply
+
+
+def _finished(reason: str | None) -> Callable[[Json], None]:
+    """Choices that look whole, and end with another reason."""
+
+    def change(choice: Json) -> None:
+        _mark(choice)
+        choice["finish_reason"] = reason
+
+    return _each(change)
+
+
+def _mark(choice: Json) -> None:
+    choice["message"]["content"] = f"{BROKEN_OFF} {choice['message']['content']}"
+
+
+def _cut(reason: str) -> Callable[[Json], None]:
+    """Choices of which half the text is missing."""
+
+    def change(choice: Json) -> None:
+        text = choice["message"]["content"]
+        half = text[: len(text) // 2]
+        choice["message"]["content"] = half
+        choice["finish_reason"] = reason
+        count = len(protocol.completion_ids(half, stopped=False))
+        if "token_ids" in choice:
+            choice["token_ids"] = choice["token_ids"][:count]
+        if choice["logprobs"] is not None:
+            choice["logprobs"]["content"] = choice["logprobs"]["content"][:count]
+
+    return _each(change)
+
+
+def _said(**message: object) -> Callable[[Json], None]:
+    """Choices with another message, and without tokens."""
+
+    def change(choice: Json) -> None:
+        choice["message"] = {"role": "assistant", **message}
+        choice["logprobs"] = None
+        choice.pop("token_ids", None)
+        if message.get("tool_calls"):
+            choice["finish_reason"] = "tool_calls"
+
+    return _each(change)
+
+
+def _choice_error(choice: Json) -> None:
+    _mark(choice)
+    choice["error"] = {"code": 502, "message": "fault choice_error, injected on purpose"}
+
+
+def _reasoning_only(choice: Json) -> None:
+    text = choice["message"]["content"]
+    _said(content=None, reasoning_content=text)({"choices": [choice]})
+
+
+def _repeat_the_first(data: Json) -> None:
+    data["choices"][-1] = data["choices"][0]
+
+
+def _in_parts(choice: Json) -> None:
+    text = choice["message"]["content"]
+    half = len(text) // 2
+    choice["message"]["content"] = [{"type": "text", "text": part} for part in (text[:half], text[half:])]
+
+
+def _with_more_fields(data: Json) -> None:
+    data |= {"system_fingerprint": None, "service_tier": ["none"], "error": None, "provider": {"name": "?"}}
+    for choice in data["choices"]:
+        choice |= {"native_finish_reason": "STOP", "stop_reason": None, "error": None}
+        choice["message"] |= {"refusal": None, "tool_calls": [], "annotations": [], "audio": None}
+
+
+_TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+
+_OF_CHOICES: Mapping[str, Callable[[Json], None]] = {
+    "finish_error": _finished("error"),
+    "finish_abort": _finished("abort"),
+    "no_finish": _finished(None),
+    "choice_error": _each(_choice_error),
+    "blank": _said(content=" \n\t\n"),
+    "null_content": _said(content=None),
+    "tool_calls": _said(content=None, tool_calls=[_TOOL_CALL]),
+    "reasoning_only": _each(_reasoning_only),
+    "refusal": _said(content=None, refusal="I cannot help with that."),
+    "content_filter": _cut("content_filter"),
+    "length": _cut("length"),
+    "no_choices": lambda data: data.update(choices=[]),
+    "no_message": _each(lambda choice: choice.pop("message")),
+    "fewer_choices": lambda data: data["choices"].pop(),
+    "duplicate_choices": _repeat_the_first,
+    "shuffled_choices": lambda data: data["choices"].reverse(),
+    "missing_usage": lambda data: data.pop("usage"),
+    "text_parts": _each(_in_parts),
+    "extra_fields": _with_more_fields,
+}
+
+_WRONG_TYPES: Sequence[Callable[[Json], None]] = (
+    lambda data: data.update(choices="none"),
+    lambda data: data.update(choices={"0": data["choices"][0]}),
+    lambda data: data.update(choices=[None] * len(data["choices"])),
+    _each(lambda choice: choice.update(message="fine")),
+    _each(lambda choice: choice["message"].update(content=5)),
+    _each(lambda choice: choice["message"].update(content={"text": "fine"})),
+)

@@ -20,13 +20,10 @@ import orjson
 from aiohttp import web
 
 from judgegym.offline import request as protocol
-from judgegym.offline import responses
 from judgegym.offline.answers import BUILT_IN, answers
-from judgegym.offline.faults import HARMLESS
-from judgegym.offline.misbehaviour import HUGE, Effect, effect, whole
-from judgegym.offline.process import BACKLOG
+from judgegym.offline.faults import HARMLESS, HUGE, Effect, effect, whole
+from judgegym.offline.process import BACKLOG, StandInSettings
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, parse_request
-from judgegym.offline.settings import StandInSettings
 
 
 class Listener:
@@ -173,7 +170,7 @@ class StandInServer:
             if (seconds := self._away.get(counts["requests"])) is not None:
                 self._listening.go_away(seconds)
             body, in_responses = await http.read(), http.path.endswith("/responses")
-            request = parse_request(responses.chat_body(body) if in_responses else body)
+            request = parse_request(protocol.chat_body(body) if in_responses else body)
             self._by_model[request.model] += 1
             if self._settings.text_only and request.properties is not None:
                 raise BadRequest("response_format is not supported by this endpoint: leave it out")
@@ -209,7 +206,7 @@ class StandInServer:
         if fault is None:
             cached = None if self._prefixes is None else self._prefixes.cached_tokens(request.messages)
             answer = protocol.completion(request, texts(), cached=cached)
-            done = whole(request, responses.response(answer) if in_responses else answer)
+            done = whole(request, protocol.response(answer) if in_responses else answer)
         else:
             done = effect(fault, request, texts, self.asked[request.digest])
         if done.end != "response":

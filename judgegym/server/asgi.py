@@ -26,16 +26,14 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
-from judgegym.server.cohorts.contract import Connect
-from judgegym.server.cohorts.one_process import check_one_process
-from judgegym.server.errors import RequestError
+from judgegym.server.answers import RequestError
+from judgegym.server.cohorts.register import Connect
+from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.operation.telemetry import JsonLines
-from judgegym.server.presets import with_preset
-from judgegym.server.service.bodies import without_token
-from judgegym.server.service.messages import ServerRequest, ServerResponse, TooLargeError
+from judgegym.server.service.bodies import ServerRequest, ServerResponse, TooLargeError, without_token
 from judgegym.server.service.opened import Service, opened
 from judgegym.server.service.respond import Respond, failed_response, request_id, responder
-from judgegym.server.settings.server import RewardServerSettings, gathering
+from judgegym.server.settings.server import RewardServerSettings, gathering, with_preset
 
 logger = logging.getLogger(__name__)
 

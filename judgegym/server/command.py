@@ -16,21 +16,19 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from judgegym.judges.config import profile
-from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.judges.config import presets
+from judgegym.judges.config.broken_pipe import BAD_INPUT, quiet_at_broken_pipe
 from judgegym.judges.config.help import help_page, help_requested
-from judgegym.judges.config.one_line_parser import BAD_INPUT
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
-from judgegym.server.cohorts.one_process import check_one_process
+from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
 from judgegym.server.operation.telemetry import JsonLines
-from judgegym.server.presets import with_preset
 from judgegym.server.service.opened import opened
-from judgegym.server.settings.server import RewardServerSettings, gathering
+from judgegym.server.settings.server import RewardServerSettings, gathering, with_preset
 
 logger = logging.getLogger(__name__)
 
@@ -91,11 +89,11 @@ def _run(arguments: list[str], prog: str) -> int:
     )  # errors are reported once, not by each worker
     check_one_process(gathering(settings.judges()), settings.workers)
     if settings.workers > 1 and workers.worker_place() is None:
-        profile.check(settings.profile)
+        presets.check(settings.profile)
         return workers.supervise(settings, arguments)
     _log()
     _allow_descriptors(settings)
-    with profile.profiled(workers.own_file(settings.profile)):
+    with presets.profiled(workers.own_file(settings.profile)):
         event_loop.run(_serve(loaded))
     return 0
 

@@ -28,13 +28,12 @@ from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
-from judgegym.server.cohorts.contract import Connect
+from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
-from judgegym.server.errors import NotYetError, OverloadError
+from judgegym.server.cohorts.register import Connect
 from judgegym.server.operation.health import CohortListener, JudgeHealth, RecentJudgment, Record, ResultListener, watch
-from judgegym.server.pending import Case, PendingJudgment, PendingJudgments, settled
-from judgegym.server.recent_scores import RecentScores
-from judgegym.server.settings.mount import JudgeMount
+from judgegym.server.pending import Case, PendingJudgment, PendingJudgments, RecentScores, settled
+from judgegym.server.settings.server import JudgeMount
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ import judgegym
 from judgegym import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, SettingsError
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.peers.judge import PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
+from judgegym.judges.peers import PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
 from judgegym.llm.client import ChatClient
 from tests.command import serving
 from tests.scripted import Json, Meeting, ScriptedEndpoint

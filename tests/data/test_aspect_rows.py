@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.data.aspect_rows import AspectTask, read_answers, read_gold
 from judgegym.data.rows import Row, load_rows
+from judgegym.data.rubric_rows import AspectTask, read_answers, read_gold
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
 from judgegym.llm.errors import DataError
 from tests.command import write_lines

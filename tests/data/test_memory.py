@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from judgegym.data.answers import answer_text, load_answers
-from judgegym.data.aspect_rows import read_answers, read_gold
 from judgegym.data.pairs import choice_task, read_preferences, with_swapped
 from judgegym.data.rows import Row, by_uid, load_rows
-from judgegym.data.rubric_rows import read_rubric_rows
+from judgegym.data.rubric_rows import read_answers, read_gold, read_rubric_rows
 from judgegym.data.task_list import TaskList, epoch_order, positions_of, select
 from judgegym.eval_environments.arena.environment import ArenaHardTask, arena_task
 from judgegym.eval_environments.peer.settings import read_queries
 from judgegym.judges.aspects.prompt import Aspect
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
 
 COUNT, LENGTH, MOST = 400, 10_000, 800
 """Rows, characters of each, and the bytes that memory may hold of one task."""

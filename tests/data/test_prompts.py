@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from judgegym.data.aspect_rows import read_answers
 from judgegym.data.pairs import read_preferences
 from judgegym.data.rows import Row
-from judgegym.data.rubric_rows import read_rubric_rows
+from judgegym.data.rubric_rows import read_answers, read_rubric_rows
 from judgegym.eval_environments.peer.settings import read_queries
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
 
 READERS: dict[str, Callable[[Sequence[Row]], object]] = {
     "rubric": lambda rows: read_rubric_rows(rows, Scale(1, 5), default_rubric="R"),

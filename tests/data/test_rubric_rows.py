@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.data.rows import Row, load_rows
 from judgegym.data.rubric_rows import RubricTask, read_rubric_rows
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.rubrics.prompt import Rubric
 from judgegym.llm.errors import DataError
 from tests.command import write_lines

@@ -14,7 +14,7 @@ from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.settings import SAMPLES
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from judgegym.judges.pairwise.rewardbench import SUBSETS
+from judgegym.judges.pairwise import SUBSETS
 from tests.command import RunFiles, write_lines
 from tests.datasets.scoring import score
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs

@@ -90,5 +90,5 @@ def test_prompts_on_the_pages_are_those_of_the_judges() -> None:
         used |= {text for text, _ in links}
     assert asked.ASKED.keys() <= used, "a prompt that no page shows"
     assert "<|The Start of Assistant A's Answer|>" in asked.with_prompts(
-        "[Arena-Hard: what the judge is asked](../../judgegym/judges/arena/judge.py)", "environments"
+        "[Arena-Hard: what the judge is asked](../../judgegym/judges/arena.py)", "environments"
     )

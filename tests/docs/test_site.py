@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from judgegym.cli.environments import built_in, load_environment
-from judgegym.datasets.sample.settings import is_used
+from judgegym.datasets.sample.sampling import is_used
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
 from judgegym.judges.config.help import declared_settings, describe

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 
-from judgegym.judges.arena.settings import LABELS
-from judgegym.judges.parsing.verdict_form import BEGINNING
-from judgegym.judges.parsing.verdicts import (
-    ASPECT_FORM,
-    LISTWISE_FORM,
-    PEER_FORM,
-    RATING_FORM,
-    arena_form,
-    choice_form,
-    rubric_form,
-)
+from judgegym.judges.arena import LABELS
+from judgegym.judges.parsing.labels import ASPECT_FORM, arena_form, choice_form
+from judgegym.judges.parsing.rubric_scores import rubric_form
+from judgegym.judges.parsing.scores import LISTWISE_FORM, PEER_FORM, RATING_FORM
+from judgegym.judges.parsing.verdict_parser import BEGINNING
 from tests.docs.blocks import blocks
 from tests.docs.tables import DOCS, tables
 

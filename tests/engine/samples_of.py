@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleRun
-from judgegym.judges.arena.judge import ArenaDetail, Game
+from judgegym.judges.arena import ArenaDetail, Game
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
-from judgegym.judges.parsing.verdicts import ARENA_LABELS
+from judgegym.judges.parsing.labels import ARENA_LABELS
 from judgegym.llm.usage import Usage
 
 FAULTS = ("no_open_tag", "no_close_tag", "several_open_tags", "several_close_tags", "close_before_open",

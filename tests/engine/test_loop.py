@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.loop import RowEnd, judge_rows
+from judgegym.engine.loop import NothingSucceeds, RowEnd, judge_rows
 from judgegym.engine.records import Sample, SampleReader, SampleRun
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import Disk
-from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.environments.evaluate.saved import SavedRows
-from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.core.judgment import CallRun
 from tests.engine.runs.full_disk import RefusingDisk
 from tests.engine.samples_of import sample

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, RatioRecorder, slug
 from judgegym.judges.core.naming import MetricNames
-from judgegym.statistics.bootstrap import ratio_interval
+from judgegym.statistics.agreement import ratio_interval
 
 
 def test_expected_metric_without_a_value_is_left_out_with_its_reason() -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample, SampleReader, SampleRun, digest
-from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.judges.arena import ArenaDetail
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
 from judgegym.llm.usage import Usage
 from tests.engine.samples_of import SAMPLES, sample

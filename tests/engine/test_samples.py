@@ -9,7 +9,7 @@ import pytest
 from judgegym.data.pairs import read_preferences
 from judgegym.data.rows import load_rows
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
-from judgegym.judges.pairwise.rewardbench import SUBSETS
+from judgegym.judges.pairwise import SUBSETS
 
 SAMPLES = Path(__file__).resolve().parents[2] / "judgegym" / "data" / "samples"
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from judgegym.engine.settings import EnvConfig, EnvSettings, PolicySettings
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import Endpoint
 from judgegym.llm.usage import Prices
 from tests.engine.loading import loaded_from
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Clients
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings, open_group_judge
 from judgegym.engine.settings.verbs import ROLLOUTS, Verb, uses

@@ -11,8 +11,7 @@ import pytest
 
 from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.base import JudgedEnv
-from judgegym.environments.class_check import ContractError
+from judgegym.environments.base import ContractError, JudgedEnv
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import MetricNames
 from tests.conformance.subjects import ConstitutionEnv

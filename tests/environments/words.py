@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgegym.data.rows import Split
-from judgegym.engine.clients import Clients
-from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.completions import Clients, Completion, Conversation
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig

@@ -11,9 +11,8 @@ from judgegym.eval_environments.arena.matches import AgainstBaseline, Player, To
 from judgegym.eval_environments.peer.models import PeerModel
 from judgegym.eval_environments.peer.results import PeerAnswer
 from judgegym.eval_environments.peer.row import score_all
-from judgegym.judges.arena.judge import arena_judge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
-from judgegym.judges.peers.judge import PeerJudgeSettings, peer_judge
+from judgegym.judges.arena import ArenaJudgeSettings, arena_judge
+from judgegym.judges.peers import PeerJudgeSettings, peer_judge
 from judgegym.judges.tournament.game import TournamentSettings, pair_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage

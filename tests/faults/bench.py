@@ -18,8 +18,8 @@ from judgegym.engine.settings.verbs import uses
 from judgegym.offline import process
 from judgegym.offline.answers import load_prompt
 from judgegym.offline.faults import Faults
+from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
-from judgegym.offline.settings import StandInSettings
 from tests.command import PATIENCE_S, Ended, RunFiles, in_process, write_lines
 from tests.conformance.subjects import KEYS, SUBJECTS, Subject, Verb
 from tests.scripted import Json, Recorded, Reply

@@ -16,12 +16,11 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import load
 from judgegym.offline import process
 from judgegym.offline.faults import Faults
+from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
-from judgegym.offline.settings import StandInSettings
 from judgegym.server.http import listening
-from judgegym.server.presets import with_preset
 from judgegym.server.service.opened import opened
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings.server import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S
 from tests.faults import kinds
 from tests.scripted import Json

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from judgegym.llm.completion import known_reasons, normalized
+from judgegym.llm.outcome import known_reasons, normalized
 from tests.arena import Arena, Run, for_model, model_is_a, uid_of
 from tests.command import in_process, serving, write_lines
 from tests.datasets.scoring import score

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.offline.misbehaviour import BROKEN_OFF
+from judgegym.offline.faults import BROKEN_OFF
 from tests.conformance.subjects import TOGETHER, Subject, Verb
 from tests.faults import kinds
 from tests.faults.bench import GROUP, Bench, Outcome

@@ -20,7 +20,7 @@ from judgegym.cli.repair import main
 from judgegym.engine.runs.directory import DirectoryLock, run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.recorded_calls import pack, read_calls
-from judgegym.engine.runs.salvage import CALL_BEGINS, DroppedLines, LedgerCheck, readable_lines, unpacked_lines
+from judgegym.engine.runs.repair import CALL_BEGINS, DroppedLines, LedgerCheck, readable_lines, unpacked_lines
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.conformance.subjects import Subject, Verb
 from tests.datasets.scoring import rated, score

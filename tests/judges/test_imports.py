@@ -6,15 +6,15 @@ import sys
 import pytest
 
 MODULES = [
-    "judgegym.judges.arena.judge",
-    "judgegym.judges.arena.style",
+    "judgegym.judges.arena",
+    "judgegym.eval_environments.arena.style",
     "judgegym.judges.aspects.judge",
-    "judgegym.judges.pairwise.judge",
+    "judgegym.judges.pairwise",
     "judgegym.judges.listwise.judge",
-    "judgegym.judges.peers.judge",
+    "judgegym.judges.peers",
     "judgegym.judges.rubrics.judge",
     "judgegym.statistics.agreement",
-    "judgegym.statistics.bootstrap",
+    "judgegym.statistics.agreement",
     "judgegym.server.core",
     "judgegym.integrations.trl",
     "judgegym.integrations.verl",

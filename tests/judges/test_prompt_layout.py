@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena.judge import ArenaCase, arena_judge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
 from judgegym.judges.aspects.judge import AspectCase, aspect_judge
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
-from judgegym.judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge
+from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.server.settings.mount import JudgeMount
+from judgegym.server.settings.server import JudgeMount
 from tests.scripted import ScriptedEndpoint
 
 SHARED = ("What is red?", "What a reader knows.", "Does it answer that?")

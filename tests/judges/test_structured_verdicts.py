@@ -10,21 +10,20 @@ from typing import Any
 import jsonschema
 import pytest
 
-from judgegym.judges.arena.judge import ArenaCase, arena_judge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
 from judgegym.judges.aspects.judge import AspectCase, aspect_judge
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.pairwise.judge import ChoiceCase, ChoiceJudgeSettings, choice_judge
-from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge
+from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_judge
+from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.tournament.game import TournamentSettings
-from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.progress import tournament_judge
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
 from tests.scripted import Json, Reply, ScriptedEndpoint

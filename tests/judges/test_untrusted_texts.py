@@ -7,24 +7,22 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena.judge import ArenaCase, arena_judge, game_prompt
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge, game_prompt
 from judgegym.judges.aspects.judge import AspectCase, aspect_judge
 from judgegym.judges.aspects.prompt import AspectJudgeSettings, aspect_prompt
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.critique import critique_messages
-from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.delimiters import Prompt, SharedTexts
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.core.shared_texts import SharedTexts
+from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
-from judgegym.judges.pairwise.judge import ChoiceCase, ChoiceJudgeSettings, choice_judge, choice_prompt, rating_prompt
-from judgegym.judges.parsing.verdicts import ScoreObject
-from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge, peer_prompt
+from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_judge, choice_prompt, rating_prompt
+from judgegym.judges.parsing.scores import ScoreObject
+from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge, peer_prompt
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
 from judgegym.judges.tournament.game import TournamentSettings
-from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.progress import tournament_judge
 from tests.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.scripted import Json, ScriptedEndpoint
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from judgegym.llm import breaker
-from judgegym.llm.breaker import MOST_IN_A_ROW
+from judgegym.llm import presence
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage
+from judgegym.llm.presence import MOST_IN_A_ROW
 from judgegym.llm.types import ChatResponse
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
 
@@ -33,7 +33,7 @@ async def asked(client: ChatClient, count: int) -> Counter[type]:
 
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(breaker, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(presence, "_FIRST_PAUSE_S", 0.01)
 
 
 @pytest.mark.slow

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm import limits
+from judgegym.llm import transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, VerdictLocation, component, recorded_in
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatResponse, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.wire import Choice, Message
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
 from tests.trainer import until
@@ -186,7 +185,7 @@ async def test_no_request_leaves_while_its_answer_could_not_be_recorded_and_its_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     book, now = Book(gate=asyncio.Event()), 1000.0
-    for module in (limits, limits, sys.modules[__name__]):
+    for module in (transport, sys.modules[__name__]):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     settings: dict[str, Any] = {"deadline_s": 10.0, "max_concurrency": 1}
     async with ScriptedEndpoint("fine") as endpoint, client_of(endpoint, **settings) as client:

@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.llm.completion import KNOWN_WORDS_ALONE, FinishRules
 from judgegym.llm.errors import FailureKind
 from judgegym.llm.outcome import (
+    KNOWN_WORDS_ALONE,
     LONGEST_TEXT,
     AttemptFailure,
     ChatSuccess,
+    FinishRules,
     Habits,
     Outcome,
     TokenCounts,

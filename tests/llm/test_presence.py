@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm import limits, presence, transport
+from judgegym.llm import presence, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.presence import Reachability
-from judgegym.llm.replicas import Endpoint, Replica
+from judgegym.llm.types import Endpoint, Replica
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -59,7 +59,7 @@ async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_whe
     connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    for module in (presence, limits, limits):
+    for module in (presence, transport):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     client = connect(port.base_url, max_retries=0, deadline_s=10.0, away_deadline_s=60.0, title="the judge")
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(20)]

@@ -3,7 +3,7 @@ import time
 import pytest
 from pydantic import SecretStr
 
-from judgegym.llm.replicas import Endpoint, Replica, ReplicaSet, environment_proxy
+from judgegym.llm.types import Endpoint, Replica, ReplicaSet, environment_proxy
 
 KEY = "sk-this-is-secret"
 

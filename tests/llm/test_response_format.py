@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.calls import ask
-from judgegym.judges.parsing.verdicts import arena_form, arena_label
+from judgegym.judges.parsing.labels import arena_form, arena_label
 from judgegym.llm.cache import JudgmentCache
-from judgegym.llm.client import ChatClient
+from judgegym.llm.client import ChatClient, structured_chat
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import recorded_in
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.structured import structured_chat
-from judgegym.llm.types import ChatSettings
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import Message
 from tests.llm.test_ledger import Book, said
 from tests.scripted import Json, Reply, ScriptedEndpoint

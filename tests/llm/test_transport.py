@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.llm import limits
+from judgegym.llm import transport
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.transport import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
@@ -28,8 +28,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         clock = SimpleNamespace(monotonic=lambda: self.now)
-        monkeypatch.setattr(limits, "time", clock)
-        monkeypatch.setattr(limits, "time", clock)
+        monkeypatch.setattr(transport, "time", clock)
+        monkeypatch.setattr(transport, "time", clock)
 
 
 Connect = Callable[..., Any]

@@ -1,6 +1,6 @@
 import pytest
 
-from judgegym.llm.replicas import Endpoint
+from judgegym.llm.types import Endpoint
 from judgegym.llm.urls import (
     check_urls,
     is_loopback,

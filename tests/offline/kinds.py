@@ -4,27 +4,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judgegym.judges.arena.judge import ARENA_PROMPT, game_prompt
+from judgegym.judges.arena import ARENA_PROMPT, game_prompt
 from judgegym.judges.aspects.prompt import ASPECT_PROMPT, SUPPORTED_ASPECTS, aspect_prompt
-from judgegym.judges.config.prompt_layout import PromptLayout
-from judgegym.judges.core.critique import critique_messages
+from judgegym.judges.config.judge import PromptLayout
+from judgegym.judges.core.delimiters import SharedTexts
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judge import critique_messages
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.core.shared_texts import SharedTexts
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, listwise_prompt, shared_texts
-from judgegym.judges.pairwise.judge import CHOICE_PROMPT, RATING_PROMPT, choice_prompt, rating_prompt
-from judgegym.judges.parsing.verdicts import (
-    ScoreObject,
-    arena_label,
-    binary_verdict,
-    choice_letter,
-    is_strict_feedback,
-    listwise_scores,
-    rating,
-    score_object,
-)
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PEER_PROMPT, peer_prompt
+from judgegym.judges.pairwise import CHOICE_PROMPT, RATING_PROMPT, choice_prompt, rating_prompt
+from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.rubric_scores import is_strict_feedback
+from judgegym.judges.parsing.scores import ScoreObject, listwise_scores, rating, score_object
+from judgegym.judges.peers import DEFAULT_RUBRIC, PEER_PROMPT, peer_prompt
 from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT, Rubric, read_score, rubric_prompt
 from judgegym.llm.wire import Message
 

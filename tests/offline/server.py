@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from judgegym.offline import process
+from judgegym.offline.process import StandInSettings
 from judgegym.offline.request import ChatRequest, parse_request
 from judgegym.offline.server import StandInServer
-from judgegym.offline.settings import StandInSettings
 
 
 def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.arena.judge import game_prompt
+from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, aspect_prompt
 from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import Scale
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION
-from judgegym.judges.core.scale import Scale
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
-from judgegym.judges.pairwise.judge import choice_prompt
-from judgegym.judges.parsing.verdicts import arena_label, binary_verdict, choice_letter, listwise_scores
+from judgegym.judges.pairwise import choice_prompt
+from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.scores import listwise_scores
 from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_prompt
 from judgegym.llm.template_tokens import broken_up
 from judgegym.llm.wire import Message

@@ -5,9 +5,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judgegym.judges.arena.judge import ArenaCase, arena_judge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
-from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
+from judgegym.judges.config.judge import PromptLayout
 from judgegym.llm.client import ChatClient
 from judgegym.offline.request import RequestMessage
 from judgegym.offline.server import BLOCK_TOKENS, PrefixCache

@@ -7,15 +7,13 @@ import aiohttp
 import pytest
 
 from judgegym.judges.core.calls import NoVerdict
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.parsing.verdicts import ARENA_LABELS, RubricFormat, arena_form
-from judgegym.judges.rubrics.expected_score import REQUEST, expected_score
-from judgegym.judges.rubrics.prompt import TAGS, Rubric, rubric_prompt
-from judgegym.llm.completion import choice_from_json
-from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, of_answer
+from judgegym.judges.core.judgment import Scale
+from judgegym.judges.parsing.labels import ARENA_LABELS, arena_form
+from judgegym.judges.parsing.rubric_scores import RubricFormat
+from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, expected_score, rubric_prompt
+from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, choice_from_json, of_answer
 from judgegym.offline.answers import answers
-from judgegym.offline.faults import BROKEN, HARMLESS, NO_ANSWER, NO_COMPLETION, Faults, Outage
-from judgegym.offline.misbehaviour import BROKEN_OFF
+from judgegym.offline.faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_COMPLETION, Faults, Outage
 from tests.offline.kinds import KINDS
 from tests.offline.server import request_of, serving
 

@@ -97,7 +97,7 @@ async def test_a_run_that_sends_nothing_says_why(
 ) -> None:
     """All groups are without a signal, so no step ever comes; the metrics are logged all the same."""
     monkeypatch.setattr(serving, "_LONGEST_WITHOUT_LOG_S", 0.0)
-    caplog.set_level("INFO", "judgegym.environments.training.log")
+    caplog.set_level("INFO", "judgegym.environments.training.metrics")
     always = judging(lambda uid, index, as_a: for_model(uid, as_a))
     async with training(8) as trainer, serve(arena, trainer.url, judge=always):
         await until(lambda: "groups_without_signal_rate 1.000" in caplog.text, "it is logged")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
+from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena
 from tests.environments.llama_server import EOG, NEUTRAL, LlamaServer, logprob, prompt_ids

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from judgegym.judges.config.sources import load
-from judgegym.server.presets import with_preset
-from judgegym.server.service.messages import ServerRequest
+from judgegym.server.service.bodies import ServerRequest
 from judgegym.server.service.opened import opened
 from judgegym.server.service.respond import responder
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings.server import RewardServerSettings, with_preset
 from tests.scripted import Reply, ScriptedEndpoint
 from tests.server.running import judged_by
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
 from judgegym.statistics import agreement
 from judgegym.statistics.agreement import (
     SCORE_STATISTICS,

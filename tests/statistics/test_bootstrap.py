@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from judgegym.statistics.bootstrap import ratio_interval
+from judgegym.statistics.agreement import ratio_interval
 
 ONES = [1.0] * 50
 HALVES = [0.0, 1.0] * 25

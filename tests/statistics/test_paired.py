@@ -14,7 +14,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from judgegym.statistics import paired
-from judgegym.statistics.bootstrap import ratio_interval
+from judgegym.statistics.agreement import ratio_interval
 from judgegym.statistics.paired import (
     PairedIntervals,
     PairedTest,

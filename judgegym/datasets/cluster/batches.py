@@ -26,15 +26,14 @@ import orjson
 
 from judgegym.api.session import open_client, stand_in_settings
 from judgegym.data.rows import DataSet
-from judgegym.datasets.cluster.actors import was_restarted
-from judgegym.datasets.cluster.results import ResultLedger
+from judgegym.datasets.cluster.actors import ResultLedger, was_restarted
 from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, share_of
 from judgegym.datasets.files.columns import SCORE, AddedColumns, judged_values
 from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW
 from judgegym.datasets.rows.unit import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.engine.runs.failure_guard import all_of
+from judgegym.engine.loop import all_of
 from judgegym.engine.settings.values import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop

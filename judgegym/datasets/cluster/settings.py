@@ -15,10 +15,10 @@ import orjson
 
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
-from judgegym.engine.settings.public import without_secrets
+from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import is_operational, operational, setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON

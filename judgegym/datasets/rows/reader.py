@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import orjson
 
+from judgegym.data.answers import unread
 from judgegym.data.arrow import ArrowRows
-from judgegym.data.prompts import unread
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.unit import EarlierResponse, ScoreTask, ToSample

@@ -14,8 +14,8 @@ from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel
 
-from judgegym.data.preference_schemas import pair_of, prompt_of_pair, turns_of_prompt
-from judgegym.data.prompts import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
+from judgegym.data.pairs import pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
 from judgegym.datasets.rows.unit import EarlierResponse
 from judgegym.judges.config.fields import setting

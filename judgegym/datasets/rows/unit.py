@@ -17,7 +17,7 @@ from typing import ClassVar
 import orjson
 
 from judgegym.data.rows import Row
-from judgegym.engine.runs.response_uids import uid_of_response, uid_of_row
+from judgegym.engine.runs.directory import uid_of_response, uid_of_row
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.registry import ScorerSettings

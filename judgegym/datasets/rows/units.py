@@ -19,7 +19,7 @@ from judgegym.data.rows import DataSet, Row, RowError
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
-from judgegym.engine.runs.response_uids import uid_of_row
+from judgegym.engine.runs.directory import uid_of_row
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.registry import ITEM_FIELDS
 from judgegym.judges.scorers.scorer import ItemError

@@ -20,21 +20,20 @@ from judgegym.data.opening import STDIN
 from judgegym.datasets.cluster.settings import LOCAL
 from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.files.shards import Shard
-from judgegym.datasets.sample.settings import check_sampling_flags, is_used
-from judgegym.datasets.score.budgets import budget_of, spent_message
-from judgegym.datasets.score.clients import resume_command
+from judgegym.datasets.sample.sampling import check_sampling_flags, is_used
+from judgegym.datasets.score.clients import budget_of, resume_command, spent_message
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
+from judgegym.engine.loop import NothingSucceeds
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.engine.runs.disk import DiskFull
-from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.log import begin_logs
 from judgegym.engine.terminal.output import exit_code
 from judgegym.environments.command_line.commands import StopSignal, interruptible, log_heading, until_stopped
 from judgegym.environments.command_line.servers import with_replicas
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import help_page, help_requested
-from judgegym.judges.config.profile import profiled
+from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
@@ -141,7 +140,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     settings = loaded.settings
     data, out = _places(settings)
     if settings.plan:
-        from judgegym.datasets.score.plan.lines import show_plan  # late: few runs are planned
+        from judgegym.datasets.score.plan.planning import show_plan  # late: few runs are planned
 
         await show_plan(settings, data, out)
         return 0

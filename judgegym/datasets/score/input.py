@@ -12,7 +12,7 @@ from pathlib import Path
 from judgegym.data.provenance import DatasetRead, recording
 from judgegym.data.rows import DataSet, bad_line_words, load_rows
 from judgegym.datasets.files.columns import RESPONSE
-from judgegym.datasets.files.scored import without_judge
+from judgegym.datasets.files.writer import without_judge
 from judgegym.datasets.rows.reader import ReadEarlier
 from judgegym.datasets.sample.sampling import earlier_responses
 from judgegym.datasets.score.settings import ScoreSettings

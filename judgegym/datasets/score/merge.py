@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from judgegym.datasets.files.shards import group_starts, merge_shards, shards_of
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.sample.settings import compared_settings
+from judgegym.datasets.sample.sampling import compared_settings
 from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.results.ending import ScoreOutput, concluded
 from judgegym.datasets.score.results.summary import Part

@@ -13,33 +13,31 @@ from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
 
-from judgegym.data.prompts import warn_of_unread
+from judgegym.data.answers import warn_of_unread
 from judgegym.data.rows import DataSet
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns, check_columns
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import StoredRows, quarantine_lines, quarantine_of, scored_content
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample.sampling import FinishUnit, JudgeElsewhere, JudgingEarlier, PolicySampler, ResponseJudge
-from judgegym.datasets.score.budgets import note_earlier
-from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.gold import GoldColumn
+from judgegym.datasets.score.clients import ScoreClients, note_earlier
 from judgegym.datasets.score.input import SKIP_HINT, read_input
-from judgegym.datasets.score.lines import ResponseLines, unit_end
-from judgegym.datasets.score.output import AddedOfRows
 from judgegym.datasets.score.results.ending import ScoreOutput, concluded
 from judgegym.datasets.score.results.summary import Part
 from judgegym.datasets.score.saved import (
     FinishedTasks,
+    GoldColumn,
+    ResponseLines,
     SavedResponses,
     missing_units,
     open_saved,
     read_earlier,
+    unit_end,
 )
-from judgegym.datasets.score.settings import OUT, ScoreSettings
-from judgegym.engine.loop import RunProgress, judge_rows
+from judgegym.datasets.score.settings import OUT, AddedOfRows, ScoreSettings
+from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
 from judgegym.engine.runs.disk import Disk, remove_unfinished
-from judgegym.engine.runs.failure_guard import NothingSucceeds
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay

@@ -1,25 +1,272 @@
-"""The judged responses of a run on disk, by their places in the data set."""
+"""The judged responses of a run on disk, by their places in the data set.
+
+A judged response as a line of the run: in the form of an evaluation's samples, so that every tool reads it.
+
+The gold labels in a column of a data set (`--gold_column`), beside what the judge says of a response.
+"""
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from judgegym.data.lazy_sequence import LazySequence
+from judgegym.data.rows import Row
+from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.score.lines import ScoreDetail
-from judgegym.engine.metrics import HeadlineTerm
-from judgegym.engine.records import FINISHED, SampleReader
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
+from judgegym.datasets.sample.sampling import JudgedResponse
+from judgegym.engine.loop import RowEnd
+from judgegym.engine.metrics import GoldLabel, HeadlineTerm
+from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, response_of_uid, uid_of_row
 from judgegym.engine.runs.lines import RawLine, whole_lines
-from judgegym.engine.runs.response_uids import response_of_uid, uid_of_row
 from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.parsing.labels import yes_or_no
+from judgegym.judges.scorers.items import ResponseScore, shared_score
 from judgegym.llm import wire
-from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
+
+_RAW = "raw"
+_EXPECTED = (
+    "a gold label: a number on the judge's scale, a text such as yes, no or the judge's label, or an object of "
+    "aspects' names and 1 or 0; a list of them for several responses"
+)
+
+
+class GoldColumn:
+    """Reads the gold labels of rows."""
+
+    def __init__(
+        self, rows: Sequence[Row], numbers: Sequence[int], column: str, count: Callable[[int], int], *, of_aspects: bool
+    ) -> None:
+        """Check the labels of all rows that are judged.
+
+        Args:
+            rows: the data set.
+            numbers: the rows that are judged.
+            column: the column.
+            count: how many responses a row has.
+            of_aspects: the judge gives verdicts on aspects.
+
+        Raises:
+            DataError: a label cannot be read, a row has not as many as responses, or no row has one.
+        """
+        self._rows, self._column, self._of_aspects = rows, column, of_aspects
+        has_labels = False
+        for number in numbers:
+            found = self._values(number)
+            has_labels |= any(found)
+            if any(found) and len(found) != count(number):
+                raise rows[number].lacks(f"in {column} a gold label for each of {count(number)} responses")
+        if not has_labels:
+            raise DataError(f"{rows[0].place}: no row has a gold label in a column {column} (--gold_column)")
+
+    def labels(self, row: int, number: int, result: ResponseScore) -> tuple[GoldLabel, ...]:
+        """The gold labels of a response of a row, beside its result.
+
+        Args:
+            row: the number of the row.
+            number: which of its responses.
+            result: what the judge says; one without a score has no verdict.
+        """
+        values = self._values(row)
+        if not any(values):
+            return ()
+        return tuple(self._compared(name, gold, result) for name, gold in values[number].items())
+
+    def _values(self, number: int) -> list[Mapping[str, str | float]]:
+        """The labels of each response of a row, by name."""
+        row = self._rows[number]
+        found = _from_text(row.values.get(self._column))
+        return [dict(self._read(row, value)) for value in (found if isinstance(found, list) else [found])]
+
+    def _read(self, row: Row, value: JSON) -> Iterator[tuple[str, str | float]]:
+        value = _from_text(value)
+        if isinstance(value, Mapping):
+            for name, verdict in value.items():
+                said = yes_or_no(verdict)
+                if verdict is not None and said is None:
+                    raise row.lacks(f"in {self._column} 1 or 0 for {name}, not {verdict!r}")
+                if said is not None:
+                    yield name, "yes" if said else "no"
+        elif isinstance(value, bool) or (self._of_aspects and yes_or_no(value) is not None):
+            yield "", "yes" if yes_or_no(value) else "no"
+        elif isinstance(value, int | float) and math.isfinite(value):
+            yield "", float(value)
+        elif isinstance(value, str):
+            if value.strip():
+                yield "", value.strip()
+        elif value is not None:
+            raise row.lacks(f"in {self._column} {_EXPECTED}, not {value!r}")
+
+    def _compared(self, name: str, gold: str | float, result: ResponseScore) -> GoldLabel:
+        judged = result.components
+        if isinstance(gold, float):
+            judge = judged.get(_RAW, result.score) if result.score is not None else None
+            if judge is None:
+                return GoldLabel(name, gold, None, None)
+            same = _level(judge) == _level(gold) if _RAW in judged else math.isclose(judge, gold, abs_tol=1e-9)
+            return GoldLabel(name, gold, judge, same)
+        if result.score is None:
+            return GoldLabel.of(gold, None, name)
+        if self._of_aspects:
+            verdict = judged.get(name) if name or len(judged) != 1 else next(iter(judged.values()))
+            return GoldLabel.of(gold, None if verdict is None else "yes" if verdict else "no", name)
+        label = result.label
+        return GoldLabel.of(gold, gold if label is not None and label.casefold() == gold.casefold() else label, name)
+
+
+def _from_text(value: JSON) -> JSON:
+    """A value as JSON says it, for files that have texts alone: numbers, objects and lists."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = wire.loads(value.encode("utf-8", "replace"))
+    except ValueError:
+        return value
+    return found if isinstance(found, Mapping | list | int | float) and not isinstance(found, bool) else value
+
+
+def _level(score: float) -> int:
+    """The whole number nearest to a score; one halfway is rounded up, as on the judges' scales."""
+    return math.floor(score + 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDetail:
+    """What a judge said of a response, beside its score.
+
+    Attributes:
+        explanation: the judge's reasons.
+        components: numbers from which the score is computed: `raw` in the judge's own unit, ….
+    """
+
+    explanation: str
+    components: Mapping[str, float] = field(default_factory=dict)
+
+
+def samples_of(
+    unit: ScoreTask,
+    digest: str,
+    judged: Sequence[JudgedResponse],
+    seconds: float,
+    gold: GoldColumn | None = None,
+) -> Iterator[Sample[ScoreDetail]]:
+    """The samples of a unit's responses, in their order.
+
+    Args:
+        unit: what was judged.
+        digest: its key, in hexadecimal digits.
+        judged: its responses, with the result of each.
+        seconds: how long it took; the first response has them.
+        gold: reads the gold labels of the rows; `None` without any.
+    """
+    item = unit.item
+    found = {"reference": item.reference, "rubric": item.rubric, "baseline": item.baseline, "context": item.context}
+    if item.levels:
+        found["levels"] = "\n".join(f"Score {level}: {description}" for level, description in item.levels)
+    if item.aspects is not None:
+        found["aspects"] = "\n".join(f"{aspect.name}: {aspect.definition}" for aspect in item.aspects)
+    texts = {title: text for title, text in found.items() if text is not None}
+    for place, (uid, response) in enumerate(zip(unit.uids, judged, strict=True)):
+        result, took = response.result, seconds if place == 0 else 0.0
+        policy_calls = () if response.policy_call is None else (response.policy_call,)
+        is_answered = response.completion is not None
+        yield Sample(
+            uid=uid,
+            category=unit.category[0 if unit.several else place],
+            question=item.prompt,
+            completions=() if response.completion is None else (response.completion,),
+            judgment=_judgment(result) if is_answered else None,
+            score=result.score,
+            run=SampleRun(took, policy_calls, result.runs if is_answered else None),
+            policy_error=None if is_answered else result.explanation,
+            task_digest=digest,
+            headline=_headline(result) if is_answered else None,
+            texts=texts,
+            gold=() if gold is None else gold.labels(*_row(unit, place), result),
+        )
+
+
+def _row(unit: ScoreTask, place: int) -> tuple[int, int]:
+    """The row of a response of a unit, and which of the row's responses it is."""
+    return (unit.rows[0], place) if unit.several else (unit.rows[place], 0)
+
+
+def _headline(result: ResponseScore) -> HeadlineTerm | None:
+    """What a response adds to the mean score: an empty one is a bad answer, one whose judge failed adds nothing."""
+    return None if result.is_failed else HeadlineTerm(result.score or 0.0, 1.0)
+
+
+def _judgment(result: ResponseScore) -> Judgment[ScoreDetail]:
+    status = Status(result.status)
+    return Judgment(
+        result.score,
+        status,
+        result.label,
+        "" if status is Status.OK else result.explanation,
+        detail=ScoreDetail(result.explanation, result.components),
+        suspects=result.injection_suspects,
+    )
+
+
+def unit_end(unit: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
+    """How a unit ended. That a policy never gave a response in an earlier run says nothing of this one's endpoints."""
+    failed = [response.result.is_failed for response in judged]
+    was_asked = not unit.earlier or any(response.status is None for response in unit.earlier)
+    return RowEnd(not any(failed), judged[0].result.explanation if all(failed) else None, was_asked)
+
+
+class ResponseLines:
+    """Writes a line for each response of the units of a run; units that are equal share one judgment."""
+
+    def __init__(
+        self,
+        units: ScoreTasks,
+        saved: SavedRows[Any, ScoreDetail],
+        arrived: Callable[[Sample[ScoreDetail]], None],
+        gold: GoldColumn | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            units: all units of the run.
+            saved: takes the lines.
+            arrived: called with each sample once its line is written.
+            gold: reads the gold labels of the rows; `None` without any.
+        """
+        self._units, self._saved, self._arrived, self._gold = units, saved, arrived, gold
+        self._next_equal = _next_equal(units.first_equal)
+
+    def record(self, number: int, unit: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        """Write the lines of a unit, and of the units that are equal to it."""
+        self._save(number, unit, judged, seconds)
+        if self._next_equal[number] >= 0:
+            shared = [replace(response, result=shared_score(response.result)) for response in judged]
+            while (number := self._next_equal[number]) >= 0:
+                self._save(number, self._units[number], shared, 0.0)
+
+    def _save(self, number: int, unit: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        samples = samples_of(unit, self._units.key(number).hex(), judged, seconds, self._gold)
+        for place, sample in zip(self._units.places.of_unit(number), samples, strict=True):
+            self._saved.append(place, sample, is_complete=sample.finished)
+            self._arrived(sample)
+
+
+def _next_equal(first_equal: Sequence[int]) -> array[int]:
+    """For each unit the next one that is equal to it; −1 without one."""
+    following, last = array("q", [-1]) * len(first_equal), array("q", range(len(first_equal)))
+    for number, first in enumerate(first_equal):
+        if first != number:
+            following[last[first]] = number
+            last[first] = number
+    return following
 
 
 @dataclass(frozen=True, slots=True)

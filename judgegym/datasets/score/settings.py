@@ -1,21 +1,29 @@
-"""The settings of `judgegym score`: the data and its columns, the judge, and the run."""
+"""The settings of `judgegym score`: the data and its columns, the judge, and the run.
+
+The judged rows as the output has them: what is added to each row, from the lines of the run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import orjson
 from pydantic import model_validator
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
+from judgegym.datasets.files.columns import SAMPLED, AddedColumns, judged_values
 from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
-from judgegym.datasets.sample.settings import SampleSettings, of_policy_alone
-from judgegym.engine.settings.env import share_max_retries
-from judgegym.engine.settings.public import without_secrets
-from judgegym.judges.config import profile
+from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.sample.sampling import SampleSettings, of_policy_alone
+from judgegym.datasets.score.saved import SavedResponses
+from judgegym.engine.settings.env import share_max_retries, without_secrets
+from judgegym.judges.config import presets
 from judgegym.judges.config.fields import is_operational, operational, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
 from judgegym.llm.wire import JSON
@@ -83,7 +91,7 @@ class ScoreRunSettings(SourcedSettings):
     show_config: ShowConfig = operational(
         None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
     )
-    profile: Path | None = operational(None, profile.ABOUT)
+    profile: Path | None = operational(None, presets.ABOUT)
     resume: CliImplicitFlag[bool] = operational(
         False,
         "Continue the run of this FILE: ask only for what was not answered. Rows that failed are judged again.",
@@ -176,3 +184,36 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
         own = {name: value for name, value in self.public().items() if name != "openai"}
         shaping = {name: value for name, value in own.items() if not is_operational(type(self), name)}
         return {**shaping, **self.policy_matters()}
+
+
+@dataclass(frozen=True, slots=True)
+class AddedOfRows:
+    """What is added to each row, in the order of the rows; in lists if the rows have several responses.
+
+    The lines are read anew each time that this is gone through. A line that is no longer there is a
+    `RunDirectoryError`.
+    """
+
+    units: ScoreTasks
+    saved: SavedResponses
+    columns: AddedColumns
+
+    def __iter__(self) -> Iterator[Mapping[str, JSON]]:
+        """Read the lines of one row after the other."""
+        for row in self.units.numbers:
+            bad = self.units.bad.get(row)
+            if bad is not None:
+                yield self.columns.of_bad_row(bad.reason)
+                continue
+            found = [_columns(self.saved.line(place)) for place in self.units.places.of_row(row)]
+            yield self.columns.of_row(found)
+
+
+def _columns(line: bytes) -> Mapping[str, JSON]:
+    sample = orjson.loads(line)
+    detail = sample.get("detail") or {"explanation": sample.get("error")}  # the policy failed: no judge said anything
+    judged = judged_values(
+        sample["score"], sample["status"], sample.get("label"), detail["explanation"], detail.get("components", {})
+    )
+    sampled = (sample.get("model_answer"), sample.get("thinking") or None, sample.get("finish_reason"))
+    return {**dict(zip(SAMPLED, sampled, strict=True)), **judged}

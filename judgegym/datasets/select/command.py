@@ -17,7 +17,7 @@ ALL_COLUMNS = "all"
 """In place of names: all columns of the scored file."""
 
 if TYPE_CHECKING:
-    from judgegym.datasets.files.scored import ScoredRow
+    from judgegym.datasets.files.writer import ScoredRow
     from judgegym.datasets.select.card import CardFacts
     from judgegym.datasets.select.options import SelectOptions
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def _run(options: SelectOptions, words: Sequence[str]) -> int:
     from judgegym.datasets.select.card import card  # late, as all below: errors of flags come at once
-    from judgegym.datasets.select.hub import Repository
+    from judgegym.datasets.select.writing import Repository
 
     _check_places(options)
     repository = None
@@ -96,10 +96,10 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
         SettingsError: nothing can be selected.
     """
     from judgegym.datasets.files.columns import is_parquet
+    from judgegym.datasets.select.candidates import ScoredTexts
     from judgegym.datasets.select.card import CardFacts
     from judgegym.datasets.select.layouts import LAYOUTS, Rows, scores_of
     from judgegym.datasets.select.origin import Origin
-    from judgegym.datasets.select.scored import ScoredTexts
     from judgegym.datasets.select.selection import score_deciles, select
     from judgegym.datasets.select.writing import each_labelled, picked, write_rows
     from judgegym.llm.errors import SettingsError

@@ -10,11 +10,10 @@ from pydantic import BaseModel
 from pydantic_settings import CliImplicitFlag
 from typing_extensions import Self
 
-from judgegym.engine.settings.env import ConfigT
+from judgegym.engine.settings.env import ConfigT, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
-from judgegym.engine.settings.public import without_secrets
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
-from judgegym.judges.config import profile
+from judgegym.judges.config import presets
 from judgegym.judges.config.fields import is_operational, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
 from judgegym.llm import wire
@@ -38,7 +37,7 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         None,
         "Print the settings with values and sources, and exit. changed: only those that differ from the default.",
     )
-    profile: Path | None = setting(None, profile.ABOUT)
+    profile: Path | None = setting(None, presets.ABOUT)
     limit: int | None = setting(
         None, "Take at most this many rows, sampled with the seed.", verbs=("evaluate", "process"), common=True, ge=1
     )

@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Literal
 from judgegym.engine.settings.env import EnvConfig
 from judgegym.engine.settings.verbs import ROLLOUTS, Verb
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.config.judge import JudgeSettings, PromptLayout
 from judgegym.judges.core.group import GroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.game import WITH_ROUNDS, TournamentSettings
@@ -134,7 +133,7 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
         from judgegym.judges.listwise.judge import listwise_judge  # late: only a group needs it
 
         return listwise_judge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())
-    from judgegym.judges.tournament.judge import (
+    from judgegym.judges.tournament.progress import (
         tournament_judge,  # late: only a group needs it, and it brings numpy along
     )
 

@@ -16,9 +16,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validato
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import EndpointWaits, api_key, checked_headers, numbers_as_text
-from judgegym.llm.completion import FinishRules, accepted_reasons
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatSettings
+from judgegym.llm.outcome import FinishRules, accepted_reasons
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_not_blank, check_urls, same_host, split_urls
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON

@@ -6,6 +6,8 @@ columns, so that a program can take it apart. Text of data sets is shown without
 The table of all metrics.
 
 Metrics as lines of a summary: an environment's outcomes, costs, and numbers as people read them.
+
+Which of its metrics an environment shows beside the headline: declared, so that nothing is guessed from names.
 """
 
 from __future__ import annotations
@@ -14,14 +16,46 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from judgegym.engine.metrics import Metrics
-from judgegym.engine.terminal.outcomes import Outcome, Unit
 from judgegym.engine.terminal.output import UNKNOWN, console, dollars, say
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+
+Unit = Literal["share", "number", "count"]
+
+COMPLETION_FAULTS = {
+    "truncated_response_rate": "cut off",
+    "refused_response_rate": "refused",
+    "empty_response_rate": "empty",
+    "short_response_rate": "short",
+}
+"""Rates of what may be wrong with a policy's answer, in every environment, and what it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A line of the table that a command prints.
+
+    Attributes:
+        words: what the line is about.
+        metrics: the short names of its metrics, each with its label; the label of a single one may be empty.
+        unit: how its values are shown: a share as a percentage.
+        is_fault: it counts something that went wrong, and is shown only above 0.
+    """
+
+    words: str
+    metrics: Mapping[str, str]
+    unit: Unit = "share"
+    is_fault: bool = False
+
+    @classmethod
+    def of(cls, words: str, metric: str, *, unit: Unit = "share", is_fault: bool = False) -> Outcome:
+        """Make a line of one metric."""
+        return cls(words, {metric: ""}, unit, is_fault)
 
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")

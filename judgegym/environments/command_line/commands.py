@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from judgegym.engine import terminal
-from judgegym.engine.clients import Clients
+from judgegym.engine.completions import Clients
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs import directory as runs
 from judgegym.engine.runs.disk import DiskFull
@@ -25,9 +25,9 @@ from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
+from judgegym.environments.command_line.arguments import resume_command, without_retry_failed
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
-from judgegym.environments.command_line.resume import resume_command, without_retry_failed
 from judgegym.environments.evaluate import command as evaluate_command
 from judgegym.environments.evaluate.evaluation import Evaluation, EvaluationResult
 from judgegym.environments.training.connection import TrainerConnection

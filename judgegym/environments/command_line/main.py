@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from judgegym.engine import terminal
-from judgegym.engine.runs.failure_guard import NothingSucceeds
+from judgegym.engine.loop import NothingSucceeds
 from judgegym.engine.runs.log import begin_logs
 from judgegym.engine.terminal.output import exit_code
 from judgegym.environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
@@ -22,7 +22,7 @@ from judgegym.environments.command_line.commands import StopSignal, until_stoppe
 from judgegym.environments.command_line.program import Program
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import help_requested
-from judgegym.judges.config.profile import profiled
+from judgegym.judges.config.presets import profiled
 from judgegym.judges.core import event_loop
 
 if TYPE_CHECKING:

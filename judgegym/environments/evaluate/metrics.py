@@ -6,18 +6,20 @@ The metrics of an evaluation, from its samples on disk.
 
 Guarantee: samples are gone through in the order of the rows, one at a time, so that no number depends on which row was
 finished first, and no sample stays in memory.
+
+Complete a sample with what people who read the run need, and programs that do not know its environment.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, Metrics
+from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, digest
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import DetailT, JudgedEnv
@@ -304,3 +306,14 @@ def compute_metrics(
         env.summarise(metrics, rows)
     shared.record(metrics, outcomes)
     return ComputedMetrics(metrics.result(), digest(digests), categories)
+
+
+def readable(env: JudgedEnv[Any, TaskT, DetailT], task: TaskT, sample: Sample[DetailT]) -> Sample[DetailT]:
+    """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
+    headline = RatioRecorder(env.headline[0])
+    if counts(sample.status, policy_is_judge=env.policy_is_judge):
+        env.record_metrics(headline, task, sample)
+    orders = {} if sample.judgment is None else env.orders(sample.judgment)
+    return replace(
+        sample, headline=headline.share, texts=env.texts(task), orders=orders, gold=tuple(env.gold(task, sample))
+    )

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol
 
 from judgegym.data.rows import TaskT
+from judgegym.engine.loop import FailureGuard, why_unsampled, why_unscored
 from judgegym.engine.metrics import MetricAggregator
-from judgegym.engine.runs.failure_guard import FailureGuard, why_unsampled, why_unscored
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged

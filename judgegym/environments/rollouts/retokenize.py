@@ -2,21 +2,38 @@
 
 The tokenizer works in one thread of its own: seconds of work for a large group stop no event loop, and no two threads
 use it at once, which it does not allow.
+
+What llama.cpp's server says beside its chat answers: the tokens of a prompt, and how it samples.
+
+Its chat answers have no ids of the prompt. `/apply-template` gives the text that the server makes of a conversation,
+and `/tokenize` the ids of a text; with special tokens read and added there are as many as it counts in
+`usage.prompt_tokens`, which is checked for every answer. Both stand beside the API, without `/v1`, as does `/props`
+with the server's defaults.
+
+Source:
+    tools/server/README.md of ggml-org/llama.cpp, and xllamacpp 2026.10.11549, asked in November 2026.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from judgegym.data.hub import why_out_of_reach
-from judgegym.environments.rollouts.scored_group import TokenSequence
-from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import Message
+from judgegym.engine.completions import Conversation
+from judgegym.environments.rollouts.scored_group import NoTokens, TokenSequence
+from judgegym.llm import wire
+from judgegym.llm.at_once import SingleFlight
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
+from judgegym.llm.outcome import token_ids
+from judgegym.llm.wire import JSON, Message
 
 ResultT = TypeVar("ResultT")
 
@@ -114,3 +131,117 @@ class Retokenizer:
         if self.tokenizer.eos_token_id is None:
             raise SettingsError(f"--env.tokenizer_name: {self.name!r} has no token that ends a turn")
         return int(self.tokenizer.eos_token_id)
+
+
+_PROMPTS_KEPT = 1024
+
+_NEUTRAL: Mapping[str, float] = {
+    "top_k": 0,
+    "top_p": 1,
+    "min_p": 0,
+    "typical_p": 1,
+    "top_n_sigma": -1,
+    "xtc_probability": 0,
+    "repeat_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "dry_multiplier": 0,
+    "dynatemp_range": 0,
+    "mirostat": 0,
+}
+"""The parameters of its samplers, with the values at which each changes nothing."""
+_DEFAULTS: Mapping[str, JSON] = {**_NEUTRAL, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
+_CONSTRAINTS = ("grammar", "json_schema", "response_format", "logit_bias")
+
+
+class LlamaCpp:
+    """A policy's servers, if they are llama.cpp's; each distinct conversation is tokenized once."""
+
+    def __init__(self, client: ChatClient) -> None:
+        """Ask through the policy's client, with its limits, retries and deadlines."""
+        self._client = client
+        self._flights: SingleFlight[tuple[int, ...]] = SingleFlight()
+        self._prompts: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+
+    async def prompt(self, conversation: Conversation, counted: int) -> tuple[int, ...]:
+        """Return the token ids of a conversation's prompt.
+
+        Args:
+            conversation: what the policy was asked.
+            counted: how many tokens its prompt had, as the server counted them in its answer.
+
+        Raises:
+            NoTokens: there is no such server, or it makes another prompt of the conversation than it has answered.
+            EndpointError: it never answered.
+        """
+        if not counted:
+            raise NoTokens(
+                "the endpoint does not count the tokens of a prompt: which ones it has answered is not known"
+            )
+        key = hashlib.blake2b(wire.dumps(wire.messages_json(conversation)), digest_size=16).hexdigest()
+        ids = self._prompts.get(key, ())
+        if len(ids) != counted:  # of those that are kept also if the server makes another prompt since it was restarted
+            ids = await self._asked(key, conversation)
+            self._prompts[key] = ids
+        self._prompts.move_to_end(key)
+        if len(self._prompts) > _PROMPTS_KEPT:
+            self._prompts.popitem(last=False)
+        if len(ids) != counted:
+            raise NoTokens(
+                f"the endpoint counted {counted} tokens of a prompt in its answer, and /apply-template and /tokenize "
+                f"make {len(ids)} of the same conversation: which ones it has answered is not known"
+            )
+        return ids
+
+    async def _asked(self, key: str, conversation: Conversation) -> tuple[int, ...]:
+        """Ask for the tokens of a conversation, once for all groups that ask at the same time."""
+        try:
+            ids, _ = await self._flights.run(key, partial(self._tokenized, conversation))
+        except EndpointError as error:
+            if error.kind is not FailureKind.REJECTED:
+                raise error.of_another_call() from error
+            raise NoTokens(
+                "the endpoint returns no ids of the prompt, and llama.cpp's /apply-template and /tokenize are not "
+                f"beside it: {error}"
+            ) from error
+        return ids
+
+    async def _tokenized(self, conversation: Conversation) -> tuple[int, ...]:
+        # The fields of the chat request: some, such as chat_template_kwargs, change the prompt.
+        body: dict[str, JSON] = {**self._client.settings.extra_body, "messages": wire.messages_json(conversation)}
+        text = wire.lookup(await self._client.beside("/apply-template", body), "prompt")
+        if not isinstance(text, str):
+            raise NoTokens("/apply-template returns no prompt")
+        tokens = await self._client.beside("/tokenize", {"content": text, "add_special": True, "parse_special": True})
+        ids = token_ids(wire.lookup(tokens, "tokens"))
+        if ids is None:
+            raise NoTokens("/tokenize returns no token ids")
+        return ids
+
+    async def misfit(self, temperature: float) -> str | None:
+        """Return why the logprobs are not those of what is sampled from, and what mends it; `None` if they are.
+
+        The server's logprobs are of all tokens at temperature 1, before any sampler; a trainer's importance ratio needs
+        those of the distribution that was sampled from.
+        """
+        extra = self._client.settings.extra_body
+        try:
+            props = wire.lookup(await self._client.beside("/props"), "default_generation_settings.params")
+        except EndpointError:  # switched off, or behind a proxy: the server's built-in defaults are likely
+            props = None
+        used = {**_DEFAULTS, **(props if isinstance(props, Mapping) else {}), **extra}
+        cut = {name: value for name, value in _NEUTRAL.items() if used.get(name) != value}
+        mends = []
+        if cut:
+            mends.append(f"--openai.extra_body='{wire.dumps({**extra, **cut}).decode()}'")
+        if temperature != 1:
+            mends.append("--env.rollout_temperature=1")
+        bound = [name for name in _CONSTRAINTS if extra.get(name)]
+        if bound:
+            mends.append(f"an --openai.extra_body without {', '.join(bound)}")
+        if not mends:
+            return None
+        return (
+            "llama.cpp's logprobs are of all tokens at temperature 1, and the policy is sampled otherwise, so a "
+            f"trainer's importance ratio is wrong; set {' and '.join(mends)}"
+        )

@@ -24,7 +24,7 @@ from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.llm import wire
 from judgegym.llm.errors import JudgeGymError
 from judgegym.llm.wire import JSON
-from judgegym.statistics.bootstrap import exact_mean
+from judgegym.statistics.agreement import exact_mean
 
 MASKED = -100
 PROMPT_LOGPROB = 1.0

@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
-from judgegym.engine.clients import Clients
-from judgegym.engine.completions import Conversation, read_completion
+from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, EnvSettings
-from judgegym.environments.rollouts.llama_cpp import LlamaCpp
-from judgegym.environments.rollouts.retokenize import Retokenizer
+from judgegym.environments.rollouts.retokenize import LlamaCpp, Retokenizer
 from judgegym.environments.rollouts.scored_group import NoTokens, Rollout, RolloutSource, TokenSequence
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.client import ChatClient
@@ -76,7 +74,7 @@ class ChatSource:
     `token_source` decides between the two; with `auto` the endpoint's first answer does, for the whole run, unless all
     of it is refused. An answer with the tokens of its completions alone is taken for one of llama.cpp's server. Each
     completion is then asked for by itself: the server counts the tokens of one completion only, takes no more than its
-    slots at once, and leaves tokens out (`judgegym.llm.completion`), which only their number shows.
+    slots at once, and leaves tokens out (`judgegym.llm.outcome`), which only their number shows.
     """
 
     def __init__(

@@ -6,33 +6,166 @@ takes none (`outbox`); an evaluation runs beside the rollouts, with a limit of i
 of calls, from which a run that was stopped is resumed: the groups that were in progress go on with the answers that
 they had, if the trainer is still at the step at which they began. Only the groups whose post was on its way when the
 process was killed may be sent twice: there is one post at a time, and a run that is told to stop waits for its answer.
+
+The evaluations of a `serve`: beside its rollouts, one at a time.
+
+Guarantees: a step that becomes due during an evaluation is evaluated after it, unless a later one has become due since;
+an evaluation that fails ends no training.
+
+Checkpoints of an environment, in Atropos' place: `<checkpoint_dir>/env_checkpoints/<name>/step-<n>.json`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
-from judgegym.environments.training.checkpoints import Checkpoints
+from judgegym.environments.training.atropos import EpochSampler
 from judgegym.environments.training.connection import TrainerConnection
 from judgegym.environments.training.delivery import Delivery, Outbox, available_slots, worker_slots
-from judgegym.environments.training.evaluations import Evaluate, Evaluations
 from judgegym.environments.training.group_file import ServeFiles
-from judgegym.environments.training.log import TrainingLog
-from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable
-from judgegym.environments.training.sampler import EpochSampler
-from judgegym.llm.errors import EndpointOutage
+from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
+from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
+from judgegym.llm import wire
+from judgegym.llm.errors import EndpointOutage, JudgeGymError
+from judgegym.llm.wire import JSON
+
+
+class Checkpoints:
+    """Saves and loads the state that a restarted environment resumes from."""
+
+    def __init__(self, registration: Registration, desired_name: str) -> None:
+        """Use the directory of the trainer's registration; without one, save nothing.
+
+        Args:
+            registration: the API's; its name is `desired_name` and a number, a new one for each registration.
+            desired_name: the name that was asked for.
+        """
+        directory = registration.checkpoint_dir
+        self._all = Path(directory) / "env_checkpoints" if directory else None
+        self._folder = self._all / registration.name if self._all is not None else None
+        self._name = desired_name
+        self._unsaved: tuple[int, Mapping[str, JSON]] | None = None
+        self._is_refused = False
+
+    @property
+    def folder(self) -> Path | None:
+        """Where this registration's checkpoints are; `None` if nothing is saved."""
+        return self._folder
+
+    def save(self, step: int, state: Mapping[str, JSON]) -> None:
+        """Save the state of a step. If the disk refuses it, training goes on, and `retry` writes it later."""
+        self._unsaved = (step, state)
+        self.retry()
+
+    def retry(self) -> None:
+        """Write the latest state, if it is not written yet; warn once if the disk refuses it."""
+        if self._folder is None or self._unsaved is None:
+            return
+        step, state = self._unsaved
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomic(self._folder / f"step-{step}.json", wire.dumps_readable(state))
+        except OSError as error:
+            if not self._is_refused:
+                logger.warning("no checkpoint in %s (it is tried again): %s", self._folder, error.strerror)
+            self._is_refused = True
+        else:
+            self._unsaved, self._is_refused = None, False
+
+    def load(self, step: int) -> Mapping[str, JSON] | None:
+        """Return the state of the latest readable checkpoint at or before `step`, or `None`.
+
+        If this registration has none, take an earlier one's: the API gives a restarted environment a new number.
+        """
+        for _, _, path in sorted(self._found(step), reverse=True):
+            try:
+                state = wire.loads(path.read_bytes())
+            except (OSError, ValueError) as error:
+                logger.warning("%s cannot be read: %s", path, error)
+                continue
+            if isinstance(state, Mapping):
+                return state
+        return None
+
+    def _found(self, latest: int) -> list[tuple[int, float, Path]]:
+        """Return step, time and path of the checkpoints of this registration, or else of earlier ones."""
+        if self._all is None or self._folder is None or not self._all.is_dir():
+            return []
+        number = re.compile(rf"{re.escape(self._name)}_[0-9]+")
+        earlier = [folder for folder in self._all.iterdir() if number.fullmatch(folder.name)]
+        for folders in ([self._folder], earlier):
+            paths = [path for folder in folders for path in folder.glob("step-*.json")]
+            steps = [(path.stem.removeprefix("step-"), path.stat().st_mtime, path) for path in paths]
+            found = [(int(step), time, path) for step, time, path in steps if step.isdigit() and int(step) <= latest]
+            if found:
+                return found
+        return []
+
+
+Evaluate = Callable[[int], Awaitable[Metrics]]
+"""Evaluates the policy of a step."""
+Log = Callable[[int, Metrics], Awaitable[None]]
+"""Logs the metrics of a step."""
+
+
+class Evaluations:
+    """Runs evaluations in a task of its own."""
+
+    def __init__(self, evaluate: Evaluate, log: Log, ended: Callable[[asyncio.Task[None]], None]) -> None:
+        """Begin none yet; `ended` is called with each task that has ended."""
+        self._evaluate = evaluate
+        self._log = log
+        self._ended = ended
+        self._task: asyncio.Task[None] | None = None
+        self._due: int | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether there is one in progress."""
+        return self._task is not None and not self._task.done()
+
+    def begin(self, step: int) -> None:
+        """Evaluate a step, now or after the evaluation in progress."""
+        self._due = step
+        if not self.running:
+            self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(self._ended)
+
+    async def finish(self) -> None:
+        """Wait for the evaluation in progress."""
+        if self._task is not None:
+            await self._task
+
+    async def stop(self) -> None:
+        """Cancel the evaluation in progress."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._due is not None:
+            step, self._due = self._due, None
+            try:
+                metrics = await self._evaluate(step)
+                await self._log(step, Metrics({**metrics.values, "eval/step": step}, metrics.left_out, metrics.unknown))
+            except JudgeGymError as error:
+                logger.error("the evaluation of step %d failed: %s", step, error)
+
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal import Table
-from judgegym.engine.terminal.outcomes import Outcome
+from judgegym.engine.terminal.summary import Outcome
 from judgegym.eval_environments.arena import report
 from judgegym.eval_environments.arena.environment import BASELINE, ArenaEnv, ArenaHardTask
 from judgegym.eval_environments.arena.matches import AgainstBaseline, Match, Player, Tournament
@@ -31,7 +31,7 @@ from judgegym.eval_environments.arena.standings import (
 )
 from judgegym.eval_environments.models.candidate import Candidate, CandidateReply
 from judgegym.eval_environments.models.runner import CandidatesRunner, ModelSettings, no_answers, offline_models
-from judgegym.judges.arena.judge import arena_judge
+from judgegym.judges.arena import arena_judge
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status

@@ -16,8 +16,7 @@ from typing import Annotated, Generic, Literal
 from pydantic import AfterValidator, model_validator
 from typing_extensions import Self
 
-from judgegym.data.answers import answer_text
-from judgegym.data.prompts import CONVERSATIONS, warn_of_unread_columns
+from judgegym.data.answers import CONVERSATIONS, answer_text, warn_of_unread_columns
 from judgegym.data.rows import Row, Split, by_uid, load_rows
 from judgegym.data.task_list import TaskList
 from judgegym.engine.completions import Conversation
@@ -27,7 +26,7 @@ from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.eval_environments.models.runner import Models, ModelSettings, names_of, urls_of, with_url
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.naming import slug

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from judgegym.eval_environments.arena.environment import BASELINE, ArenaHardTask
 from judgegym.eval_environments.arena.ratings import RowGame
-from judgegym.judges.arena.judge import ArenaCase, ArenaDetail
-from judgegym.judges.arena.settings import STRONG_WEIGHT, ArenaProtocol
+from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaDetail, ArenaProtocol
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment

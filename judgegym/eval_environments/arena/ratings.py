@@ -32,7 +32,7 @@ from judgegym.eval_environments.models.candidate import CandidateReply
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.judges.tournament.schedule import Pair, components, pair
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 from judgegym.statistics.bradley_terry import GameOutcome, Strengths, fit, fit_resampled
 
 ANCHOR = 1000.0

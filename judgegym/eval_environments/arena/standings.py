@@ -17,7 +17,7 @@ from judgegym.engine.records import Sample
 from judgegym.environments.evaluate.metrics import ANSWER_ERRORS, GAME_ERRORS
 from judgegym.eval_environments.arena.environment import BASELINE
 from judgegym.eval_environments.arena.ratings import GamesOfRow, Rating, Ratings, RowGame, Tally, rate
-from judgegym.judges.arena.style import TextStyle, style_difference, style_of
+from judgegym.eval_environments.arena.style import TextStyle, style_difference, style_of
 from judgegym.llm.usage import Usage
 from judgegym.statistics.bradley_terry import GameOutcome
 

@@ -37,10 +37,9 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import api_key
 from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
-from judgegym.llm.completion import FinishRules, accepted_reasons
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatSettings
+from judgegym.llm.outcome import FinishRules, accepted_reasons
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_urls, same_host, split_urls
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON

@@ -10,7 +10,7 @@ from judgegym.data.pairs import SWAPPED, PairTask
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.eval_environments.pairwise.settings import PairwiseDetail
-from judgegym.judges.pairwise.rewardbench import (
+from judgegym.judges.pairwise import (
     SUBSETS,
     TIES,
     UNREADABLE_CHOICE,

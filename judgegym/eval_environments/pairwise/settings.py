@@ -19,9 +19,9 @@ from judgegym.judges import prompts
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.pairwise.judge import MOST_CHOICES, ChoiceJudgeSettings
-from judgegym.judges.pairwise.rewardbench import ties_row_score
-from judgegym.judges.parsing.verdicts import choice_letter, choice_letter_official, rating, rating_official
+from judgegym.judges.pairwise import MOST_CHOICES, ChoiceJudgeSettings, ties_row_score
+from judgegym.judges.parsing.labels import choice_letter, choice_letter_official
+from judgegym.judges.parsing.scores import rating, rating_official
 
 ParseMode = Literal["last", "official"]
 

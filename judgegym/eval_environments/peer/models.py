@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgegym.engine.clients import Clients
-from judgegym.engine.completions import Policy
+from judgegym.engine.completions import Clients, Policy
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.verbs import Verb
 from judgegym.eval_environments.models.candidate import Candidate
 from judgegym.eval_environments.models.runner import ModelSettings, offline_models
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.peers.judge import PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
+from judgegym.judges.peers import PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage

@@ -10,9 +10,9 @@ from itertools import combinations
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import MISSING_CELLS
+from judgegym.eval_environments.peer.ranking import leniency_adjusted, self_preference
 from judgegym.eval_environments.peer.results import Changes, PeerCell, PeerResults, PeerTable
 from judgegym.judges.core.judgment import CritiqueRound
-from judgegym.judges.peers.ranking import leniency_adjusted, self_preference
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import krippendorff_alpha, rank_correlation
 

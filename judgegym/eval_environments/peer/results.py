@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from judgegym.eval_environments.models.candidate import CandidateReply
+from judgegym.eval_environments.peer.ranking import ScoreMatrix, adjusted_intervals
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
-from judgegym.judges.peers.judge import PeerDetail
-from judgegym.judges.peers.ranking import ScoreMatrix, adjusted_intervals
-from judgegym.statistics.bootstrap import Interval
+from judgegym.judges.peers import PeerDetail
+from judgegym.statistics.agreement import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from judgegym.eval_environments.peer.models import PeerModel, PeerModels, calls_
 from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerResults, PeerTable, cell_of, cells_of
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judgegym.judges.peers.judge import PeerCase, peer_prompt
+from judgegym.judges.peers import PeerCase, peer_prompt
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError

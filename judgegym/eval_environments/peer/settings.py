@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import model_validator
 from typing_extensions import Self
 
-from judgegym.data.prompts import warn_of_unread_columns
+from judgegym.data.answers import warn_of_unread_columns
 from judgegym.data.rows import Row, by_uid
 from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
@@ -17,7 +17,7 @@ from judgegym.engine.settings.verbs import EVALUATE, ROLLOUTS, Verb
 from judgegym.eval_environments.models.runner import Models, names_of, urls_of, with_url
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, PeerJudgeSettings
+from judgegym.judges.peers import DEFAULT_RUBRIC, PeerJudgeSettings
 
 _QUERY = ("query", "question", "prompt")
 

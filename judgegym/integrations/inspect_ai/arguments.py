@@ -28,11 +28,11 @@ from judgegym.integrations.scores.sources import (
     refuse_unknown,
 )
 from judgegym.judges.config.explaining import text_or_file
-from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.scorers.items import rubric_of
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
-from judgegym.server.settings.mount import JudgeMount
+from judgegym.server.settings.server import JudgeMount
 
 _NOT_HERE = frozenset({"judge", "rubric"})
 """Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""

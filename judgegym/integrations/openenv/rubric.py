@@ -28,7 +28,7 @@ from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSou
 from judgegym.judges.core.event_loop import run_blocking
 
 if TYPE_CHECKING:
-    from judgegym.server.settings.mount import JudgeMount
+    from judgegym.server.settings.server import JudgeMount
 
 _SCORINGS = SharedScorings()
 

@@ -16,10 +16,10 @@ from judgegym.integrations.scores.results import JUDGE_FAILED, TextScore
 from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.scorers.items import ResponseScore
+from judgegym.server.answers import OverloadError
 from judgegym.server.core import Core
-from judgegym.server.errors import OverloadError
 from judgegym.server.protocols.native import Native, ScoreBody
-from judgegym.server.settings.mount import JudgeMount
+from judgegym.server.settings.server import JudgeMount
 
 _MOST_PENDING = 100_000
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judgegym.llm.errors import SettingsError
-from judgegym.statistics.bootstrap import exact_mean
+from judgegym.statistics.agreement import exact_mean
 
 JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"

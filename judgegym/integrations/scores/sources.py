@@ -19,7 +19,7 @@ from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judgegym.integrations.scores.in_process import InProcessSource
-    from judgegym.server.settings.mount import JudgeMount
+    from judgegym.server.settings.server import JudgeMount
 
 TIMEOUT_S = 150.0
 """Seconds for one attempt at a reward server."""
@@ -183,8 +183,8 @@ class SharedScorings:
 def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, offline: bool) -> InProcessSource:
     # Late: beside a reward server a trainer's environment needs none of the judges' packages.
     from judgegym.integrations.scores.in_process import InProcessSource
-    from judgegym.judges.config.keywords import settings_from_keywords
-    from judgegym.server.settings.mount import JudgeMount
+    from judgegym.judges.config.sources import settings_from_keywords
+    from judgegym.server.settings.server import JudgeMount
 
     if isinstance(judge, Mapping):
         named = dict(judge)

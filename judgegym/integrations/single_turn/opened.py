@@ -27,8 +27,7 @@ from typing import Any
 
 from judgegym.cli.environments import load_environment
 from judgegym.data.task_list import positions_of, uids_of
-from judgegym.engine.clients import Clients
-from judgegym.engine.completions import read_completion
+from judgegym.engine.completions import Clients, read_completion
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv

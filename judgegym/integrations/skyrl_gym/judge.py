@@ -27,7 +27,7 @@ from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
-    from judgegym.server.settings.mount import JudgeMount
+    from judgegym.server.settings.server import JudgeMount
 
 _SCORINGS = SharedScorings()
 

@@ -28,7 +28,7 @@ from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
-    from judgegym.server.settings.mount import JudgeMount
+    from judgegym.server.settings.server import JudgeMount
 
 COLUMNS: Mapping[str, Field] = {
     "reference_answer": "reference",

@@ -26,15 +26,13 @@ from judgegym.judges.aspects.prompt import (
     effective_strictness,
 )
 from judgegym.judges.core.calls import ask_choice, collect_votes, failed_judgment, vote
-from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
-from judgegym.judges.core.self_critique import with_self_critique
 from judgegym.judges.parsing.json_objects import critique_before
+from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.judges.parsing.verdicts import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice

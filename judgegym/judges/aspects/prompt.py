@@ -21,7 +21,7 @@ from pydantic_settings import NoDecode
 
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
+from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings
 from judgegym.judges.core.calls import MOST_VOTES
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.naming import slug

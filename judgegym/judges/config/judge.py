@@ -1,4 +1,13 @@
-"""A judge's settings: the same `judge_*` names in every environment and in the reward server."""
+"""A judge's settings: the same `judge_*` names in every environment and in the reward server.
+
+The order of a judge's prompt: a benchmark's own, or the one that a server's prefix cache can use.
+
+vLLM, SGLang and the hosted APIs compute, and charge for, a prefix that several prompts share once. `published` is the
+order of the benchmark, paper or specification that a judge follows. In `shared_first` everything that the prompts of
+one row have in common comes first, and the completion under judgment last.
+
+How often a judge whose answer has no verdict is asked again.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +26,10 @@ from typing_extensions import Self, TypedDict
 
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.parsing.verdict_form import VerdictForm
-from judgegym.llm.completion import FinishRules, accepted_reasons
+from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatSettings
+from judgegym.llm.outcome import FinishRules, accepted_reasons
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
 from judgegym.llm.usage import Prices
 
@@ -420,3 +428,44 @@ def _sendable(key: str, what: str) -> str:
             f"{what} holds {name} at place {key.index(wrong) + 1} of {len(key)}; no header can hold that"
         )
     return key
+
+
+PromptLayout = Literal["published", "shared_first"]
+
+
+class PromptLayoutSettings(JudgeSettings):
+    """The settings of a judge whose prompt can be laid out in both ways."""
+
+    help_group: ClassVar[str] = "judge"
+
+    judge_prompt_layout: PromptLayout = setting(
+        "published",
+        "Choose the order of the judge's prompt. published: that of the benchmark or paper. shared_first: first "
+        "everything that the completions of one prompt share, the completion last, so that a server's prefix cache "
+        "computes the shared part once; results are then not comparable with published ones. If unset, shared_first "
+        "for a single aspect, whose order is ours, and published for all other judges.",
+    )
+
+    @model_validator(mode="after")
+    def _set_usual_layout(self) -> Self:
+        if "judge_prompt_layout" not in self.model_fields_set:
+            self.judge_prompt_layout = self.usual_layout()
+            # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.
+            self.model_fields_set.discard("judge_prompt_layout")
+        return self
+
+    def usual_layout(self) -> PromptLayout:
+        """The layout of a judge for which the user chose none; judges may override it."""
+        return "published"
+
+
+class ReaskSettings(JudgeSettings):
+    """The settings of a judge that is asked again in the same conversation."""
+
+    help_group: ClassVar[str] = "judge"
+
+    judge_reask: int = setting(
+        1,
+        "Ask a judge whose answer has no verdict again, in the same conversation, at most this many times.",
+        ge=0,
+    )

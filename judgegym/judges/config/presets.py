@@ -7,18 +7,28 @@ Read YAML that somebody else wrote.
 Guarantees: any text gives a value of plain data or one `ValueError` of one line, in about a second: text that is not
 UTF-8, nested too deeply, refers to itself, or grows by its aliases beyond a limit is refused before it is built. A name
 that occurs twice in a mapping is an error, too: YAML's readers let the last one win.
+
+`--profile[=FILE]`: where a command spends its time, as a page for a browser.
+
+The profile is written however the command ends, Ctrl-C included. The thread of the event loop is sampled every 2 ms
+of wall time, so that waiting shows as time of the loop itself. Samples are kept in memory until the end, some 10 MB for
+each minute: a profile is for minutes, not for days.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Hashable, Sequence
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import DEEPEST
 from judgegym.llm.errors import SettingsError
 
@@ -125,3 +135,51 @@ def _check_size(text: str) -> None:
 
 def _place(event: yaml.Event) -> str:
     return f"line {event.start_mark.line + 1}" if event.start_mark is not None else "text"
+
+
+_INTERVAL_S = 0.002
+
+ABOUT = "Write a profile to this HTML file (without a name: profile-<time>.html). Needs the extra profile."
+
+
+def default_name() -> str:
+    """The file of a flag without a name."""
+    return f"profile-{datetime.now():%Y%m%d-%H%M%S}.html"
+
+
+def check(path: Path | None) -> None:
+    """Check, before anything is started, that a profile can be taken and written.
+
+    Raises:
+        MissingExtraError: pyinstrument is not installed.
+        SettingsError: the file cannot be written.
+    """
+    if path is None:
+        return
+    require("profile")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise SettingsError(f"--profile: {path} cannot be written; expected a file in a folder that is there")
+
+
+@contextmanager
+def profiled(path: Path | None) -> Iterator[None]:
+    """Profile what this thread does in the block, and write it to `path`; without a path do nothing.
+
+    Raises:
+        MissingExtraError, SettingsError: as in `check`.
+    """
+    check(path)
+    if path is None:
+        yield
+        return
+    from pyinstrument import Profiler
+
+    # All tasks of the loop are one profile: by default it would follow the task that starts it.
+    profiler = Profiler(interval=_INTERVAL_S, async_mode="disabled")
+    profiler.start()
+    try:
+        yield
+    finally:
+        profiler.stop()
+        path.write_text(profiler.output_html(), encoding="utf-8")
+        sys.stderr.write(f"The profile is in {path}: open it in a browser\n")

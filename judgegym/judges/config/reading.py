@@ -14,8 +14,7 @@ from pydantic_settings import SettingsError as ParsingError
 
 from judgegym.judges.config.explaining import Uses, explain_flag, suggestion
 from judgegym.judges.config.help import Values, declared_settings, is_yes_or_no
-from judgegym.judges.config.presets import config_file, load_yaml
-from judgegym.judges.config.profile import default_name
+from judgegym.judges.config.presets import config_file, default_name, load_yaml
 from judgegym.llm.errors import SettingsError
 
 ENV_PREFIX = "JUDGEGYM_"

@@ -3,10 +3,13 @@
 `load` reads each source once, records the source of every value, and validates all settings before anything is started.
 All errors become one `SettingsError` that names the setting, its source and what was expected. No message shows the
 value of a setting that may hold a secret.
+
+Settings from keyword arguments; an unknown name is an error.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from judgegym.judges.config.alternatives import of_one_thing
-from judgegym.judges.config.explaining import Uses, explain_values
+from judgegym.judges.config.explaining import Uses, explain_values, place_of
 from judgegym.judges.config.help import (
     DEEPEST,
     DeclaredSetting,
@@ -201,3 +204,31 @@ def _with_sections(settings_type: type[BaseModel], merged: Values) -> Values:
         elif isinstance(field.default, BaseModel) and isinstance(values.get(name), dict):
             values[name] = {**dict(field.default), **values[name]}
     return values
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def settings_from_keywords(model: type[ModelT], values: Mapping[str, object], *, prefix: str = "") -> ModelT:
+    """Validate keyword arguments.
+
+    Args:
+        model: the settings.
+        values: the settings by name.
+        prefix: the place of the values, for messages, such as `mounts.safety.`.
+
+    Raises:
+        SettingsError: a name is unknown or a value is wrong; the message shows no value, since it may be a key.
+    """
+    for name in values:
+        if name not in model.model_fields:
+            close = difflib.get_close_matches(name, list(model.model_fields), n=1, cutoff=0.6)
+            hint = f", did you mean {close[0]}?" if close else ""
+            raise SettingsError(f"{prefix}{name}: unknown setting of a judge{hint}")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        message = first["msg"].removeprefix("Value error, ")
+        place = ".".join(place_of(first))
+        raise SettingsError(f"{prefix}{place}: {message[:1].lower()}{message[1:]}") from None

@@ -14,12 +14,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judgegym.judges.parsing.verdict_form import VerdictForm
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place, VerdictParser
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
-from judgegym.llm.client import ChatClient
+from judgegym.llm.client import ChatClient, structured_chat
 from judgegym.llm.errors import EndpointError, let_go
-from judgegym.llm.structured import structured_chat
 from judgegym.llm.wire import JSON, Choice, Message
 
 _SHOWN = 100

@@ -36,14 +36,8 @@ from judgegym.judges.listwise.prompt import (
     repair_request,
     suspects_of,
 )
+from judgegym.judges.parsing.scores import LISTWISE_FORM, ListwiseScores, ScoredAnswer, listwise_fault, listwise_scores
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.judges.parsing.verdicts import (
-    LISTWISE_FORM,
-    ListwiseScores,
-    ScoredAnswer,
-    listwise_fault,
-    listwise_scores,
-)
 from judgegym.llm.client import ChatClient
 from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import Choice, Message

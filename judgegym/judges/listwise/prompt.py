@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.reask import ReaskSettings
+from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.delimiters import Delimiters, Lookalikes, Prompt, delimit
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt

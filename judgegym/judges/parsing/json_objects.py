@@ -19,8 +19,7 @@ from functools import lru_cache
 from typing import cast
 
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_form import CRITIQUE
-from judgegym.judges.parsing.verdict_parser import Place
+from judgegym.judges.parsing.verdict_parser import CRITIQUE, Place
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, scrub
 

@@ -7,15 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judgegym.judges.core.calls import NoVerdict, ask_choice, collect_votes, failed_judgment, vote
-from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.judge import Judge
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.core.self_critique import with_self_critique
-from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.judges.parsing.verdicts import (
+from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
+from judgegym.judges.parsing.rubric_scores import (
     SCORE_FIELD,
     before_feedback,
     feedback_text,
@@ -23,8 +18,19 @@ from judgegym.judges.parsing.verdicts import (
     is_strict_object,
     rubric_form,
 )
-from judgegym.judges.rubrics.expected_score import REQUEST, check_scale, expected_score
-from judgegym.judges.rubrics.prompt import TAGS, Pooling, Rubric, RubricJudgeSettings, find_score, rubric_prompt
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
+from judgegym.judges.rubrics.prompt import (
+    REQUEST,
+    TAGS,
+    Pooling,
+    Rubric,
+    RubricJudgeSettings,
+    check_scale,
+    expected_score,
+    find_score,
+    rubric_prompt,
+)
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import JSON, Choice
 

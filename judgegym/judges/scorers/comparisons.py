@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judgegym.judges.arena.judge import ArenaCase, arena_judge
+from judgegym.judges.arena import ArenaCase, arena_judge
 from judgegym.judges.core.group import GroupCase, GroupJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.pairwise.judge import (
+from judgegym.judges.pairwise import (
     FEWEST_CHOICES,
     LETTERS,
     MOST_CHOICES,
@@ -25,7 +25,7 @@ from judgegym.judges.scorers.groups import GroupScores, check_most, group_scores
 from judgegym.judges.scorers.items import Item, ResponseScore, response_score
 from judgegym.judges.scorers.scorer import ItemError, but_alone, unit_score
 from judgegym.judges.tournament.game import TournamentSettings
-from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.progress import tournament_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 

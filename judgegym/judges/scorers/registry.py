@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, field_validator
 
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge
 from judgegym.judges.aspects.prompt import AspectJudgeSettings, check_aspects
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.config.prompt_layout import PromptLayout, PromptLayoutSettings
+from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
 from judgegym.judges.core.group import GroupJudge
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.pairwise.judge import MOST_CHOICES, ChoiceJudgeSettings
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC, SCALE, PeerCase, PeerJudgeSettings, peer_judge
+from judgegym.judges.pairwise import MOST_CHOICES, ChoiceJudgeSettings
+from judgegym.judges.peers import DEFAULT_RUBRIC, SCALE, PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.scorers.comparisons import ArenaScorer, ChoiceScorer
@@ -34,7 +33,7 @@ from judgegym.judges.scorers.groups import GroupJudgeScorer
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.scorer import ItemError, Scorer, SingleScorer
 from judgegym.judges.tournament.game import TournamentSettings
-from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.progress import tournament_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 

@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judgegym.judges.arena.settings import STRONG_WEIGHT, ArenaJudgeSettings
+from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.calls import ask
-from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.delimiters import Prompt, SharedTexts
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import JudgeCall
-from judgegym.judges.core.shared_texts import SharedTexts
-from judgegym.judges.pairwise.judge import choice_prompt
-from judgegym.judges.parsing.verdicts import choice_form, choice_letter
+from judgegym.judges.pairwise import choice_prompt
+from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.llm.client import ChatClient
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]

@@ -2,6 +2,12 @@
 
 Guarantees: equal answers, and one equal to the anchor, are one player; a game that fails costs that game, and further
 games, a bounded number, connect the players that it has cut off; names of games depend on the answers' numbers alone.
+
+The tournament: pairwise games among the answers of a group, and a score for each from all of them.
+
+The settings say which answers meet (`judgegym.judges.tournament.schedule`); a Bradley–Terry fit with ties and a
+position term (`judgegym.statistics.bradley_terry`) turns the results into strengths. A score is the probability to win
+against the group's mean, or against the anchor if there is one.
 """
 
 from __future__ import annotations
@@ -11,9 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from judgegym.judges.core.group import GroupCase, GroupJudgment
+from judgegym.judges.config.extras import require
+from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.tournament.game import GameResult, PairJudge, TournamentSettings
+from judgegym.judges.tournament.game import GameResult, PairJudge, TournamentSettings, pair_judge
 from judgegym.judges.tournament.result import (
     PlayedGame,
     Players,
@@ -34,6 +41,8 @@ from judgegym.judges.tournament.schedule import (
     swiss_round,
 )
 from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 
 MOST_REPAIRS = 3
 """How many times games are played to connect players whose games have failed."""
@@ -186,3 +195,47 @@ class TournamentInProgress:
 def _all_failed(games: Sequence[PlayedGame]) -> bool:
     """Whether every call has failed, refused or without an answer for its deadline, as further ones would."""
     return all(call.failed for game in games for call in game.result.calls)
+
+
+class TournamentJudge:
+    """Judges groups by games between two of their answers."""
+
+    def __init__(self, games: PairJudge, settings: TournamentSettings) -> None:
+        """Let `games` decide each game.
+
+        Raises:
+            SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
+        """
+        if settings.judge_critique_rounds:
+            raise SettingsError(
+                f"judge_critique_rounds is {settings.judge_critique_rounds}: a judge of groups has no self-critique; "
+                "expected 0"
+            )
+        require("statistics")
+        self._games = games
+        self._settings = settings
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the judge model."""
+        return self._games.client
+
+    async def judge(self, case: GroupCase) -> GroupJudgment:
+        """Judge all answers of a case."""
+        group = self.start(case, len(case.answers))
+        for answer in case.answers:
+            group.add(answer)
+        return await group.close()
+
+    def start(self, case: GroupCase, size: int) -> GroupInProgress:
+        """Begin a group of a case without answers, of which at most `size` will come."""
+        return TournamentInProgress(case, size, self._games, self._settings)
+
+
+def tournament_judge(settings: TournamentSettings, client: ChatClient) -> GroupJudge:
+    """The judge that the settings ask for.
+
+    Raises:
+        SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
+    """
+    return TournamentJudge(pair_judge(settings, client), settings)

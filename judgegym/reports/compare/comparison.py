@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from judgegym.reports.compare.conditions import Condition, ConditionDifference
 from judgegym.reports.compare.outcomes import Kind
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import PairedTest, RowsNeeded
 
 

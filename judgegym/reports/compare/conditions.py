@@ -14,8 +14,7 @@ from typing import Literal
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal.output import printable
 from judgegym.judges.config.explaining import prompt_digest
-from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges.config.judge import JudgeSettings, PromptLayoutSettings
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON

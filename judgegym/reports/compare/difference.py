@@ -22,8 +22,7 @@ from judgegym.reports.compare.comparison import (
 from judgegym.reports.compare.gold import best_agreement, label_agreement
 from judgegym.reports.compare.outcomes import OUTCOMES, Kind, outcomes
 from judgegym.reports.compare.rows import CommonRows, Side
-from judgegym.statistics.agreement import rank_correlation
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval, rank_correlation
 from judgegym.statistics.paired import paired_intervals, quadratic_kappa, rows_needed, sign_test, wilcoxon_test
 
 if TYPE_CHECKING:

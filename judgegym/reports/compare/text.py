@@ -20,7 +20,7 @@ from judgegym.reports.compare.comparison import (
     JudgesAgreement,
     TestResult,
 )
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import TestName
 
 _TESTS: Mapping[TestName, str] = {

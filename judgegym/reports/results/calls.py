@@ -18,8 +18,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from judgegym.engine.runs.directory import response_of_uid, uid_of_row
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
-from judgegym.engine.runs.response_uids import response_of_uid, uid_of_row
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.results.sample import SavedSample
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judgegym.judges.core.group import Look
-from judgegym.statistics.bootstrap import Interval, ratio_interval
+from judgegym.statistics.agreement import Interval, ratio_interval
 
 NONE = math.nan
 """In the arrays, where a row has no such number."""

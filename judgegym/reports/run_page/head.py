@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from judgegym.engine.terminal.outcomes import COMPLETION_FAULTS
 from judgegym.engine.terminal.output import dollars
+from judgegym.engine.terminal.summary import COMPLETION_FAULTS
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import HeadlineOfRun, SavedRun
 from judgegym.reports.run_page.figures import Mean, RunFigures
 from judgegym.reports.run_page.items import Fact, PageTable
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 
 _PREFIX = "eval/"
 

@@ -15,18 +15,22 @@ Judged cohorts are kept for `kept_s` seconds, the last ones of them with at most
 which nobody has a score is not kept: those who ask again make a new one.
 
 Which responses belong together.
+
+The contract of cohorts: single responses are joined to the others of their group, and judged with them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from judgegym.judges.scorers.items import Item
+from judgegym.judges.scorers.items import Item, ResponseScore
 
 _LONGEST_ID = 256
 
@@ -256,3 +260,26 @@ def cohort_key(mount: str, item: Item) -> str:
     """
     shared = replace(item, responses=()).key(mount)
     return hashlib.sha256(orjson.dumps([shared, item.client, item.group])).hexdigest()
+
+
+class Cohorts(Protocol):
+    """The cohorts of all judges, wherever they are kept."""
+
+    async def join(self, mount: str, item: Item, spent_s: float) -> ResponseScore:
+        """The result of the response of an item among those of its cohort, before the caller's deadline.
+
+        A caller that is cancelled leaves its response in the cohort: it may ask again. A response that cannot be judged
+        (an empty one) takes a place, so that nobody waits for it, and has its result at once.
+
+        Args:
+            mount: the judge's name.
+            item: an item with one response.
+            spent_s: seconds of the deadline that have passed.
+
+        Raises:
+            OverloadError: too many judgments are pending; no cohort that is open has a place for the response.
+        """
+
+
+Connect: TypeAlias = Callable[[Cohorts], AbstractAsyncContextManager[Cohorts]]
+"""Opens the cohorts of all processes, given those of this one."""

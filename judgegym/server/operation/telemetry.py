@@ -13,7 +13,7 @@ import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
 from judgegym.judges.scorers.items import ResponseScore
-from judgegym.server.errors import RequestError
+from judgegym.server.answers import RequestError
 from judgegym.server.operation.health import CohortEvent
 
 logger = logging.getLogger(__name__)

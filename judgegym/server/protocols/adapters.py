@@ -6,8 +6,7 @@ from typing import Any
 
 from judgegym.server.protocols.base import Adapter
 from judgegym.server.protocols.native import Native
-from judgegym.server.protocols.nemo_gym import NemoGym
-from judgegym.server.protocols.nemo_gym_aggregate import NemoGymCompare
+from judgegym.server.protocols.nemo_gym import NemoGym, NemoGymCompare
 from judgegym.server.protocols.openrlhf import OpenRLHF
 from judgegym.server.protocols.slime import Slime
 

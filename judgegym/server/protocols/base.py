@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from judgegym.judges.scorers.items import Item, ResponseScore
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.wire import JSON
-from judgegym.server.answers import FailureAnswers
-from judgegym.server.errors import RequestError
+from judgegym.server.answers import FailureAnswers, RequestError
 
 
 def id_of(value: object) -> str | None:

@@ -20,8 +20,7 @@ from typing_extensions import Self
 from judgegym.judges.scorers.items import Item, ResponseScore, failure, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.server.answers import FailureAnswers
-from judgegym.server.errors import RequestError
+from judgegym.server.answers import FailureAnswers, RequestError
 from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 from judgegym.server.protocols.continuation import NOT_FOUND, response_in

@@ -1,4 +1,9 @@
-"""The handlers of the routes: each makes a response of a request, or raises a `RequestError`."""
+"""The handlers of the routes: each makes a response of a request, or raises a `RequestError`.
+
+The routes: which handler answers a method and a path, and the token that a path may begin with.
+
+The page at `/`: judge a prompt and a response, and see the last hundred judgments.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +12,43 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from importlib import resources
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from judgegym.judges.scorers.scorer import ItemError
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.wire import JSON
-from judgegym.server.answers import UNUSABLE, FailureAnswers
-from judgegym.server.errors import NotYetError, OverloadError, RequestError
+from judgegym.server.answers import UNUSABLE, FailureAnswers, NotYetError, OverloadError, RequestError
 from judgegym.server.protocols.adapters import ADAPTERS
 from judgegym.server.protocols.base import Adapter, ProtocolReply
 from judgegym.server.protocols.native import result_json
-from judgegym.server.protocols.nemo_gym_aggregate import AggregateBody, aggregate
+from judgegym.server.protocols.nemo_gym import AggregateBody, aggregate
 from judgegym.server.service import openapi
-from judgegym.server.service.bodies import read_object, validated
-from judgegym.server.service.messages import ServerRequest, ServerResponse, json_response
+from judgegym.server.service.bodies import (
+    PREFIX,
+    ServerRequest,
+    ServerResponse,
+    json_response,
+    read_object,
+    validated,
+    without_token,
+)
 from judgegym.server.service.opened import Service
-from judgegym.server.service.page import page
+
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'"
+)
+
+
+@lru_cache
+def page() -> ServerResponse:
+    """The page. It contains no data: it requests them with the token that the user enters."""
+    html = resources.files("judgegym.server.service").joinpath("templates/page.html").read_bytes()
+    headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
+    return ServerResponse(200, html, {"Content-Type": "text/html; charset=utf-8", **headers})
+
 
 _CALLER_LEFT = 499
 _METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
@@ -223,3 +249,76 @@ def reverify_mode(service: Service, mount: str) -> Handler:
         return json_response(mode)
 
     return told
+
+
+Methods = Mapping[str, Handler]
+
+
+class Route(NamedTuple):
+    """Where a path leads.
+
+    Attributes:
+        methods: the handlers by method; none for an unknown path.
+        path: the path without percent-encoding and without its token.
+        token: the token in the path.
+    """
+
+    methods: Methods
+    path: str
+    token: str | None = None
+
+    def handler(self, method: str) -> Handler:
+        """The handler of a method.
+
+        Raises:
+            RequestError: the path is unknown, or takes other methods.
+        """
+        if not self.methods:
+            raise RequestError(404, "http_error", "Not Found")
+        handler = self.methods.get(method)
+        if handler is None:
+            allowed = {"Allow": ",".join(sorted(self.methods))}
+            raise RequestError(405, "http_error", "Method Not Allowed", headers=allowed)
+        return handler
+
+
+class Routes:
+    """All routes of a service; paths of judges may begin with `/token/TOKEN`."""
+
+    def __init__(self, service: Service) -> None:
+        """Make the handlers."""
+        self._of_judges: dict[str, Methods] = {}
+        for mount in service.mounts:
+            prefix = f"/{mount}" if mount else ""
+            for adapter in ADAPTERS:
+                self._of_judges[prefix + adapter.path] = {"POST": scoring(service, mount, adapter)}
+            self._of_judges[f"{prefix}/seed_session"] = {"POST": seed_session(service)}
+            self._of_judges[f"{prefix}/aggregate_metrics"] = {"POST": aggregated(service)}
+            self._of_judges[f"{prefix}/reverify_mode"] = _get(reverify_mode(service, mount))
+        others = {
+            "/": _get(shown_page),
+            "/healthz": _get(healthy),
+            "/readyz": _get(ready(service)),
+            "/metrics": _get(metrics(service)),
+            "/openapi.json": _get(document(service)),
+            "/v1/recent": _get(recent(service)),
+        }
+        self._places = {path: Route(methods, path) for path, methods in (self._of_judges | others).items()}
+
+    def place(self, path: str) -> Route:
+        """Where a percent-encoded path leads."""
+        known = self._places.get(path or "/")
+        if known is not None:
+            return known
+        parts = [unquote(part).replace("/", "%2F") for part in path.split("/")]  # an encoded slash ends no token
+        plain = "/".join(parts)
+        _, *beginning = parts[:3]
+        if len(parts) > 3 and beginning[0] == PREFIX:
+            methods = self._of_judges.get("/" + "/".join(parts[3:]))
+            if methods is not None:
+                return Route(methods, without_token(plain), beginning[1].replace("%2F", "/"))
+        return self._places.get(plain) or Route({}, without_token(plain))
+
+
+def _get(handler: Handler) -> Methods:
+    return {"GET": handler, "HEAD": handler}

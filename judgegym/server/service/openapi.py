@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.base import Adapter
-from judgegym.server.protocols.nemo_gym_aggregate import AggregateBody
-from judgegym.server.settings.mount import JudgeMount
+from judgegym.server.protocols.nemo_gym import AggregateBody
+from judgegym.server.settings.server import JudgeMount
 
 _REF = "#/components/schemas/{model}"
 

@@ -11,12 +11,11 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.offline import StandIn
-from judgegym.server.cohorts.contract import Connect
+from judgegym.server.cohorts.register import Connect
 from judgegym.server.core import Core
 from judgegym.server.operation.telemetry import Telemetry, telemetry
 from judgegym.server.service.bodies import Access
-from judgegym.server.settings.mount import JudgeMount
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings.server import JudgeMount, RewardServerSettings
 
 
 @dataclass(slots=True)

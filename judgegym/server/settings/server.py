@@ -1,25 +1,154 @@
-"""The reward server's settings: where it listens, who may call it, and the judges that it serves."""
+"""The reward server's settings: where it listens, who may call it, and the judges that it serves.
+
+One judge of the reward server: its settings, and how single responses are gathered for it.
+
+`--for TRAINER`: deadlines below the time limit of a trainer's own client, and failures in a form that it reads.
+
+A preset is a default: what the command line, the environment or the YAML file set comes before it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, ValidationError, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
-from judgegym.judges.config import profile
+from judgegym.judges.config import presets
 from judgegym.judges.config.fields import setting
+from judgegym.judges.config.reading import SettingsSource
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
-from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind
+from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
 from judgegym.server.answers import FailureAnswers, OnFailure
-from judgegym.server.presets import FLAG, Trainer
-from judgegym.server.settings.mount import JudgeMount
+
+Trainer = Literal["nemo_gym", "openrlhf", "slime", "verl", "trl", "verifiers"]
+FLAG = "for"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """What a trainer's client needs.
+
+    Attributes:
+        deadline: seconds within which each request is answered in all, unless it brings its own deadline.
+        judge_deadline: seconds for a call to the judge with its retries; less, so that the reason arrives.
+        judge_timeout: seconds for one attempt of a call; less, so that one that hangs is repeated.
+        on_failure: how the trainer is told of a failed judge.
+        max_body_mb: the largest body; rollouts of NeMo Gym hold token ids and logprobs.
+    """
+
+    deadline: float
+    judge_deadline: float
+    judge_timeout: float
+    on_failure: OnFailure = "sidecar"
+    max_body_mb: float = 8.0
+
+    def values(self) -> dict[str, object]:
+        """The settings; on SIGTERM all requests in flight may end, and no call waits for longer than its caller."""
+        return {
+            "deadline": self.deadline,
+            "queue_deadline": self.deadline,
+            "request_deadline": self.deadline,
+            "judge_deadline": self.judge_deadline,
+            "judge_timeout": self.judge_timeout,
+            "endpoint_away_deadline": self.judge_deadline,
+            "drain_timeout": self.deadline + 10.0,
+            "on_failure": self.on_failure,
+            "max_body_mb": self.max_body_mb,
+        }
+
+
+PRESETS: Mapping[Trainer, Preset] = {
+    # its client has no limit
+    "nemo_gym": Preset(deadline=900.0, judge_deadline=840.0, judge_timeout=300.0, max_body_mb=64.0),
+    "openrlhf": Preset(deadline=150.0, judge_deadline=140.0, judge_timeout=90.0),  # 180 s, 5 tries
+    "slime": Preset(deadline=100.0, judge_deadline=90.0, judge_timeout=60.0),  # 120 s, 10 tries
+    "verl": Preset(deadline=140.0, judge_deadline=130.0, judge_timeout=90.0),  # 150 s of `compute_score`
+    "trl": Preset(deadline=140.0, judge_deadline=130.0, judge_timeout=90.0),  # 150 s of `judge_reward`
+    # 60 s
+    "verifiers": Preset(deadline=50.0, judge_deadline=45.0, judge_timeout=30.0, on_failure="http", max_body_mb=64.0),
+}
+
+
+def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
+    """The sources, and after them the preset that the first of them names; a name that is not known is left to them."""
+    named = next((source.values[FLAG] for source in sources if FLAG in source.values), None)
+    trainer = next((trainer for trainer in get_args(Trainer) if trainer == named), None)
+    if trainer is None:
+        return sources
+    return [*sources, SettingsSource(f"--{FLAG} {trainer}", PRESETS[trainer].values())]
+
+
+class CohortPlan(NamedTuple):
+    """How single responses are gathered: so many, for at most so many seconds."""
+
+    size: int
+    wait_s: float
+
+
+class JudgeMount(ScorerSettings):
+    """One judge of the server: its kind, its settings, and how single responses are gathered for it."""
+
+    how_to_gather: ClassVar[str] = "a server with --group_size gathers single ones"
+
+    group_size: int | None = setting(
+        None,
+        "Gather responses to one prompt that arrive in requests of their own, until there are this many, and judge "
+        "them together (judges listwise, tournament, arena_hard, choice). If unset, only those of one request.",
+        ge=2,
+        common=True,
+    )
+    group_wait: float | None = setting(
+        None,
+        "With --group_size: judge those that are there this many seconds after the first one; later ones are flagged "
+        "as failed. The rest of the deadline is the judge's. If unset, half of --deadline.",
+        gt=0,
+    )
+
+    def cohorts(self, deadline_s: float, prefix: str = "") -> CohortPlan | None:
+        """How single responses are gathered; `None` if they are not.
+
+        Args:
+            deadline_s: seconds within which each response has a result.
+            prefix: what an error begins with, before the name of the setting.
+
+        Raises:
+            SettingsError: the judge sees each response alone or takes fewer, or no time is left for it.
+        """
+        if self.group_size is None and self.group_wait is not None:
+            raise SettingsError(f"{prefix}group_wait: nothing is gathered without {prefix}group_size")
+        if self.group_size is None:
+            return None
+        most = MOST_TOGETHER.get(self.judge)
+        if most is None:
+            raise SettingsError(
+                f"{prefix}group_size: the judge {self.judge} sees each response alone; those that compare responses "
+                f"are {', '.join(MOST_TOGETHER)}"
+            )
+        if self.group_size > most:
+            raise SettingsError(
+                f"{prefix}group_size: the judge {self.judge} compares at most {most} responses, found {self.group_size}"
+            )
+        wait_s = deadline_s / 2 if self.group_wait is None else self.group_wait
+        if wait_s >= deadline_s:
+            raise SettingsError(
+                f"{prefix}group_wait: expected less than the deadline of {deadline_s:g} s, of which the rest is the "
+                f"judge's; found {wait_s:g}"
+            )
+        return CohortPlan(self.group_size, wait_s)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether single responses are gathered."""
+        return self.group_size is not None
+
 
 _NEEDS_OTHERS: Sequence[JudgeKind] = ("listwise", "tournament", "choice")
 """The judges with no score for a response that is alone: a request of OpenRLHF brings no baseline."""
@@ -85,7 +214,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     show_config: ShowConfig = setting(
         None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
     )
-    profile: Path | None = setting(None, profile.ABOUT + " With --workers, a file for each.")
+    profile: Path | None = setting(None, presets.ABOUT + " With --workers, a file for each.")
     offline: CliImplicitFlag[bool] = setting(
         False, "Use a local stand-in as the judge, to try the server without a key or network.", common=True
     )

@@ -23,8 +23,7 @@ from judgegym.judges.config.sources import load
 from judgegym.judges.scorers.items import Item, ResponseScore
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import current_component, current_row
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatSettings
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
 from tests.command import write_lines
 from tests.datasets.scoring import rated, read_rows, samples_of

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from judgegym.datasets.files.columns import AddedColumns
-from judgegym.datasets.files.scored import read_scored
+from judgegym.datasets.files.writer import read_scored
 from judgegym.llm.errors import DataError
 
 SINGLE: dict[str, Any] = {

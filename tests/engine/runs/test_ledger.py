@@ -22,8 +22,7 @@ from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, RunDirectoryError
 from judgegym.llm.ledger import CallInProgress, CallKey, component, recorded_in
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatResponse, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Choice, Message, Token
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.engine.runs.response_uids import response_of_uid, uid_of_response, uid_of_row
+from judgegym.engine.runs.directory import response_of_uid, uid_of_response, uid_of_row
 
 
 def test_ids_count_from_one() -> None:

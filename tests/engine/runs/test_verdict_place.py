@@ -13,13 +13,12 @@ import pytest
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import PACKED_CALLS, RecordedCall, pack, read_calls
-from judgegym.judges.arena.judge import ArenaCase, arena_judge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
 from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.pairwise.judge import ChoiceCase, ChoiceJudgeSettings, choice_judge
-from judgegym.judges.peers.judge import PeerCase, PeerJudgeSettings, peer_judge
+from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_judge
+from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache

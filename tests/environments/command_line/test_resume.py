@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.environments.command_line.arguments import resume_command, without_retry_failed
 from judgegym.environments.command_line.program import CommandLine, Program
-from judgegym.environments.command_line.resume import resume_command, without_retry_failed
 from tests.engine.loading import loaded_from
 
 KEY = "sk-very-secret"

@@ -14,10 +14,9 @@ import pytest
 from judgegym.engine.records import Sample, SampleReader
 from judgegym.engine.runs.directory import EarlierLines, RunDirectory
 from judgegym.engine.runs.lines import RawLine
-from judgegym.environments.evaluate.earlier import EarlierRows, read_earlier
 from judgegym.environments.evaluate.row import RowRunner
-from judgegym.environments.evaluate.saved import SavedRows
-from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
+from judgegym.judges.arena import ArenaDetail
 from judgegym.llm.errors import RunDirectoryError
 from tests.engine import samples_of
 

@@ -14,7 +14,7 @@ from judgegym.engine.records import SampleReader
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import Disk
 from judgegym.environments.evaluate.saved import SavedRows
-from judgegym.judges.arena.judge import ArenaDetail
+from judgegym.judges.arena import ArenaDetail
 from judgegym.llm.errors import RunDirectoryError
 from tests.engine.runs.full_disk import RefusingDisk
 from tests.engine.samples_of import sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.environments.roles.settings import RoleConfig
+from judgegym.environments.roles import RoleConfig
 
 
 @pytest.mark.parametrize(

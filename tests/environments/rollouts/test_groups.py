@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
 from judgegym.engine.metrics import MetricAggregator
-from judgegym.engine.runs.failure_guard import HOPELESS_AFTER, NothingSucceeds
 from judgegym.environments.rollouts.groups import GroupPipeline, RecordRollout, ScoredGroup
 from judgegym.environments.rollouts.judging import judge_each
 from judgegym.environments.rollouts.scored_group import GroupRewards, JudgedGroup, NoTokens, Rollout

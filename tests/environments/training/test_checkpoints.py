@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.environments.training.checkpoints import Checkpoints
 from judgegym.environments.training.rollout_api import Registration
+from judgegym.environments.training.serve import Checkpoints
 
 
 def checkpoints(directory: str | Path, number: int = 0, name: str = "arena_hard") -> Checkpoints:

@@ -10,7 +10,7 @@ import pytest
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.training.log import TrainingLog
+from judgegym.environments.training.metrics import TrainingLog
 from tests.environments.rollouts_of import group
 from tests.wandb_stand_in import Wandb
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.arena.settings import ArenaProtocol
+from judgegym.judges.arena import ArenaProtocol
 from tests.arena import Arena, answering, uid_of
 from tests.command import write_lines
 from tests.scripted import Json, Reply, completion

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.eval_environments.arena import ratings
 from judgegym.eval_environments.arena.ratings import Rating, rate
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 from judgegym.statistics.bradley_terry import GameOutcome
 
 POINT = 400 / math.log(10)

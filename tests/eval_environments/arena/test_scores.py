@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from judgegym.judges.arena.settings import ArenaProtocol
+from judgegym.judges.arena import ArenaProtocol
 from tests.arena import Arena, Verdict, against_model, always, for_model, tie
 
 FIVE = ("--env.judge_protocol=arena_hard_v0.1",)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.judges import prompts
-from judgegym.judges.pairwise.judge import choice_instructions
+from judgegym.judges.pairwise import choice_instructions
 from tests.command import RunFiles
 from tests.pairwise import (
     CHOICES,

@@ -8,8 +8,7 @@ import pytest
 
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.core.naming import slug
-from judgegym.judges.pairwise.judge import choice_instructions
-from judgegym.judges.pairwise.rewardbench import SUBSETS
+from judgegym.judges.pairwise import SUBSETS, choice_instructions
 from tests.pairwise import (
     CHOICES,
     TIES,

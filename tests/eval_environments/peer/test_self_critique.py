@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from judgegym.judges.peers.judge import DEFAULT_RUBRIC
+from judgegym.judges.peers import DEFAULT_RUBRIC
 from tests.peers import Asked, Bench, Evaluated, Minds, answer_of, asked, bench, scored
 from tests.scripted import Json, Reply
 

@@ -13,16 +13,11 @@ from hypothesis import strategies as st
 
 from examples.real_model import grammars
 from examples.real_model.configs import ALL
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
+from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.rubric_scores import is_strict_feedback
+from judgegym.judges.parsing.scores import rating, score_object
 from judgegym.judges.parsing.thinking import split
-from judgegym.judges.parsing.verdicts import (
-    arena_label,
-    binary_verdict,
-    choice_letter,
-    is_strict_feedback,
-    rating,
-    score_object,
-)
 from judgegym.judges.rubrics.prompt import read_score
 
 FIVE, TEN = Scale(1, 5), Scale(1, 10)

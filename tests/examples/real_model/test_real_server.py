@@ -14,8 +14,9 @@ import pytest
 from examples.processes import ROOT
 from examples.real_model import grammars, model
 from examples.real_model.server import Running, ServerSettings, running
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.parsing.verdicts import arena_label, binary_verdict, score_object
+from judgegym.judges.core.judgment import Scale
+from judgegym.judges.parsing.labels import arena_label, binary_verdict
+from judgegym.judges.parsing.scores import score_object
 from judgegym.judges.rubrics.prompt import read_score
 from tests.trainer import free_port
 

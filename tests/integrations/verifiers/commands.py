@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from judgegym.offline.misbehaviour import whole
+from judgegym.offline.faults import whole
 from judgegym.offline.request import completion, parse_request
 from tests.integrations import trainers
 from tests.judgegym.integrations.scoring_server import answering

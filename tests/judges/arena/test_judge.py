@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.core.judgment import Status
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint, completion, refusing
 

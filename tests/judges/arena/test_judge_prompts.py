@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge, arena_judge, game_prompt
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, arena_judge, game_prompt
 from judgegym.llm.template_tokens import broken_up
 from tests.scripted import ScriptedEndpoint
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge, game_prompt
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, game_prompt
 from judgegym.judges.core.judgment import Status
 from tests.scripted import Reply, ScriptedEndpoint
 

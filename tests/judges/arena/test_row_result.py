@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.arena.judge import Game, GameOrder, row_result
-from judgegym.judges.arena.settings import STRONG_WEIGHT
-from judgegym.judges.parsing.verdicts import ARENA_LABELS, ArenaLabel
+from judgegym.judges.arena import STRONG_WEIGHT, Game, GameOrder, row_result
+from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel
 
 # The model's entries (W 1, T 0.5, L 0) for every pair of labels: the row is game 1 (the model is A), the column
 # game 2 (the model is B).

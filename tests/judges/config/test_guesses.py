@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from judgegym.datasets.sample.settings import is_used
+from judgegym.datasets.sample.sampling import is_used
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.verbs import Verb, uses
 from judgegym.environments.command_line.arguments import load_settings, settings_type

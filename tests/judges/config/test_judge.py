@@ -5,13 +5,13 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.settings import ArenaJudgeSettings
+from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import is_operational
 from judgegym.judges.config.judge import JudgeSettings, api_key
-from judgegym.judges.pairwise.judge import ChoiceJudgeSettings
-from judgegym.judges.peers.judge import PeerJudgeSettings
+from judgegym.judges.pairwise import ChoiceJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Prices

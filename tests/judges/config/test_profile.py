@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.judges.config import extras
 from judgegym.judges.config.extras import install_command
-from judgegym.judges.config.profile import profiled
+from judgegym.judges.config.presets import profiled
 from judgegym.llm.errors import SettingsError
 from tests.arena import Arena, answering
 from tests.command import PATIENCE_S, SCRIPT, Started, eventually, in_process, serving

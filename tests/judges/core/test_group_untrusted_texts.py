@@ -14,7 +14,7 @@ from judgegym.judges.core.group import GroupCase, GroupJudgment
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.tournament.game import TournamentSettings
-from judgegym.judges.tournament.judge import tournament_judge
+from judgegym.judges.tournament.progress import tournament_judge
 from judgegym.llm.template_tokens import restored
 from judgegym.llm.wire import scrub
 from tests.judges.test_untrusted_texts import bare

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Scale
 
 SCALES = st.tuples(st.integers(-100, 100), st.integers(1, 200)).map(lambda drawn: Scale(drawn[0], drawn[0] + drawn[1]))
 

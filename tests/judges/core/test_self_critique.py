@@ -11,9 +11,9 @@ import pytest
 
 from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, AspectPanel
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
+from judgegym.judges.core.judge import with_self_critique
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.self_critique import with_self_critique
-from judgegym.judges.peers.judge import PeerCase, PeerCaseJudge
+from judgegym.judges.peers import PeerCase, PeerCaseJudge
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric
 from judgegym.llm.cache import JudgmentCache

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena.judge import ArenaCase, ArenaCaseJudge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge
 from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, AspectPanel
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
-from judgegym.judges.core.self_critique import with_self_critique
+from judgegym.judges.core.judge import with_self_critique
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from tests.peers import REFUSED

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.judge import game_prompt
-from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.shared_texts import TITLES, SharedTexts
-from judgegym.judges.pairwise.judge import choice_prompt
+from judgegym.judges.arena import game_prompt
+from judgegym.judges.core.delimiters import TITLES, Prompt, SharedTexts
+from judgegym.judges.pairwise import choice_prompt
 
 ALL = SharedTexts("The shortest wins.", "Because it is.", "It is so.")
 COMPARE: dict[str, Callable[[SharedTexts], Prompt]] = {

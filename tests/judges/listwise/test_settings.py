@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.config.keywords import settings_from_keywords
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.errors import SettingsError
 

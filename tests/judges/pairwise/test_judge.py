@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.pairwise.judge import (
+from judgegym.judges.pairwise import (
     ChoiceCase,
     ChoiceCaseJudge,
     ChoiceDetail,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from judgegym.judges.pairwise.judge import LETTERS, choice_instructions, choice_prompt, rating_prompt
+from judgegym.judges.pairwise import LETTERS, choice_instructions, choice_prompt, rating_prompt
 from judgegym.llm.wire import Message
 
 OPENING = "Please act as an impartial judge and evaluate the quality of the responses provided by {} AI assistants"

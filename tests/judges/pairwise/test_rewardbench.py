@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.pairwise.rewardbench import (
+from judgegym.judges.pairwise import (
     SUBSETS,
     UNPARSED,
     TiesRow,

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.judge_texts.oracle import CHECKS, PARSERS
 from benchmarks.judge_texts.texts import generated
+from judgegym.judges.parsing.rubric_scores import feedback_score
 from judgegym.judges.parsing.verdict_parser import VerdictParser
-from judgegym.judges.parsing.verdicts import feedback_score
 
 COUNT = 3000
 

@@ -12,17 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
+from judgegym.judges.parsing.scores import listwise_scores, rating, score_object
 from judgegym.judges.parsing.verdict_parser import VerdictParser
-from judgegym.judges.parsing.verdicts import (
-    arena_label,
-    binary_verdict,
-    choice_letter,
-    feedback_score,
-    listwise_scores,
-    prometheus_result,
-    rating,
-    score_object,
-)
 
 TABLE = [json.loads(line) for line in Path(__file__).with_name("planted_verdicts.jsonl").read_text().splitlines()]
 PARSERS: Mapping[str, VerdictParser[[], Any]] = {

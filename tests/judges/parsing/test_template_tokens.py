@@ -7,18 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.verdicts import (
-    ScoreObject,
-    arena_label,
-    binary_verdict,
-    choice_letter,
-    feedback_score,
-    feedback_text,
-    is_strict_feedback,
-    prometheus_result,
-    rating,
-    score_object,
-)
+from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.rubric_scores import feedback_score, feedback_text, is_strict_feedback, prometheus_result
+from judgegym.judges.parsing.scores import ScoreObject, rating, score_object
 from judgegym.llm.template_tokens import without_trailing_tokens
 
 TOKENS = [

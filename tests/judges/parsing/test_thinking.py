@@ -5,17 +5,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
+from judgegym.judges.parsing.scores import rating, score_object
 from judgegym.judges.parsing.thinking import CLOSE, OPEN, after_thinking, split
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
-from judgegym.judges.parsing.verdicts import (
-    arena_label,
-    binary_verdict,
-    choice_letter,
-    feedback_score,
-    prometheus_result,
-    rating,
-    score_object,
-)
 
 # Text in which tags, their look-alikes and characters that change their length in lower case are frequent.
 PIECES = st.sampled_from([OPEN, CLOSE, "<Think>", "</THINK>", "<think", "think>", " ", "\n", "x", "İ", "\ud800"])

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from benchmarks.judge_texts.texts import IDS, generated
 from judgegym.judges.aspects.judge import find_verdict
 from judgegym.judges.parsing.json_objects import LOOKED_AT
+from judgegym.judges.parsing.labels import arena_label, binary_verdict, choice_letter
+from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
+from judgegym.judges.parsing.scores import listwise_scores, rating, score_object
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place, verdict_parser
-from judgegym.judges.parsing.verdicts import (
-    arena_label,
-    binary_verdict,
-    choice_letter,
-    feedback_score,
-    listwise_scores,
-    prometheus_result,
-    rating,
-    score_object,
-)
 
 Find = Callable[[str], ParsedVerdict[Any] | None]
 

@@ -12,29 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.parsing.json_objects import critique_before, explained
-from judgegym.judges.parsing.verdict_form import BEGINNING, VerdictForm, without_form
-from judgegym.judges.parsing.verdict_parser import VerdictParser
-from judgegym.judges.parsing.verdicts import (
+from judgegym.judges.parsing.labels import (
     ARENA_LABELS,
     ASPECT_FORM,
-    LISTWISE_FORM,
-    PEER_FORM,
-    RATING_FORM,
     arena_form,
     arena_label,
-    before_feedback,
     binary_verdict,
     choice_form,
     choice_letter,
+)
+from judgegym.judges.parsing.rubric_scores import (
+    before_feedback,
     feedback_score,
     feedback_text,
     is_strict_object,
-    listwise_scores,
     prometheus_result,
-    rating,
     rubric_form,
-    score_object,
 )
+from judgegym.judges.parsing.scores import LISTWISE_FORM, PEER_FORM, RATING_FORM, listwise_scores, rating, score_object
+from judgegym.judges.parsing.verdict_parser import BEGINNING, VerdictForm, VerdictParser, without_form
 
 Parser = VerdictParser[[], Any]
 # By kind: the form, its parser, a verdict as it is written, and as it is read; and the text form of another verdict.

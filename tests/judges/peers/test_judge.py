@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.parsing.verdicts import ScoreObject
-from judgegym.judges.peers.judge import (
+from judgegym.judges.parsing.scores import ScoreObject
+from judgegym.judges.peers import (
     DEFAULT_RUBRIC,
     PeerCase,
     PeerCaseJudge,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.core.calls import NoVerdict
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.rubrics.expected_score import LEAST_MASS, check_scale, expected_score
+from judgegym.judges.core.judgment import Scale
+from judgegym.judges.rubrics.prompt import LEAST_MASS, check_scale, expected_score
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice, Token
 

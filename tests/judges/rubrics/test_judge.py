@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.scale import Scale
+from judgegym.judges.core.judgment import Judgment, Scale, Status
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
 from judgegym.judges.rubrics.prompt import Pooling, Rubric, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.cache import JudgmentCache

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.parsing.verdicts import RubricFormat
+from judgegym.judges.core.judgment import Scale
+from judgegym.judges.parsing.rubric_scores import RubricFormat
 from judgegym.judges.rubrics.prompt import Rubric, read_score, rubric_instructions, rubric_prompt
 from judgegym.llm.wire import Message
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.tournament.game import GameResult, TournamentSettings
-from judgegym.judges.tournament.judge import TournamentJudge
-from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE
+from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE, TournamentJudge
 
 
 class Counting:

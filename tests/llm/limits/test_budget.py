@@ -11,8 +11,7 @@ from judgegym.llm.budget import Budget, Expense
 from judgegym.llm.cache import CacheRow, JudgmentCache
 from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.errors import BudgetError, SettingsError
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatResponse
+from judgegym.llm.types import ChatResponse, Endpoint
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import Choice
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, completion, in_turn

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.offline import request, responses
+from judgegym.offline import request
 from judgegym.offline.faults import BROKEN, HARMLESS, NO_COMPLETION, SAID, Faults
 from tests.offline.kinds import KINDS
 from tests.offline.server import request_of, serving
@@ -155,7 +155,7 @@ async def test_harmless_fault_streams_the_right_texts(kind: str) -> None:
 def test_any_text_is_the_sum_of_its_pieces(text: str, with_tokens: bool) -> None:
     fields = {"logprobs": True, "top_logprobs": 2, "return_token_ids": True} if with_tokens else {}
     completion = request.completion(request_of("Go.", **fields), [text])
-    chunks = chunks_of(b"".join(responses.events(completion, include_usage=False)))
+    chunks = chunks_of(b"".join(request.events(completion, include_usage=False)))
     found, (choice,) = joined(chunks, 0), completion["choices"]
     assert found["content"] == text
     assert found["token_ids"] == choice.get("token_ids", [])

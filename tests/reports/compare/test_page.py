@@ -14,7 +14,7 @@ from judgegym.reports.compare.comparison import Comparison, Estimate
 from judgegym.reports.compare.difference import WIDTH, forest
 from judgegym.reports.compare.page import html
 from judgegym.reports.compare.runs import compare_runs
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 from tests.chromium import needs_chromium, watched
 from tests.reports.compare.written import opened, row, run
 

@@ -14,11 +14,10 @@ import pytest
 from judgegym.judges.scorers.items import Item, ResponseScore
 from judgegym.judges.scorers.scorer import ScoresInProgress
 from judgegym.llm.client import ChatClient
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatSettings
+from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
+from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts, Work
-from judgegym.server.errors import OverloadError
 from judgegym.server.operation.health import JudgeHealth, Record
 from tests.trainer import until
 

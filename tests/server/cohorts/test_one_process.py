@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.server.cohorts.one_process import check_one_process, processes
+from judgegym.server.cohorts.shared import check_one_process, processes
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
-from judgegym.server.errors import OverloadError
 
 ITEM = Item("Why?", ("Therefore.",), group="1", member="2")
 SCORE = ResponseScore(0.5, "ok")

@@ -26,14 +26,13 @@ from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTas
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
-from judgegym.judges.parsing.verdict_form import without_form
+from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, scorer_of
 from judgegym.judges.scorers.scorer import Scorer, score_item
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
-from judgegym.llm.replicas import Endpoint
-from judgegym.llm.types import ChatResponse, ChatSettings
+from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import Prices, count_tokens
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.offline.answers import read_prompt

@@ -23,8 +23,7 @@ from itertools import pairwise
 from typing import Any
 
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.score.lines import ScoreDetail
-from judgegym.datasets.score.saved import SavedResponses
+from judgegym.datasets.score.saved import SavedResponses, ScoreDetail
 from judgegym.engine.metrics import MetricAggregator, Metrics
 from judgegym.engine.records import Sample
 from judgegym.engine.terminal import Table

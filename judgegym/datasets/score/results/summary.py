@@ -18,10 +18,10 @@ from judgegym.datasets.score.results.numbers import (
 )
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT
-from judgegym.engine.terminal.outcomes import Outcome
 from judgegym.engine.terminal.output import duration
 from judgegym.engine.terminal.progress import rate_words
 from judgegym.engine.terminal.summary import (
+    Outcome,
     Section,
     Summary,
     SummaryLine,
@@ -30,8 +30,8 @@ from judgegym.engine.terminal.summary import (
     latency_words,
     outcome_lines,
 )
+from judgegym.environments.evaluate.evaluation import FAILURE_WORDS, category_lines
 from judgegym.environments.evaluate.saved import Outcomes
-from judgegym.environments.evaluate.summary import FAILURE_WORDS, category_lines
 from judgegym.judges.core.judgment import Status
 
 _FILES = {

@@ -13,7 +13,7 @@ from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILE
 from judgegym.integrations.scores.scoring import REFUSED_AT_START
 from judgegym.integrations.single_turn.opened import OpenedEnvironment, close_all, judged_in, opened
 from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.llm import breaker
+from judgegym.llm import presence
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
@@ -140,7 +140,7 @@ async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_jud
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten rejected requests open the breaker, which then sends one after each pause: here at once."""
-    monkeypatch.setattr(breaker, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(presence, "_FIRST_PAUSE_S", 0.0)
     stand_in, knows = OfflineJudge(), False
 
     def judge(request: Json, number: int) -> Reply | str:

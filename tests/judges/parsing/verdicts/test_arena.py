@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.verdicts import ARENA_LABELS, arena_label
+from judgegym.judges.parsing.labels import ARENA_LABELS, arena_label
 
 MIRRORS = {"A>>B": "B<<A", "A>B": "B<A", "A=B": "B=A", "B>A": "A<B", "B>>A": "A<<B"}
 

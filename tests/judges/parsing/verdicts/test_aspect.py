@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.near_misses import folded
-from judgegym.judges.parsing.verdicts import binary_verdict, verdict_reason
+from judgegym.judges.parsing.candidates import folded
+from judgegym.judges.parsing.labels import binary_verdict, verdict_reason
 
 WORDS_OF_VERDICTS = {
     *("yes", "no", "true", "false", "pass", "passed", "fail", "failed", "none", "null", "na"),

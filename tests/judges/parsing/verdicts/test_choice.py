@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.verdicts import choice_letter, choice_letter_official
+from judgegym.judges.parsing.labels import choice_letter, choice_letter_official
 
 PIECES = st.sampled_from(
     [

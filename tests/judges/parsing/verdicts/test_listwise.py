@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judgegym.judges.parsing.scores import LOOKED_AT, ScoredAnswer, listwise_fault, listwise_scores
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.judges.parsing.verdicts import ScoredAnswer, listwise_fault, listwise_scores
-from judgegym.judges.parsing.verdicts.listwise import LOOKED_AT
 
 IDS = ("ghjkm", "npqrt")
 FIRST, SECOND = ({"id": own, "explanation": "So.", "score": score} for own, score in zip(IDS, (0.25, 1), strict=True))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.verdicts import ScoreObject, score_object
+from judgegym.judges.parsing.scores import ScoreObject, score_object
 
 
 def said(score: Any, reasoning: Any = "since") -> str:

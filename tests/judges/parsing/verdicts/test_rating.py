@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.verdicts import rating, rating_official
+from judgegym.judges.parsing.scores import rating, rating_official
 
 PIECES = st.sampled_from(
     [

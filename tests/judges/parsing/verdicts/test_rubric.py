@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.verdicts import feedback_score, prometheus_result
+from judgegym.judges.parsing.rubric_scores import feedback_score, prometheus_result
 from tests.judges.parsing.verdicts.rubric_texts import HOSTILE, SCALES, TAGLESS
 
 Parser = Callable[..., int | None]

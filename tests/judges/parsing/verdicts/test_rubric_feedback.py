@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.parsing.verdicts import (
+from judgegym.judges.parsing.rubric_scores import (
     RubricFormat,
     before_feedback,
     feedback_score,

@@ -14,19 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from judgegym.judges import prompts
-from judgegym.judges.config.prompt_layout import PromptLayoutSettings
+from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.calls import ask, failed_judgment
-from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
-from judgegym.judges.core.judge import Judge
-from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
-from judgegym.judges.core.scale import Scale
-from judgegym.judges.core.self_critique import with_self_critique
 from judgegym.judges.parsing.json_objects import critique_before
+from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.judges.parsing.verdicts import PEER_FORM, ScoreObject, score_object
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice, Message
 

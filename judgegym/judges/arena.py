@@ -9,32 +9,75 @@ With `judge_prompt_layout=shared_first` the baseline comes before the model's an
 A and B change sides: a judge's preference for a label is still balanced, one for the first or the last answer is not.
 
 A plausible reply of the Arena-Hard judge, for the offline stand-in: swapping the answers swaps the label.
+
+The settings of the Arena-Hard judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from judgegym.judges import prompts
-from judgegym.judges.arena.settings import LABELS, PROMPTS, STRONG_WEIGHT, ArenaJudgeSettings, ArenaProtocol
-from judgegym.judges.config.prompt_layout import PromptLayout
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings, ReaskSettings
 from judgegym.judges.core.calls import ask, failed_judgment
-from judgegym.judges.core.critique import CritiqueRequest, Revision, critique_messages
-from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit, without_tokens
-from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.delimiters import (
+    NOTHING_SHARED,
+    REFERENCE,
+    TITLES,
+    Lookalikes,
+    Prompt,
+    SharedTexts,
+    delimit,
+    without_tokens,
+)
+from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
-from judgegym.judges.core.self_critique import with_self_critique
-from judgegym.judges.core.shared_texts import NOTHING_SHARED, REFERENCE, TITLES, SharedTexts
 from judgegym.judges.parsing.json_objects import explained
+from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel, arena_form, arena_label
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.judges.parsing.verdicts import ArenaLabel, arena_form, arena_label
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice, Message
+
+ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
+
+STRONG_WEIGHT: Mapping[ArenaProtocol, int] = {"three_way": 1, "arena_hard_v0.1": 3}
+"""How many times a strong win or loss (`>>`) counts."""
+
+LABELS: Mapping[ArenaProtocol, Sequence[ArenaLabel]] = {
+    "three_way": ("A>B", "A=B", "B>A"),
+    "arena_hard_v0.1": ARENA_LABELS,
+}
+"""The labels that a judge is asked for; others that it writes as text are read, too."""
+
+PROMPTS: Mapping[ArenaProtocol, str] = {
+    "three_way": "arena_hard_three_way",
+    "arena_hard_v0.1": "arena_hard_v0_1",
+}
+"""The built-in system prompt of each protocol."""
+
+
+class ArenaJudgeSettings(PromptLayoutSettings, ReaskSettings):
+    """How two answers are compared."""
+
+    help_group: ClassVar[str] = "judge"
+
+    judge_protocol: ArenaProtocol = setting(
+        "three_way",
+        "Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: also "
+        "A>>B and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to compare "
+        "with published numbers set judge_system_prompt=@file to the published prompt.",
+    )
+
+    def built_in_prompt(self) -> str:
+        """The protocol's system prompt."""
+        return prompts.load(PROMPTS[self.judge_protocol])
+
 
 GameOrder = Literal["model_is_a", "model_is_b"]
 RowOutcome = Literal["win", "tie", "loss"]

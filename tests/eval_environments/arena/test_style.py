@@ -8,8 +8,8 @@ from statistics import mean
 
 import pytest
 
-from judgegym.judges.arena import style
-from judgegym.judges.arena.style import LOOKED_AT, TextStyle, style_difference, style_of
+from judgegym.eval_environments.arena import style
+from judgegym.eval_environments.arena.style import LOOKED_AT, TextStyle, style_difference, style_of
 from judgegym.llm.usage import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]

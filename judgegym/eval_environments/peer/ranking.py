@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from judgegym.statistics.bootstrap import Interval
+from judgegym.statistics.agreement import Interval
 
 if TYPE_CHECKING:  # numpy is imported where it is used: the environment's help and `judgegym list` do without
     import numpy as np

@@ -11,9 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from judgegym.judges.peers import ranking
-from judgegym.judges.peers.ranking import ScoreMatrix, adjusted_intervals, leniency_adjusted, scores_of, self_preference
-from judgegym.statistics.bootstrap import Interval
+from judgegym.eval_environments.peer import ranking
+from judgegym.eval_environments.peer.ranking import (
+    ScoreMatrix,
+    adjusted_intervals,
+    leniency_adjusted,
+    scores_of,
+    self_preference,
+)
+from judgegym.statistics.agreement import Interval
 
 NAN = math.nan
 Table = list[list[float]]

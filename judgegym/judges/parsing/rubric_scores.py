@@ -8,13 +8,31 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from judgegym.judges.parsing.candidates import BLANK, MOST_COMPARED, VerdictCandidate, VerdictKind, last_candidate
+from judgegym.judges.parsing.candidates import (
+    BLANK,
+    MOST_COMPARED,
+    NOTHING,
+    NUMBER,
+    NUMBER_WORD,
+    SCORE,
+    NamedValues,
+    VerdictCandidate,
+    VerdictKind,
+    folded,
+    last_candidate,
+)
 from judgegym.judges.parsing.json_objects import WrittenObject, written_object
-from judgegym.judges.parsing.near_misses import NOTHING, NUMBER, NUMBER_WORD, SCORE, NamedValues, folded
+from judgegym.judges.parsing.scores import score_in_words, whole_score
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_form import CRITIQUE, VerdictForm, integer, text_field
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, last_of, verdict_parser
-from judgegym.judges.parsing.verdicts.whole_score import score_in_words, whole_score
+from judgegym.judges.parsing.verdict_parser import (
+    CRITIQUE,
+    ParsedVerdict,
+    VerdictForm,
+    integer,
+    last_of,
+    text_field,
+    verdict_parser,
+)
 
 RubricFormat = Literal["feedback_score", "result"]
 """How a rubric's judge answers: `[FEEDBACK] … [SCORE] n`, or `Feedback: … [RESULT] n`."""

@@ -1,0 +1,210 @@
+"""The settings of an environment in which the policy may be the judge.
+
+Compare scores by a rubric with gold scores: those of a policy as judge, and those of any judge.
+
+Compare yes/no verdicts on aspects with gold verdicts: those of a policy as judge, and those of any judge.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, model_validator
+from typing_extensions import Self
+
+from judgegym.data.rubric_rows import AspectTask
+from judgegym.engine.completions import Completion
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.engine.settings import EnvConfig
+from judgegym.judges.aspects.judge import AspectDetail, PanelDetail, cast_vote, count_votes, read_verdict
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.config.fields import setting
+from judgegym.judges.core.judgment import Judgment, Scale, Status
+from judgegym.judges.parsing.rubric_scores import is_strict_feedback
+from judgegym.judges.rubrics.judge import RubricDetail, RubricScore, pool
+from judgegym.judges.rubrics.prompt import Pooling, RubricJudgeSettings, read_score
+from judgegym.statistics.agreement import score_agreement, verdict_agreement
+
+Role = Annotated[
+    Literal["policy", "judge"], BeforeValidator(lambda value: "policy" if value == "respondent" else value)
+]
+"""The role of the policy; `respondent`, the former name of `policy`, is still accepted."""
+
+
+class RoleConfig(EnvConfig):
+    """Whether the policy answers or judges."""
+
+    role: Role = setting(
+        "policy",
+        "Choose what the policy does. policy: it answers, and a judge scores the answer. judge: it judges the row's "
+        "answer, and its verdict is compared with the gold label.",
+        common=True,
+    )
+
+    @model_validator(mode="after")
+    def _fits_its_role(self) -> Self:
+        if self.role == "judge" and "min_response_length" not in self.model_fields_set:
+            self.min_response_length = 0  # a verdict may be short
+        if self.role == "judge" and self.judge_critique_rounds:
+            raise ValueError("judge_critique_rounds: with role=judge there is no judge besides the policy")
+        return self
+
+    @property
+    def policy_is_judge(self) -> bool:
+        """Whether the policy judges, and no other judge is called."""
+        return self.role == "judge"
+
+
+LISTED_LEVELS = 11
+"""Scales of more levels than this have no table of each level against each."""
+
+Comparison = Literal["exact", "distance", "squared"]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedScore:
+    """A judge's score, the one before any critique, and the gold score."""
+
+    score: float
+    before: float
+    gold: float
+
+
+def judgment_of_scores(
+    completions: Sequence[Completion], settings: RubricJudgeSettings, comparison: Comparison, *, gold: float
+) -> Judgment[RubricDetail]:
+    """Judge a policy's scores by their closeness to the gold score; invalid unless all can be read."""
+    scores = tuple(_read(completion.answer, settings) for completion in completions)
+    readable = [score.score for score in scores if score.score is not None]
+    spread = statistics.stdev(readable) if len(readable) > 1 else None
+    detail = RubricDetail(scores, spread, gold)
+    if len(readable) < len(completions):
+        return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable score", detail=detail)
+    pooled = pool(readable, settings.samples_pooling)
+    return Judgment(closeness(pooled, gold, settings.scale, comparison), Status.OK, f"{pooled:g}", detail=detail)
+
+
+def _read(text: str, settings: RubricJudgeSettings) -> RubricScore:
+    score = read_score(text, settings.output_format, settings.scale)
+    # The sample holds the text already, as the policy's answer.
+    return RubricScore(score, None, "", is_strict_feedback(text, settings.output_format, settings.scale))
+
+
+def closeness(score: float, gold: float, scale: Scale, comparison: Comparison) -> float:
+    """Return how close a score is to the gold score, from 0 to 1.
+
+    With δ = |score − gold| / (highest − lowest): `distance` is 1 − δ, `squared` is 1 − δ², and `exact` is 1 if both are
+    nearest to the same level of the scale and otherwise 0.
+    """
+    if comparison == "exact":
+        return float(scale.nearest(score) == scale.nearest(gold))
+    fraction = abs(score - gold) / scale.span
+    return 1.0 - (fraction if comparison == "distance" else fraction**2)
+
+
+def pooled_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> float | None:
+    """Return the pooled score of a judge; `None` if it gave none."""
+    if judgment is None or judgment.status is not Status.OK or judgment.detail is None:
+        return None
+    return pool([score.value for score in judgment.detail.judgments if score.value is not None], pooling)
+
+
+def compare_score(
+    judgment: Judgment[RubricDetail] | None, pooling: Pooling, gold: float | None
+) -> ComparedScore | None:
+    """Return a judge's score and the gold score; `None` if one is missing."""
+    score = pooled_score(judgment, pooling)
+    if judgment is None or judgment.score is None or score is None or gold is None:
+        return None
+    before = judgment.score if judgment.critique is None else judgment.critique.before_score
+    return ComparedScore(score, before, gold)
+
+
+def record_score_agreement(
+    metrics: MetricAggregator, compared: Sequence[ComparedScore], scale: Scale, *, rows: int, with_critique: bool
+) -> None:
+    """Record the agreement with gold over rows with a score: statistics, and a count for each pair of levels."""
+    metrics.count("n_used", len(compared))
+    metrics.count("n_failed", rows - len(compared))
+    scores, golds = [pair.score for pair in compared], [pair.gold for pair in compared]
+    metrics.take(score_agreement(scores, golds, scale))
+    if with_critique:
+        metrics.take(score_agreement([pair.before for pair in compared], golds, scale), "_before_critique")
+    if len(scale.levels) > LISTED_LEVELS:
+        metrics.leave_out("confusion", f"a scale of {len(scale.levels)} levels makes too long a table")
+        return
+    cells = Counter((scale.nearest(pair.gold), scale.nearest(pair.score)) for pair in compared)
+    for gold_level in scale.levels:
+        for level in scale.levels:
+            metrics.count(f"confusion_gold_{gold_level}_judge_{level}", cells[gold_level, level])
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedVerdict:
+    """A verdict on an aspect (`None` if none could be read), the one before any critique, and the gold verdict."""
+
+    aspect: str
+    yes: bool | None
+    before: bool | None
+    gold: bool
+
+
+def judgment_of_votes(
+    aspect: Aspect, completions: Sequence[Completion], *, strictness: int, gold: bool
+) -> Judgment[PanelDetail]:
+    """Judge a policy's verdicts: 1.0 if their majority is the gold verdict, else 0.0; invalid without a majority."""
+    votes = [
+        cast_vote(completion.answer, read_verdict(completion.answer), completion.unreadable)
+        for completion in completions
+    ]
+    # In training there is one completion, and it is the only vote.
+    verdict = count_votes(aspect, votes, min(strictness, len(completions)))
+    detail = PanelDetail((verdict,), gold=gold)
+    if verdict.yes is None:
+        return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable majority", detail=detail)
+    return Judgment(float(verdict.yes == gold), Status.OK, "yes" if verdict.yes else "no", detail=detail)
+
+
+def compare_verdicts(task: AspectTask, judgment: Judgment[PanelDetail] | None) -> list[ComparedVerdict]:
+    """Return the judge's verdict for each gold verdict of a row."""
+    detail = judgment.detail if judgment is not None else None
+    verdicts = {verdict.aspect: verdict.yes for verdict in detail.aspects} if detail is not None else {}
+    rounds = judgment.critique.rounds if judgment is not None and judgment.critique is not None else ()
+    before = {round_.component: round_.before == "yes" for round_ in reversed(rounds)}  # the first round's stays
+    return [
+        ComparedVerdict(name, verdicts.get(name), before.get(name, verdicts.get(name)), gold)
+        for name, gold in task.golds.items()
+    ]
+
+
+def record_verdict_agreement(
+    metrics: MetricAggregator, compared: Sequence[ComparedVerdict], aspects: Sequence[Aspect], *, with_critique: bool
+) -> None:
+    """Record the agreement with gold: over all verdicts, for each aspect and, with critique, before critique."""
+    used = [verdict for verdict in compared if verdict.yes is not None]
+    metrics.count("n_used", len(used))
+    metrics.count("n_failed", len(compared) - len(used))
+    _take_agreement(metrics, used)
+    for aspect in aspects:
+        of_aspect = [verdict for verdict in used if verdict.aspect == aspect.name]
+        _take_agreement(metrics, of_aspect, f"_{slug(aspect.name)}")
+    if with_critique:
+        _take_agreement(metrics, [replace(verdict, yes=verdict.before) for verdict in used], "_before_critique")
+
+
+def _take_agreement(metrics: MetricAggregator, compared: Sequence[ComparedVerdict], suffix: str = "") -> None:
+    verdicts, golds = [bool(verdict.yes) for verdict in compared], [verdict.gold for verdict in compared]
+    metrics.take(verdict_agreement(verdicts, golds), suffix)
+
+
+def record_votes(metrics: MetricAggregator, verdicts: Sequence[AspectDetail]) -> None:
+    """Record how far the votes of each aspect agree, how many there were, and how many had no verdict."""
+    for verdict in verdicts:
+        if verdict.agreement is not None:
+            metrics.mean(f"agreement_{slug(verdict.aspect)}", verdict.agreement)
+        metrics.mean("votes_per_verdict", len(verdict.votes) - verdict.redrawn)
+        metrics.rate("redraw_rate", verdict.redrawn > 0)

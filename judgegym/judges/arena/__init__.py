@@ -1,1 +1,0 @@
-"""Arena-Hard: an answer against a baseline, in both orders."""

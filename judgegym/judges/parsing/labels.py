@@ -1,0 +1,228 @@
+"""Arena-Hard's label of one game.
+
+The yes or no of an aspect's judge, and its reason.
+
+The letter of the best of several responses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, get_args
+
+from judgegym.judges.parsing.candidates import (
+    BETWEEN,
+    DOUBLE_BRACKETED,
+    NOTHING,
+    NUMBER,
+    NUMBER_WORD,
+    NamedValues,
+    VerdictCandidate,
+    VerdictKind,
+    folded,
+    last_candidate,
+    number_lists,
+)
+from judgegym.judges.parsing.json_objects import decoded
+from judgegym.judges.parsing.verdict_parser import (
+    ParsedVerdict,
+    VerdictForm,
+    integer,
+    one_of,
+    text_field,
+    verdict_parser,
+)
+from judgegym.llm.wire import JSON, scrub
+
+ArenaLabel = Literal["A>>B", "A>B", "A=B", "B>A", "B>>A"]
+"""The verdict of one game, from strong win of A to strong win of B."""
+
+ARENA_LABELS: tuple[ArenaLabel, ...] = get_args(ArenaLabel)
+_MIRRORED: dict[str, ArenaLabel] = {"B<<A": "A>>B", "B<A": "A>B", "B=A": "A=B", "A<B": "B>A", "A<<B": "B>>A"}
+# Arena-Hard-Auto's two patterns, in the order in which they are tried.
+_DOUBLE_BRACKETS = re.compile(r"\[\[([AB<>=]+)\]\]", re.IGNORECASE | re.ASCII)
+_SINGLE_BRACKETS = re.compile(r"\[([AB<>=]+)\]", re.IGNORECASE | re.ASCII)
+_LABEL = r"[AB]\s{0,2}(?:\\?[<>=]|&[lg]t;){1,6}\s{0,2}[AB]"
+_TIE = BETWEEN.join("tie")
+_LABELS = re.compile(
+    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:(?:[AB<>=\s\\*_`]|&[lg]t;){{1,20}}|{_TIE}|draw){BETWEEN}\]|"
+    rf"(?<![\w<>=&;]){_LABEL}(?![\w<>=&])|(?<![\w<>=&;])<{{1,2}}\s?{_LABEL}\s?>{{1,2}}(?![\w<>=&])",
+    re.IGNORECASE,
+)
+_NAMED = NamedValues(
+    "verdict|decision|judge?ment", r"(?:tie|draw|equal|(?:assistant\s|answer\s|response\s)?(?-i:[AB]))\b"
+)
+_ALONE = re.compile(r"(?:\[\[)?([AB<>=]+)(?:\]\])?", re.IGNORECASE | re.ASCII)
+
+
+def arena_form(labels: Sequence[ArenaLabel]) -> VerdictForm:
+    """The form of a verdict that is one of these labels."""
+    return VerdictForm("arena_verdict", {"explanation": text_field("your evaluation"), "verdict": one_of(labels)})
+
+
+@verdict_parser
+def arena_label(own: str) -> ParsedVerdict[ArenaLabel] | None:
+    """The Arena-Hard label that a judge ended with.
+
+    `[[…]]` over the characters A B < > =, in any case; in single brackets only if there is none in double ones.
+    Mirrored labels (`B<A`) are read as what they mean (`A>B`). The last candidate decides
+    (`judgegym.judges.parsing.candidates`); one that is no label, such as `[[tie]]` or `B>A` without brackets, is no
+    verdict. An object of `arena_form` at the end is read, too.
+
+    Returns:
+        One of `A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`, or `None`.
+
+    Source:
+        lmarena/arena-hard-auto, the extraction patterns of its v0.1 configuration.
+    """
+    return last_candidate(own, _KIND)
+
+
+def _of_value(value: JSON) -> ArenaLabel | None:
+    alone = _ALONE.fullmatch(value.strip()) if isinstance(value, str) else None
+    return None if alone is None else _label(alone[1])
+
+
+def _in_words(words: str) -> Iterator[VerdictCandidate[ArenaLabel]]:
+    plain = folded(words)
+    exact = _DOUBLE_BRACKETS if _DOUBLE_BRACKETS.search(words) else _SINGLE_BRACKETS
+    for match in _LABELS.finditer(plain):
+        taken = exact.search(words, *match.span())
+        if taken is not None:
+            label = _label(taken[1])
+            yield VerdictCandidate(taken.span(), label, taken=label is not None, stated=label is not None)
+            continue
+        written = re.sub(r"[\[\]\\\s*_`]", "", match[0]).lower().replace("&gt;", ">").replace("&lt;", "<").strip("<>")
+        label = "A=B" if written in ("tie", "draw") else _label(written)
+        yield VerdictCandidate(match.span(), label, stated=label is not None and "[" in match[0])
+    named: Iterator[VerdictCandidate[ArenaLabel]] = _NAMED.in_words(plain, _named)
+    yield from named
+
+
+def _named(value: str) -> ArenaLabel | None:
+    return "A=B" if value.lower() in ("tie", "draw", "equal") else None
+
+
+def _label(written: str) -> ArenaLabel | None:
+    upper = written.upper()
+    return upper if upper in ARENA_LABELS else _MIRRORED.get(upper)
+
+
+_KIND = VerdictKind("verdict", lambda fields: _of_value(fields["verdict"]), _in_words, in_text_too=True)
+
+
+_YES_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
+
+ASPECT_FORM = VerdictForm("aspect_verdict", {"reason": text_field("one or two sentences"), "verdict": integer(0, 1)})
+
+_ASPECT_NAMED = NamedValues(
+    r"verdict|judge?ment|decision|score|rating|final\sanswer",
+    rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}|(?:yes|no|true|false|pass(?:ed)?|fail(?:ed)?)\b",
+    "verdict",
+)
+
+
+@verdict_parser
+def binary_verdict(own: str) -> ParsedVerdict[bool] | None:
+    """The verdict of an aspect's judge, in a JSON object `{"reason", "verdict"}`: the last candidate of the text.
+
+    1/0, "1"/"0", true/false and "yes"/"no" in any case are verdicts; 0.7, 2, −1, null and all other values are not.
+
+    Returns:
+        `True` for yes; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
+    """
+    return last_candidate(own, _ASPECT_KIND)
+
+
+def yes_or_no(value: JSON) -> bool | None:
+    """A verdict given as a JSON value: 1/0, true/false, "1"/"0", "yes"/"no" or "true"/"false" in any case."""
+    if isinstance(value, str):
+        return _YES_NO.get(value.strip().lower())
+    return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+
+
+def verdict_reason(text: str) -> str | None:
+    """The reason of the object that `binary_verdict` reads, `None` if there is none."""
+    found = binary_verdict.find(text)
+    fields = None if found is None or found.at is None else decoded(text[slice(*found.at)])
+    reason = None if fields is None else fields.get("reason")
+    return scrub(reason) if isinstance(reason, str) else None
+
+
+def _of_fields(fields: Mapping[str, JSON]) -> bool | None:
+    return yes_or_no(fields["verdict"])
+
+
+def _in_words_of_aspect(words: str) -> Iterator[VerdictCandidate[bool]]:
+    plain = folded(words)
+    yield from number_lists(plain)
+    yield from _ASPECT_NAMED.in_words(plain, yes_or_no)
+
+
+_ASPECT_KIND = VerdictKind("verdict", _of_fields, _in_words_of_aspect)
+
+
+_OFFICIAL_LETTERS = "ABCD"
+_LETTERS = re.compile(
+    rf"{DOUBLE_BRACKETED}|\\?\[{BETWEEN}(?:[A-Z]|{_TIE}|none|both){BETWEEN}\]|(?<![\w*])\*\*\s?[A-Z]\s?\*\*(?![\w*])"
+    # Brackets that nothing closes; and the name of an answer as the last line, since elsewhere it may be a heading.
+    r"|\\?\[\s?(?:\\?\[\s?)?[A-Z][^\w\n]{0,6}(?m:$)"
+    r"|(?m:^)[^\w\n]{0,6}(?:answer|response|assistant|option)\s[^\w\n]{0,4}(?-i:(?P<last>[A-Z]))[^\w]{0,6}\Z",
+    re.IGNORECASE,
+)
+_CHOICE_NAMED = NamedValues(
+    r"verdict|choice|decision|judge?ment|winner|(?:final|best)\s(?:answer|response|one)|best|answer(?=\W*:)",
+    r"(?:(?-i:[A-HJ-Z])|tie|none|both)\b(?!\s\w)",
+)
+
+
+def choice_form(letters: Sequence[str]) -> VerdictForm:
+    """The form of a verdict that is one of these letters."""
+    return VerdictForm("choice", {"explanation": text_field("your comparison"), "verdict": one_of(letters)})
+
+
+@verdict_parser
+def choice_letter(own: str, letters: Sequence[str]) -> ParsedVerdict[str] | None:
+    """The letter that a judge chose: the last `[[X]]`, if it is among the letters shown, or that of a `choice_form`.
+
+    The last candidate decides (`judgegym.judges.parsing.candidates`): `[a]`, `[[tie]]` or "my verdict is B" after it
+    leave no verdict.
+
+    Args:
+        own: the judge's own text.
+        letters: the letters shown, such as `"ABCD"`.
+
+    Returns:
+        One of `letters`, or `None`.
+    """
+
+    def of_value(value: JSON) -> str | None:
+        return next((letter for letter in letters if value in (letter, f"[[{letter}]]")), None)
+
+    def in_words(words: str) -> Iterator[VerdictCandidate[str]]:
+        plain = folded(words)
+        for match in _LETTERS.finditer(plain):
+            taken = next((letter for letter in letters if f"[[{letter}]]" in words[slice(*match.span())]), None)
+            if taken is None:
+                written = match["last"] or re.sub(r"[\[\]\\\s*_`]", "", match[0]).upper()
+                value = written if written in letters else None
+                yield VerdictCandidate(match.span(), value, stated=value is not None)
+            else:
+                start = words.index("[[", match.start())
+                yield VerdictCandidate((start, start + len(f"[[{taken}]]")), taken, taken=True, stated=True)
+        yield from _CHOICE_NAMED.in_words(plain, lambda value: value if value in letters else None)
+
+    kind = VerdictKind("verdict", lambda fields: of_value(fields["verdict"]), in_words, in_text_too=True)
+    return last_candidate(own, kind)
+
+
+def choice_letter_official(text: str) -> str | None:
+    """The letter as RewardBench-2's own code reads it: the first of A, B, C, D, in that order, that occurs as `[[X]]`.
+
+    For parity with published numbers only: "not [[A]]; final: [[D]]" is A.
+
+    Source:
+        allenai/reward-bench, its generative scoring of RewardBench-2.
+    """
+    return next((letter for letter in _OFFICIAL_LETTERS if f"[[{letter}]]" in text), None)

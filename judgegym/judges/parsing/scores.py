@@ -1,0 +1,334 @@
+"""The rating from 1 to 10 of one response.
+
+The score of a peer, in a JSON object.
+
+The scores that a listwise judge gives the answers of a group, each with the answer's id, in one JSON object.
+
+Guarantee: a score belongs to the id that it was written with. A text with an id too few, too many, twice or unknown,
+with anything else than a number from 0 to 1 as a score, or with a name twice in one object, has no verdict at all.
+
+A whole score as the value of a JSON field.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias, cast
+
+from judgegym.judges.parsing.candidates import (
+    NOTHING,
+    NUMBER,
+    NUMBER_WORD,
+    SCORE,
+    NamedValues,
+    VerdictCandidate,
+    VerdictKind,
+    folded,
+    last_candidate,
+    number_lists,
+)
+from judgegym.judges.parsing.json_objects import decoded, last_first
+from judgegym.judges.parsing.thinking import OPENED, after_thinking
+from judgegym.judges.parsing.verdict_parser import (
+    ParsedVerdict,
+    VerdictForm,
+    entries,
+    integer,
+    number,
+    text_field,
+    verdict_parser,
+)
+from judgegym.llm.wire import JSON, scrub
+
+_IN_WORDS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)? ?(?:%|(?:/|out of) ?([0-9]{1,9}))?")
+
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_WORDS)}
+_OF = re.compile(r"\s?(?:out )?of\s?|\s?/\s?")
+
+
+def whole_score(value: JSON, scale: tuple[int, int]) -> int | None:
+    """A score of a scale; `None` if the value is none.
+
+    85, 85.0, "85", "85/100", "85 out of 100" and (of 0 to 100) "85%" are 85; 85.5, 150, -5, true, null and "n/a" are no
+    score of 0 to 100.
+    """
+    low, high = scale
+    if isinstance(value, str):
+        match = _IN_WORDS.fullmatch(value.strip())
+        is_percent = match is not None and "%" in value
+        if match is None or match[2] not in (None, str(high)) or (is_percent and scale != (0, 100)):
+            return None
+        value = int(match[1])
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    return int(value) if low <= value <= high else None
+
+
+def score_in_words(written: str, scale: tuple[int, int]) -> int | None:
+    """A score of a scale as a sentence states it: "85", "85/100", "85 of 100", "four"."""
+    return whole_score(_OF.sub(" out of ", _NUMBER_WORDS.get(written.lower(), written)), scale)
+
+
+# A number at the very end, alone or as "7/10" or "7 out of 10", optionally in markdown or brackets, with a final stop.
+# The text before it must not make it part of another number, a negative number, a range or a scale.
+_SLASHES = r"/\u2044\u2215\uff0f"
+_DASHES = r"\-\u2010-\u2015\u2212"
+_RATING = re.compile(
+    rf"(?:^|[^\w.,+{_SLASHES}{_DASHES}])"
+    rf"[*_`(\[]{{0,4}}([1-9][0-9]?)[*_`)\]]{{0,3}}(?: ?[{_SLASHES}] ?10| out of 10)?[*_`)\]]{{0,4}}\.?[*_`]{{0,3}}\Z"
+)
+_NOT_ALONE = re.compile(
+    rf"(?:[0-9] ?[{_DASHES}]|[0-9] (?:to|or|and)|[{_SLASHES}]|(?<![^\W\d_])(?:of|scale))[ (\[*_`]*\Z"
+)
+_OFFICIAL_RATING = re.compile(r"\b([1-9]|10)\b\Z")
+_LOOKED_AT = 1000  # characters at the end that are read
+
+SCALE = 1, 10
+RATING_FORM = VerdictForm("rating", {"explanation": text_field("your judgement in words"), "rating": integer(*SCALE)})
+
+
+@verdict_parser
+def rating(own: str) -> ParsedVerdict[int] | None:
+    """The rating from 1 to 10 that a judge ended with.
+
+    "7/10" and "7 out of 10" are 7, "**8**" and "8." are 8; "3.5", "11", "0", "-5", "7-8", "7 or 8" and "8.5 / 10" are
+    no rating. An object of `RATING_FORM` at the end is read, too.
+    """
+    return last_candidate(own, _KIND)
+
+
+def _in_words(words: str) -> Iterator[VerdictCandidate[int]]:
+    """The rating at the end, and before it the last one at the end of a line."""
+    last = _at_the_end(words)
+    if last is not None:
+        yield last
+        return
+    end = len(words)
+    for line in reversed(words.splitlines(keepends=True)):
+        end -= len(line)
+        found = _at_the_end(line)
+        if found is not None:
+            yield VerdictCandidate((found.at[0] + end, found.at[1] + end), found.value, stated=True)
+            return
+
+
+def _at_the_end(own: str) -> VerdictCandidate[int] | None:
+    ending = " ".join(own[-_LOOKED_AT:].split())
+    match = _RATING.search(ending)
+    if match is None or _NOT_ALONE.search(ending[: match.start(1)]):
+        return None
+    value = int(match[1])
+    if not 1 <= value <= 10:
+        return None
+    end = _end_before(own, len(ending) - match.end(1) - ending.count(" ", match.end(1)))
+    return VerdictCandidate((end - len(match[1]), end), value, taken=True, stated=True)
+
+
+def _end_before(text: str, signs: int) -> int:
+    """Where what stands before the last so many signs of a text ends; white space is no sign."""
+    end = len(text.rstrip())
+    for _ in range(signs):
+        end = len(text[: end - 1].rstrip())
+    return end
+
+
+_KIND = VerdictKind("rating", lambda fields: whole_score(fields["rating"], SCALE), _in_words, in_text_too=True)
+
+
+def rating_official(text: str) -> int | None:
+    """The rating as RewardBench-2's own code reads it; `None` where that says −1.
+
+    For parity with published numbers only: "7/10" is 10 and "-5" is 5.
+
+    Source:
+        allenai/reward-bench, its ratings of the Ties subset.
+    """
+    ending = text.rstrip()
+    match = _OFFICIAL_RATING.search(ending, max(0, len(ending) - 2))
+    return int(match.group(1)) if match else None
+
+
+class ScoreObject(NamedTuple):
+    """A peer's score and its reason."""
+
+    score: int
+    reasoning: str | None
+
+
+PEER_FORM = VerdictForm(
+    "peer_score", {"reasoning": text_field("one-sentence justification referencing rubric"), "score": integer(0, 100)}
+)
+_NAMED = NamedValues(SCORE, rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}", "score")
+
+
+@verdict_parser
+def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> ParsedVerdict[ScoreObject] | None:
+    """The score of a peer, in a JSON object `{"reasoning", "score"}`: the last candidate of the text.
+
+    Returns:
+        `None` also if its score is not usable (`whole_score`), or the object may be a quotation
+        (`judgegym.judges.parsing.candidates`).
+    """
+
+    def in_words(words: str) -> Iterator[VerdictCandidate[int]]:
+        plain = folded(words)
+        yield from number_lists(plain)
+        yield from _NAMED.in_words(plain, lambda value: score_in_words(value, scale))
+
+    found = last_candidate(own, VerdictKind("score", lambda fields: whole_score(fields["score"], scale), in_words))
+    if found is None or found.at is None:
+        return None
+    reasoning = (decoded(own[slice(*found.at)]) or {}).get("reasoning")
+    return found.but(ScoreObject(found.value, scrub(reasoning) if isinstance(reasoning, str) else None))
+
+
+LOOKED_AT = 40_000
+"""Characters at the end of a text that are read: the object has an entry with an explanation for each answer."""
+OF_AN_ENTRY = 1_000
+"""Of a group so large that this for each answer is more, so many are read."""
+
+_ENTRY = {
+    "id": text_field("id of an answer"),
+    "explanation": text_field("why"),
+    "score": number("number from 0 to 1"),
+}
+LISTWISE_FORM = VerdictForm("listwise_scores", {"scores": entries(_ENTRY)})
+"""Without the ids of a call, which would make each schema a new one: the parser counts them, a repair names them."""
+
+_MOST_NAMED = 5
+_LONGEST_NAMED = 30
+_AMBIGUOUS = "there is a verdict before `<think>` and another one after it"
+_NOT_THE_LAST = "the JSON object is not the last thing in the text that could be a verdict"
+
+
+class ScoredAnswer(NamedTuple):
+    """What a judge says of one answer: a score from 0 to 1, and why."""
+
+    score: float
+    explanation: str
+
+
+ListwiseScores: TypeAlias = Mapping[str, ScoredAnswer]
+"""By id."""
+
+
+@verdict_parser
+def listwise_scores(own: str, ids: Sequence[str]) -> ParsedVerdict[ListwiseScores] | None:
+    """The scores of a JSON object `{"scores": [{"id", "explanation", "score"}, …]}`: the last candidate of the text.
+
+    Args:
+        own: the judge's own text.
+        ids: the ids of all answers that the judge was shown.
+
+    Returns:
+        A score for every id; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
+    """
+    return last_candidate(own, _kind(ids))
+
+
+def listwise_fault(text: str, ids: Sequence[str]) -> str:
+    """What is wrong with a text in which `listwise_scores` finds no verdict, in words that the judge understands."""
+    own = after_thinking(text)
+    objects = last_first(own, _most_read(ids))
+    match = next((match for match in objects if "scores" in match.fields), None)
+    if match is None:
+        return 'there is no JSON object with the field "scores"'
+    try:
+        scores = _of_fields(_STRICT.decode(match.written), ids)
+    except _DoubledName as error:
+        return f"a JSON object has the field {error} twice"
+    if isinstance(scores, str):
+        return scores
+    return _AMBIGUOUS if OPENED.search(own) else _NOT_THE_LAST
+
+
+def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
+    def of_fields(fields: Mapping[str, JSON]) -> ListwiseScores | None:
+        scores = _of_fields(fields, ids)
+        return None if isinstance(scores, str) else scores
+
+    def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
+        plain = folded(words)
+        yield from number_lists(plain)
+        yield from _named(tuple(ids)).in_words(plain, lambda _: None)
+
+    return VerdictKind("scores", of_fields, in_words, read=_most_read(ids), decode=_decoded)
+
+
+def _decoded(written: str) -> Mapping[str, JSON] | None:
+    try:
+        fields: Mapping[str, JSON] = _STRICT.decode(written)
+    except _DoubledName:
+        return None
+    return fields
+
+
+@lru_cache(maxsize=16)
+def _named(ids: tuple[str, ...]) -> NamedValues:
+    return NamedValues("|".join(("scores?", *map(re.escape, ids))), NUMBER, "scores?")
+
+
+def _most_read(ids: Sequence[str]) -> int:
+    return max(LOOKED_AT, OF_AN_ENTRY * len(ids))
+
+
+class _DoubledName(ValueError):
+    """An object has a name twice, and nobody knows which value is meant."""
+
+
+def _of_fields(fields: Mapping[str, JSON], ids: Sequence[str]) -> ListwiseScores | str:
+    """The scores of an object, or what is wrong with it."""
+    entries = fields["scores"]
+    if not isinstance(entries, list):
+        return '"scores" is not a list'
+    if not all(isinstance(entry, dict) and isinstance(entry.get("id"), str) for entry in entries):
+        return 'an entry of "scores" is not a JSON object with the "id" of an answer'
+    shown, given = {*ids}, Counter(cast("str", entry["id"]) for entry in entries)
+    unscored = dict.fromkeys(entry["id"] for entry in entries if not _is_score(entry.get("score")))
+    faults = (
+        ("these ids are missing: ", [name for name in ids if name not in given]),
+        ("these ids occur more than once: ", [name for name in ids if given[name] > 1]),
+        ("these are not ids of answers: ", [_quoted(name) for name in given if name not in shown]),
+        ("the scores of these ids are not numbers from 0 to 1: ", [name for name in ids if name in unscored]),
+    )
+    wrong = [what + _listed(which) for what, which in faults if which]
+    if wrong:
+        return "; ".join(wrong)
+    return {entry["id"]: ScoredAnswer(float(entry["score"]), _explanation(entry)) for entry in entries}
+
+
+def _is_score(value: JSON) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1  # false for NaN
+
+
+def _explanation(entry: Mapping[str, JSON]) -> str:
+    explanation = entry.get("explanation")
+    return scrub(explanation).strip() if isinstance(explanation, str) else ""
+
+
+def _quoted(unknown: str) -> str:
+    short = unknown if len(unknown) <= _LONGEST_NAMED else f"{unknown[:_LONGEST_NAMED]}…"
+    return json.dumps(scrub(short), ensure_ascii=False)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + rest
+
+
+def _each_once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    fields: dict[str, JSON] = {}
+    for name, value in pairs:
+        lowered = name.lower()
+        if lowered in fields:
+            raise _DoubledName(_quoted(name))
+        fields[lowered] = value
+    return fields
+
+
+_STRICT = json.JSONDecoder(strict=False, object_pairs_hook=_each_once)
