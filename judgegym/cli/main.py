@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
-        from judgegym.cli.commands import complete
+        from judgegym.cli.completion import complete
 
         complete()
     words = list(sys.argv[1:] if argv is None else argv)

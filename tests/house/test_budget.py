@@ -40,9 +40,7 @@ def test_files_of_the_package() -> None:
 
 def test_entries_of_each_room() -> None:
     most = BUDGET["entries_of_a_room"]
-    allowed = BUDGET["larger_rooms"]
-    assert {room: count for room, count in entries(PACKAGE).items() if count > allowed.get(room, most)} == {}
-    assert {room for room in allowed if entries(PACKAGE).get(room, 0) <= most} == set(), "no longer larger: remove it"
+    assert {room: count for room, count in entries(PACKAGE).items() if count > most} == {}
 
 
 def test_words_of_the_map() -> None:

@@ -40,7 +40,7 @@ from judgegym.reports.run_page.items import (
     call_views,
     choose,
 )
-from judgegym.statistics.bootstrap import ratio_interval
+from judgegym.statistics.agreement import ratio_interval
 
 _START = 140
 _ROLLOUT, _GROUP = "rollout_", "group"

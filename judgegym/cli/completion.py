@@ -1,0 +1,106 @@
+"""`judgegym completion SHELL`: the code that makes a shell complete `judgegym`.
+
+What the shell asks while a command line is typed: how may it go on?
+
+The shell calls `judgegym` itself, with the line so far in the environment (argcomplete's protocol). Only what the words
+so far need is imported: the settings of an environment, once its name stands there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn, cast
+
+import argcomplete
+from argcomplete.completers import FilesCompleter
+from argcomplete.lexers import split_line
+
+from judgegym.cli.commands import COMMANDS, NAME
+from judgegym.cli.environments import built_in, load_environment
+from judgegym.environments.command_line.program import VERBS
+from judgegym.judges.config.extras import require
+
+_HOW = """\
+put this into the shell's start-up file:
+  bash  ~/.bashrc                    source <(judgegym completion bash)
+  zsh   ~/.zshrc, after compinit     source <(judgegym completion zsh)
+  fish  ~/.config/fish/config.fish   judgegym completion fish | source"""
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=f"Print the code that makes a shell complete {NAME}.",
+        epilog=_HOW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], metavar="bash|zsh|fish")
+    return parser
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Print it; returns the exit code.
+
+    Raises:
+        MissingExtraError: argcomplete is not installed.
+    """
+    shell = parser_of(prog).parse_args(argv).shell
+    require("completion")
+    from argcomplete.shell_integration import shellcode  # late: it is an extra
+
+    sys.stdout.write(shellcode([NAME], shell=shell))
+    return 0
+
+
+def complete() -> NoReturn:
+    """Answer the shell, and end the process; for a line that is wrong already there is no answer."""
+    _, _, _, typed, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
+    with suppress(Exception):  # whatever is wrong with the line, or with the file that it names: Enter will say it
+        read, parser = _parser(typed[1:])
+        os.environ["_ARGCOMPLETE"] = str(read + 1)  # the words from there on are the parser's
+        argcomplete.autocomplete(parser, always_complete_options=read > 1)
+    os._exit(1)
+
+
+def _parser(words: Sequence[str]) -> tuple[int, argparse.ArgumentParser]:
+    """The parser of what follows these words, and how many of them it need not read."""
+    if not words:
+        return 0, _words({name: command.about for name, command in COMMANDS.items()}, "--help", "--version")
+    name = words[0]
+    if name not in VERBS:
+        return 1, COMMANDS[name].load().parser_of(name)
+    if len(words) == 1:
+        return 1, _words(dict.fromkeys(built_in(), "environment"), "--help", files=FilesCompleter(["py"]))
+    return 2, _settings(name, words[1])
+
+
+def _words(choices: Mapping[str, str], *flags: str, files: FilesCompleter | None = None) -> argparse.ArgumentParser:
+    """One word out of several, each with what it is; or a file, once its name has begun."""
+    parser = argparse.ArgumentParser(add_help=False)
+    for flag in flags:
+        parser.add_argument(flag, action="store_true")
+
+    def choose(prefix: str, **_: object) -> Mapping[str, str]:
+        found = {} if files is None or not prefix else dict.fromkeys(files(prefix), "file")
+        return {**found, **choices}
+
+    cast(Any, parser.add_argument("word")).completer = choose
+    return parser
+
+
+def _settings(verb: str, word: str) -> argparse.ArgumentParser:
+    """The settings of an environment's verb."""
+    from judgegym.engine.settings.verbs import Verb, uses
+    from judgegym.environments.command_line.arguments import settings_type  # late: what they take to import
+    from judgegym.judges.config.flags import flags_parser
+
+    return flags_parser(
+        settings_type(load_environment(word)),
+        uses=lambda setting: uses(cast(Verb, verb), setting.model, setting.field),
+    )
