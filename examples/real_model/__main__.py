@@ -12,7 +12,7 @@ from typing import Any
 from examples.real_model import configs, model
 from examples.real_model.everything import Output, run_everything
 from examples.real_model.server import DEFAULT_PORT, ServerSettings, serve_here
-from judgegym.judges.config.broken_pipe import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 from judgegym.llm.errors import JudgeGymError
 
 _SETTINGS = ServerSettings()

@@ -28,7 +28,7 @@ from examples.tiny_grpo.tasks import SCRIPTED, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
 from judgegym.engine.terminal.output import exit_code, say, warn
 from judgegym.environments.command_line.commands import StopSignal, until_stopped
-from judgegym.judges.config.broken_pipe import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 
 PROGRAM = "python -m examples.tiny_grpo"
 _NEEDED = ("torch", "example_trainer", "matplotlib")

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from judgegym.judges.config.broken_pipe import OneLineParser
+from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.seeding import generator

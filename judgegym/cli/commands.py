@@ -56,7 +56,7 @@ class Command:
 
 _ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
 COMMANDS: Mapping[str, Command] = {
-    "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.environments"),
+    "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.listing"),
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
     "serve": Command(_ENVIRONMENTS, "ENV …", "send judged rollouts to a trainer"),
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),

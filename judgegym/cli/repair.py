@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
 from judgegym.engine.terminal.output import exit_code
-from judgegym.judges.config.broken_pipe import OneLineParser
 from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError, UserError
 
 if TYPE_CHECKING:  # --help comes at once

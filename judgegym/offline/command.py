@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from judgegym.judges.config.broken_pipe import OneLineParser
+from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.judges.core import event_loop
 from judgegym.offline import process
 from judgegym.offline.answers import load_prompt

@@ -10,8 +10,8 @@ from pathlib import Path
 from judgegym.engine import terminal
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
 from judgegym.engine.terminal.output import exit_code
-from judgegym.judges.config.broken_pipe import OneLineParser
 from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.items import MOST_ITEMS, ORDERS, ReportOptions
 

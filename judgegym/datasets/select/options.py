@@ -11,7 +11,7 @@ from pathlib import Path
 from judgegym.datasets.files.columns import has_known_ending
 from judgegym.datasets.select.layouts import LAYOUTS
 from judgegym.datasets.select.rules import AtLeast, Best, Labels, Pairs, Rule
-from judgegym.judges.config.broken_pipe import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 from judgegym.llm.errors import SettingsError
 
 _DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them as a trainer reads

@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from judgegym.judges.config.broken_pipe import BAD_INPUT, quiet_at_broken_pipe
+from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
 from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.one_line_parser import BAD_INPUT
 from judgegym.judges.config.sources import ConfigLine
 from judgegym.llm.errors import EndpointOutage, UserError
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judgegym.integrations.nemo_gym.folder import put
-from judgegym.judges.config.broken_pipe import BAD_INPUT, OneLineParser
+from judgegym.judges.config.one_line_parser import BAD_INPUT, OneLineParser
 from judgegym.llm.errors import SettingsError
 
 _NEXT = """{target}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from judgegym.judges.config.broken_pipe import BAD_INPUT, OneLineParser
+from judgegym.judges.config.one_line_parser import BAD_INPUT, OneLineParser
 from judgegym.llm.errors import UserError
 
 

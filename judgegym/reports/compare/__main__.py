@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from judgegym.engine.terminal.output import exit_code, say, warn
-from judgegym.judges.config.broken_pipe import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 
 if TYPE_CHECKING:
     from judgegym.reports.compare.comparison import ComparedRun

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judgegym.engine.terminal.output import exit_code
-from judgegym.judges.config.broken_pipe import OneLineParser
+from judgegym.judges.config.one_line_parser import OneLineParser
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PORT = 8300

@@ -1,0 +1,144 @@
+"""`judgegym list`: the environments, and what each of them needs, as their classes declare it.
+
+Datasets are the settings that `--offline` fills with bundled samples; endpoints are those that the environment's own
+settings say its verbs ask.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from judgegym.cli.environments import FORMS, built_in, load_environment
+from judgegym.environments.command_line.program import VERBS
+from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
+from judgegym.judges.config.presets import bundled
+
+if TYPE_CHECKING:
+    from judgegym.engine.settings import EnvConfig, PolicySettings
+    from judgegym.environments.base import JudgedEnv
+
+_WIDTH = 80
+_TITLE = 10
+_POLICY = "policy"
+"""Stands for the policy's URL when the settings are asked which endpoints they need."""
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Print the named environments, or all built-in ones; returns the exit code.
+
+    Raises:
+        SettingsError: there is no such environment.
+    """
+    words = parser_of(prog).parse_args(argv).environments or list(built_in())
+    for word in words:
+        sys.stdout.write("\n".join(described(word, load_environment(word))) + "\n\n")
+    sys.stdout.write("\n".join([*_judge_server(), *_extras()]) + "\n")
+    return 0
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
+    )
+    names: Any = parser.add_argument("environments", nargs="*", metavar="ENV", help=f"only these; also {FORMS}")
+    names.completer = lambda **_: list(built_in())
+    return parser
+
+
+def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:
+    """The lines of one environment."""
+    from judgegym.engine.settings import PolicySettings
+
+    config, policy = env_type.config_type(), PolicySettings()
+    about = " ".join((inspect.getdoc(env_type) or "").partition("\n\n")[0].split())
+    entries = {
+        "verbs": [", ".join(VERBS)],
+        "data": list(_datasets(env_type, config)),
+        "policy": [_policy(config, policy)],
+        "judge": list(_judges(config)),
+        "presets": [f"--config {name}" for name in bundled(f"{env_type.name}_")],
+        "models": [f"--env.{name} (a list)" for name in _lists_of_models(config)],
+    }
+    lines = textwrap.wrap(f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    for title, values in entries.items():
+        for place, value in enumerate(values):
+            head = f"  {'' if place else title:<{_TITLE}}"
+            lines += textwrap.wrap(
+                value, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+            )
+    return lines
+
+
+def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
+    for name in env_type.offline_samples:
+        default = getattr(config, name)
+        yield f"--env.{name}  {default if default is not None else 'none by default: hub name or file'}"
+
+
+def _policy(config: EnvConfig, policy: PolicySettings) -> str:
+    role = " (it is the judge)" if config.policy_is_judge else ""
+    return f"--openai.*  {policy.model_name} at {policy.base_url}, key in {policy.api_key_env}{role}"
+
+
+def _judges(config: EnvConfig) -> Iterator[str]:
+    """The judges' endpoint, with the verbs that ask it where not all do."""
+    asking = [verb for verb in VERBS if config.judge_base_url in config.endpoints_asked(verb, (_POLICY,)).judge]
+    if not asking:
+        return
+    only = "" if len(asking) == len(VERBS) else f" ({', '.join(asking)})"
+    yield (
+        f"--env.judge_*  {config.judge_model_name} at {config.judge_base_url}, key in {config.judge_api_key_env}{only}"
+    )
+
+
+def _lists_of_models(config: EnvConfig) -> Iterator[str]:
+    """The settings that are lists of models with endpoints of their own."""
+    for name, field in type(config).model_fields.items():
+        (item, *_) = (*get_args(field.annotation), None)
+        is_class = isinstance(item, type) and get_origin(item) is None  # to Python 3.10, `list[int]` is one, too
+        if get_origin(field.annotation) is list and is_class and issubclass(item, BaseModel):
+            yield name
+
+
+def _judge_server() -> Iterator[str]:
+    """The presets that are no environment's."""
+    names = tuple(f"{name}_" for name in built_in())
+    yield "judge-server: Judges over HTTP, for trainers."
+    presets = [name for name in bundled() if not name.startswith(names)]
+    for place, name in enumerate(presets):
+        yield f"  {'' if place else 'presets':<{_TITLE}}--config {name}"
+    yield ""
+
+
+_USES_OF_EXTRAS: Mapping[str, str] = {
+    "environments": "evaluate, serve and process",
+    "data": "datasets of the hub, CSV and Parquet files",
+    "training": "serve and process, for the policy's tokenizer",
+    "statistics": "tournaments of judge-server and notebooks",
+    "server": "/metrics of judge-server",
+}
+
+
+def _extras() -> Iterator[str]:
+    yield f"extras:  {install_command('NAME')}"
+    for extra, use in _USES_OF_EXTRAS.items():
+        missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
+        state = "not installed" if missing else "installed"
+        yield f"  {extra:<13} {use} ({state})"
+    here = [extra for extra in TRAINERS if all(find_spec(module) for module in EXTRAS[extra])]
+    states = {"installed": here, "not installed": [extra for extra in TRAINERS if extra not in here]}
+    lines = [f"{state}: {', '.join(extras)}" for state, extras in states.items() if extras]
+    for place, line in enumerate(lines):
+        head = f"  {'' if place else 'trainers':<13} "
+        yield from textwrap.wrap(
+            line, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+        )
