@@ -44,6 +44,7 @@ LEFT_OUT = {
     "docs": "runs what the handbook shows",
     "examples": "each example is run",
     "integrations/install": "environments of their own",
+    "server/test_fuzz.py": "fuzz",
     "test_examples.py": "each example is run",
     "test_install.py": "installs into environments of their own",
     "test_wheel.py": "builds wheels and installs them",

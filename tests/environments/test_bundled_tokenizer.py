@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
 TOKENIZERS = Path(__file__).resolve().parents[2] / "judgegym" / "environments" / "rollouts" / "tokenizers"
 PAD, START, END = 256, 257, 258
@@ -22,6 +21,8 @@ CONVERSATIONS = st.lists(
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
+    from transformers import AutoTokenizer
+
     return AutoTokenizer.from_pretrained(TOKENIZERS / "bytes", local_files_only=True)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import cache
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
 from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
 from judgegym.engine.settings import BUNDLED_TOKENIZER
@@ -18,15 +18,23 @@ from tests.serving import answer, sampling, serve, which, with_tokens
 from tests.trainer import Group, ScriptedServer, training
 
 FLAGS = "--env.include_messages=True", "--env.max_batches_offpolicy=1", "--env.rollout_temperature=0.5"
-TOKENIZER: Any = AutoTokenizer.from_pretrained(BUNDLED_TOKENIZER)
-END = TOKENIZER.convert_tokens_to_ids("<|im_end|>")
+END = 258
+"""The token that ends a turn of the bundled tokenizer."""
+
+
+@cache
+def tokenizer() -> Any:
+    """The bundled tokenizer."""
+    from transformers import AutoTokenizer  # a second, which the collection of tests can do without
+
+    return AutoTokenizer.from_pretrained(BUNDLED_TOKENIZER)
 
 
 def prompt_of(messages: list[Json]) -> list[int]:
     """What the template makes of a conversation."""
     turns = [{name: turn[name] for name in ("role", "content")} for turn in messages]
-    text = TOKENIZER.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    ids: list[int] = TOKENIZER.encode(text, add_special_tokens=False)
+    text = tokenizer().apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    ids: list[int] = tokenizer().encode(text, add_special_tokens=False)
     return ids
 
 
@@ -70,7 +78,7 @@ class Generate:
         body = request.json
         assert (body["n"], body["temperature"], body["max_tokens"], body["logprobs"]) == (4, 0.5, 77, 0)
         self.prompts[number] = body["prompt"]["prompt_token_ids"]
-        question = {"messages": [{"content": TOKENIZER.decode(self.prompts[number])}]}
+        question = {"messages": [{"content": tokenizer().decode(self.prompts[number])}]}
         ids = [[*answer(question, number, index).encode(), *([] if index == 2 else [END])] for index in range(4)]
         self.answers[number] = [(each, [-1 - place / 64 for place in range(len(each))]) for each in ids]
         entries = [[[{str(i): p}] for i, p in zip(*each, strict=True)] for each in self.answers[number]]

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wandb.proto.wandb_internal_pb2 import Record
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, answering, uid_of
@@ -31,8 +30,10 @@ STEPS = 4
 OFFLINE = {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path: Path) -> Iterator[Any]:
     """The records of a `.wandb` file: LevelDB's log format behind 7 bytes, with protobuf messages in it."""
+    from wandb.proto.wandb_internal_pb2 import Record  # late: half a second
+
     data, at, parts = path.read_bytes(), 7, b""
     while at + 7 <= len(data):
         if 32768 - at % 32768 < 7:  # no header fits before the next block

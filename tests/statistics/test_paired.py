@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.metrics import cohen_kappa_score
 
 from judgegym.statistics import paired
 from judgegym.statistics.agreement import ratio_interval
@@ -103,6 +102,8 @@ def test_wilcoxon_gives_equal_differences_one_rank_though_they_are_rounded_other
 @given(LEVELS)
 @settings(deadline=None)
 def test_quadratic_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
     first, second = zip(*pairs, strict=True)
     found = quadratic_kappa([x / 10 for x in first], [y / 10 for y in second])  # the unit of the scale does not matter
     if len({*first, *second}) == 1:

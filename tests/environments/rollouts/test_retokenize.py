@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.rollouts.retokenize import Retokenizer
@@ -46,6 +45,8 @@ def decoded(retokenizer: Retokenizer, ids: Sequence[int]) -> str:
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """A tokenizer in a folder: the bundled one's bytes, with a template and an `eos_token` of its own."""
+
+    from transformers import AutoTokenizer
 
     def make_one(
         template: str | None, eos_token: str | None = "<|im_end|>", added: tuple[str, ...] = ()

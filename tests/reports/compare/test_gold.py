@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.metrics import cohen_kappa_score
 
 from judgegym.engine.metrics import GoldLabel
 from judgegym.reports.compare.__main__ import main
@@ -36,6 +35,8 @@ def drawn(seed: int, share: float) -> list[str]:
 
 
 def test_agreement_of_each_run_with_gold_and_its_difference(tmp_path: Path) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
     letters = [drawn(1, 0.5), [*drawn(2, 0.8)[:-1], None]]
     runs = [SavedRun.open(judged(tmp_path / str(place), each)) for place, each in enumerate(letters)]
     found = compare_runs(runs, with_gold=True, rounds=2000).gold
@@ -56,6 +57,8 @@ def test_agreement_of_each_run_with_gold_and_its_difference(tmp_path: Path) -> N
 
 
 def test_kappa_of_scores_has_quadratic_weights_and_labels_of_a_row_are_drawn_together() -> None:
+    from sklearn.metrics import cohen_kappa_score
+
     numbers = random.Random(3)
     gold = [float(numbers.randint(1, 5)) for _ in range(120)]
     judge = [max(1.0, min(5.0, each + numbers.choice([-1, 0, 0, 1]))) for each in gold]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from scipy import stats
-from sklearn.metrics import cohen_kappa_score
 
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.comparison import Comparison, Difference
@@ -128,6 +127,8 @@ def test_values_of_0_and_1_make_a_pass_rate_with_mcnemars_test(tmp_path: Path) -
 
 
 def test_other_values_are_scores_which_go_up_or_down(tmp_path: Path) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
     facts = {"headline": "eval/mean_reward", "headline_words": "reward"}
     runs = [opened(tmp_path / str(place), rows_of(each), **facts) for place, each in enumerate(([1, 2, 5], [3, 2, 4]))]
     found = compare_runs(runs, rounds=100, across=("judge",))
@@ -185,6 +186,8 @@ def test_it_says_how_many_more_rows_would_settle_it(tmp_path: Path) -> None:
 
 
 def test_across_judges_says_how_far_the_judges_agree(tmp_path: Path) -> None:
+    from sklearn.metrics import cohen_kappa_score
+
     first, second = opened(tmp_path / "0", rows_of(FIRST)), opened(
         tmp_path / "1", rows_of(SECOND), judge_model_name="b-judge"
     )  # fmt: skip
