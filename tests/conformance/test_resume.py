@@ -60,7 +60,7 @@ def all_are_shown(lab: Lab, undisturbed: Undisturbed) -> bool:
     return len(texts) == sum(undisturbed.policy[uid] for uid in ANSWERED) and all(map(lab.judge.was_shown, texts))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("arena_hard-candidates", "self_critique")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
 def test_interrupted_run_resumes_to_what_an_undisturbed_run_gives(
     lab: Lab, undisturbed: Undisturbed, number: signal.Signals

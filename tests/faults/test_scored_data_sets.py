@@ -146,7 +146,6 @@ def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is
     assert out.read_bytes() == whole
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "bound"), [("--budget_calls=30", 30), ("--budget_usd=300", 30 + AT_ONCE - 1)])
 def test_a_budget_is_passed_by_what_is_in_flight_at_most_and_more_of_it_goes_on(
     tmp_path: Path, data: Path, whole: bytes, budget: str, bound: int
@@ -201,7 +200,6 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.slow
 def test_data_that_changes_in_mid_run_ends_the_run_and_is_taken_up_again(
     tmp_path: Path, data: Path, whole: bytes
 ) -> None:

@@ -36,6 +36,7 @@ async def all_until_now(trainer: Trainer, served: Served) -> list[int]:
     raise AssertionError(f"lost: {wanted - set(found)}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", BROKEN, ids=["500", "502", "dropped"])
 @pytest.mark.parametrize("lost", [0.0, 0.5, 1.0])
 async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_registration_stays(

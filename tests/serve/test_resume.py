@@ -132,7 +132,6 @@ def sources(batches: list[Batch]) -> list[int]:
     return sorted(which(group["messages"][0][-1]["content"])[1] for batch in batches for group in batch)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Bench, BenchOfGroups])
 async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(
     arena: Arena, kind: type[Bench]
@@ -160,7 +159,6 @@ async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_ea
         assert sources([held])[:BEGUN] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.slow
 async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sampled_anew(arena: Arena) -> None:
     async with bench(arena) as at:
         with at.begin() as started:
@@ -178,7 +176,6 @@ async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sa
         assert {uid_of(body) for body in at.policy.bodies[:12]} == {f"row-{number}" for number in range(8)}
 
 
-@pytest.mark.slow
 async def test_command_that_is_printed_when_it_is_stopped_resumes_it(arena: Arena) -> None:
     async with bench(arena) as at:
         with at.begin() as started:

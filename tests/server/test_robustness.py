@@ -52,7 +52,6 @@ def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: 
     assert int(read.stdout) <= len(text)
 
 
-@pytest.mark.slow
 async def test_a_group_too_large_to_be_compared_is_refused() -> None:
     """256 responses against each other are 32,640 battles; against a baseline, 256."""
     body = {"prompt": "Q", "responses": [f"response {number}" for number in range(256)]}

@@ -206,6 +206,7 @@ def test_verdict_statistics_equal_values_computed_by_hand() -> None:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=10))
 def test_verdict_statistics_equal_their_definitions(pairs: list[tuple[bool, bool]]) -> None:

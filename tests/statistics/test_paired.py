@@ -150,7 +150,6 @@ def test_the_interval_of_each_side_is_the_one_of_a_run_alone() -> None:
     assert (found.first.low, found.first.high) == pytest.approx((alone.low, alone.high), abs=0.003)
 
 
-@pytest.mark.slow
 def test_the_interval_is_that_of_a_paired_t_test_where_there_are_many_rows() -> None:
     generator = np.random.default_rng(2)
     hardness = generator.random(2000)
@@ -160,7 +159,6 @@ def test_the_interval_is_that_of_a_paired_t_test_where_there_are_many_rows() -> 
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.0005)
 
 
-@pytest.mark.slow
 def test_equal_seeds_give_equal_intervals_and_other_seeds_others() -> None:
     values = np.random.default_rng(0).random((2, 50))
     first, second = means(values[0]), means(values[1])

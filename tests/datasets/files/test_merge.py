@@ -42,6 +42,7 @@ def shard(rows: DataSet, out: Path, count: int, columns: AddedColumns, starts: l
         write(out, each.path(out), columns, numbers=each.rows(len(rows), starts), rows=rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     source=st.sampled_from([".jsonl", ".parquet"]),

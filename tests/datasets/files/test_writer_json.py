@@ -33,6 +33,7 @@ alike = st.fixed_dictionaries(
 ROWS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @ROWS
 @given(
     rows=st.lists(objects, min_size=1, max_size=5), ascii_only=st.booleans(), spaces=st.sampled_from(["", " ", "\t "])
@@ -50,6 +51,7 @@ def test_json_lines_keep_each_rows_own_text(tmp_path: Path, rows: list[Any], asc
         assert list(json.loads(line))[-5:] == list(ONE.names)
 
 
+@pytest.mark.slow
 @ROWS
 @given(rows=st.lists(objects, min_size=1, max_size=5) | st.lists(alike, min_size=1, max_size=5))
 def test_parquet_has_the_values_of_json_rows(tmp_path: Path, rows: list[Any]) -> None:

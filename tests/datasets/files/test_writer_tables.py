@@ -100,6 +100,7 @@ def test_json_lines_say_the_values_of_a_table(tmp_path: Path, stored: Path) -> N
     assert {name: first[name] for name in ONE.names} == added(0)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.sets(st.sampled_from(sorted(TYPES)), min_size=1), group=st.integers(1, 13), first=st.integers(0, 11))
 def test_any_columns_in_any_groups(tmp_path: Path, names: set[str], group: int, first: int) -> None:

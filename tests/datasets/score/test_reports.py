@@ -136,7 +136,6 @@ def two_judges(tmp_path: Path, rows: Sequence[Mapping[str, JSON]], judge: Script
         return first, scored(tmp_path / "second.jsonl", other, rows, "--judge_model_name=other")
 
 
-@pytest.mark.slow
 def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first, second = two_judges(tmp_path, PAIRS, judge)
     ended = compare(first, second, "--json", tmp_path / "c.json", "--html", tmp_path / "c.html", "--rows=2")
@@ -187,7 +186,6 @@ def test_rows_that_share_a_judgment_are_one_observation(tmp_path: Path, judge: S
     assert [each["differences"][0]["agreement"]["best"] for each in found] == [None, None]
 
 
-@pytest.mark.slow
 def test_another_data_set_is_refused(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     other = tmp_path / "other"

@@ -49,6 +49,7 @@ def selected(prompts: Sequence[Sequence[Scored]], rule: Rule, seed: int = 0) -> 
     return select(gathered(prompts), rule, seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(PROMPTS, RULES, st.integers(0, 3))
 def test_what_holds_for_any_rule(prompts: list[list[Scored]], rule: Rule, seed: int) -> None:
@@ -71,6 +72,7 @@ def test_what_holds_for_any_rule(prompts: list[list[Scored]], rule: Rule, seed: 
         assert len(texts) == len(set(texts))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(PROMPTS, MARGINS, st.sampled_from(["one", "all"]), st.booleans(), st.one_of(st.none(), st.integers(1, 4)))
 def test_pairs(prompts: list[list[Scored]], margin: float, per_prompt: str, balance: bool, limit: int | None) -> None:

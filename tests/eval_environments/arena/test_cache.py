@@ -68,7 +68,6 @@ def test_an_answer_without_a_verdict_is_not_kept(arena: Arena) -> None:
     assert again.files.metrics["tie_count"] == 6
 
 
-@pytest.mark.slow
 def test_the_stand_in_of_another_run_is_the_same_judge(arena: Arena) -> None:
     """Its port is new each time; its answers are not."""
     flags = ("evaluate", "--offline", f"--env.judge_cache={arena.path / 'cache.sqlite'}")

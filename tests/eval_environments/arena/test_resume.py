@@ -158,7 +158,6 @@ def failing_but_for(uid: str) -> Script:
     return lambda request, number: answered(request, number) if uid_of(request) == uid else down  # type: ignore[return-value]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_answers_that_were_paid_for_outlive_a_resume_that_is_cut_off(arena: Arena, number: signal.Signals) -> None:
     arena.evaluate("--env.judge_max_retries=0", judge_script=failing_but_for("row-2"))

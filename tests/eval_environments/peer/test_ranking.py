@@ -167,7 +167,6 @@ def slow_intervals(cells: NDArray[np.float64], rounds: int) -> list[tuple[float,
     return [(column[round(0.025 * rounds)], column[round(0.975 * rounds)]) for column in columns]
 
 
-@pytest.mark.slow
 def test_intervals_agree_with_a_slow_bootstrap() -> None:
     """Of skewed scores, with an empty diagonal and holes."""
     generator = np.random.default_rng(5)

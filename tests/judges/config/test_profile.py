@@ -63,7 +63,6 @@ def test_a_missing_profiler_is_one_line_and_code_2(flag: str, monkeypatch: pytes
     assert ended.err == f"no_such_module is not installed: {install_command('profile')}\n"
 
 
-@pytest.mark.slow
 def test_a_flag_without_a_name_gets_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ended = in_process(

@@ -48,7 +48,6 @@ def rewrite(path: Path, *without: str) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in kept))
 
 
-@pytest.mark.slow
 def test_a_row_opens_to_what_was_asked_answered_and_judged(arena: Arena) -> None:
     run = arena.evaluate(WRITES)
     assert run.code == 0, run.said
@@ -114,7 +113,6 @@ def test_title_of_an_unfinished_run_names_its_directory_where_its_environment_is
     assert again(run.files.path).head.startswith(f"{run.files.path.name}: ")
 
 
-@pytest.mark.slow
 def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None:
     first = arena.evaluate(run="first")
     run = arena.evaluate(WRITES, f"--env.model_answers={first.files.path}", "--env.judge_model_name=another")

@@ -188,7 +188,6 @@ def files(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*")}
 
 
-@pytest.mark.slow
 async def test_a_missing_report_is_made_once_and_the_folder_stays_as_it_is(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +339,6 @@ async def test_a_comparison_of_too_few_or_unknown_runs_is_told(runs: Path, tmp_p
         assert status in (400, 404) and "Traceback" not in text
 
 
-@pytest.mark.slow
 async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path) -> None:
     hostile = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\u202e'\""
     run_of(runs / "<script>alert(1)<|script>", model_name=hostile, judge_model_name=hostile, environment=hostile)

@@ -1,0 +1,108 @@
+"""The gate leaves out what is marked, gives each case its turn, and names a test that takes too much CPU time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import settings
+
+from tests import gate
+
+pytest_plugins = ("pytester",)
+
+BURN = """
+import time
+
+def burn(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+"""
+
+
+@pytest.fixture
+def tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
+    """A folder of tests, which may take 0.03 s each, on a machine as fast as that of the limit."""
+    monkeypatch.setattr(gate, "TESTS", pytester.path)
+    monkeypatch.setattr(gate, "BUDGET", {"cpu_seconds_of_a_test": 0.03})
+    monkeypatch.setattr(gate, "_slowness", lambda: 1.0)
+    profile = settings.get_current_profile_name()
+    yield pytester
+    settings.load_profile(profile)
+
+
+def run(tests: pytest.Pytester, *flags: str) -> pytest.RunResult:
+    tests.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    return tests.runpytest_inprocess("-p", "no:schemathesis", "-p", "tests.gate", "--gate", *flags)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 34])
+def test_each_case_has_its_turn(count: int) -> None:
+    days = [str(date(2026, 11, 24) + timedelta(days=passed)) for passed in range(count)]
+    chosen = [gate.cases_of_day(day, "tests/conformance/test_names.py::test_a", count) for day in days]
+    assert set.union(*chosen) == set(range(count))
+    assert {len(cases) for cases in chosen} == {min(count, gate.CASES)}
+
+
+def test_day_repeats_the_choice(tests: pytest.Pytester) -> None:
+    (tests.mkdir("faults") / "test_f.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('kind', range(20))\ndef test_f(kind): print('kind', kind)\n"
+    )
+    first = run(tests, "-s", "--day", "2026-11-24")
+    first.assert_outcomes(passed=3, deselected=17)
+    first.stdout.fnmatch_lines("gate: 3 cases of each function of *; --day 2026-11-24 repeats the choice")
+    again, later = run(tests, "-s", "--day", "2026-11-24"), run(tests, "-s", "--day", "2026-11-25")
+    kinds = [[line for line in ended.outlines if "kind " in line] for ended in (first, again, later)]
+    assert kinds[0] == kinds[1] != kinds[2]
+
+
+def test_what_is_slow_is_left_out_by_case_or_as_a_whole(tests: pytest.Pytester) -> None:
+    tests.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.slow
+        def test_whole(): pass
+
+        @pytest.mark.slow("serve")
+        @pytest.mark.parametrize("verb", ["serve", "process"])
+        def test_case(verb): assert verb == "process"
+
+        def test_page(browser): pass
+        """
+    )
+    run(tests).assert_outcomes(passed=1, deselected=3)
+
+
+def test_dear_test_fails_by_name_and_is_tried_twice(tests: pytest.Pytester) -> None:
+    tests.makepyfile(BURN + "def test_dear(): burn(0.04)\ndef test_cheap(): pass\n")
+    ended = run(tests)
+    ended.assert_outcomes(passed=2, errors=1)
+    ended.stdout.fnmatch_lines(["*ERROR at teardown of test_dear*", "0.0? s and then 0.0? s of CPU*"])
+
+
+def test_what_is_paid_once_is_nobodys(tests: pytest.Pytester) -> None:
+    tests.makepyfile(
+        f"""
+        import pytest
+        {BURN.strip().replace(chr(10), chr(10) + " " * 8)}
+
+        @pytest.fixture(scope="module")
+        def shared():
+            burn(0.04)
+            yield
+            burn(0.04)
+
+        paid = []
+
+        def test_with_shared(shared): pass
+
+        def test_first_import():
+            if not paid:
+                burn(0.04)
+            paid.append(True)
+        """
+    )
+    run(tests).assert_outcomes(passed=2)
