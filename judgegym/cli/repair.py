@@ -103,7 +103,7 @@ def _began(run: Path) -> tuple[str, str]:
 
 def _check_of(run: Path) -> CheckLine:
     """The check of a line of samples: by its environment, or by the fields of all if that is not a built-in one."""
-    from judgegym.engine.records import SampleLine, SampleReader
+    from judgegym.engine.records import SampleReader
 
     verb, environment = _began(run)
     if verb == "score":
@@ -121,7 +121,7 @@ def _check_of(run: Path) -> CheckLine:
             return SampleReader(env_type.kind_for(settings).detail_type).read
         except UserError:  # one of the user's own, which may be anywhere: what all lines share is checked
             pass
-    return lambda line: SampleLine.model_validate_json(line).all_completions(line)
+    return SampleReader(object).read
 
 
 def _resume_command(done: Repair, program: str) -> str:

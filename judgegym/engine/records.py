@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -18,8 +18,10 @@ from pydantic_core import ErrorDetails
 
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import GoldLabel, HeadlineTerm
+from judgegym.engine.runs.lines import RawLine
 from judgegym.judges.core.judgment import CallRun, Critique, Judgment, Status
 from judgegym.judges.parsing.thinking import ThinkingFault
+from judgegym.llm.wire import JSON
 
 DetailT = TypeVar("DetailT")
 
@@ -85,6 +87,16 @@ class Sample(Generic[DetailT]):
         return self.status in FINISHED
 
     @property
+    def label(self) -> str | None:
+        """Return the judgment in the judge's terms."""
+        return None if self.judgment is None else self.judgment.label
+
+    @property
+    def detail(self) -> DetailT | None:
+        """Return the result in the terms of the judge."""
+        return None if self.judgment is None else self.judgment.detail
+
+    @property
     def error(self) -> str | None:
         """Return why the row failed."""
         if self.finished:
@@ -146,7 +158,7 @@ def _as_json(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-class CompletionLine(BaseModel):
+class _CompletionLine(BaseModel):
     """The fields of a completion in a line."""
 
     model_config = ConfigDict(strict=True)
@@ -168,7 +180,7 @@ class CompletionLine(BaseModel):
         )
 
 
-class SampleLine(BaseModel):
+class _SampleLine(BaseModel, Generic[DetailT]):
     """The fields of a line, but for those of a single completion."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -177,40 +189,44 @@ class SampleLine(BaseModel):
     category: str | None
     question: str
     task_digest: str
-    completions: list[CompletionLine] | None = None
+    completions: list[_CompletionLine] | None = None
     score: float | None
     status: Status | Literal["policy_failed"]
     headline: HeadlineTerm | None = None
     texts: dict[str, str] = {}
     orders: dict[str, float] = {}
     gold: tuple[GoldLabel, ...] = ()
+    label: str | None = None
+    detail: DetailT | None = None
+    critique: Critique | None = None
+    injection_suspects: int = Field(default=0, ge=0)
     error: str | None = None
     run: SampleRun
 
-    def all_completions(self, line: bytes) -> tuple[Completion, ...]:
-        """Return the completions, of which a single one is in the fields of the line itself."""
-        several = self.completions
-        lines = [CompletionLine.model_validate_json(line)] if several is None else several
-        return tuple(each.completion() for each in lines)
-
-
-class _JudgmentLine(BaseModel, Generic[DetailT]):
-    """The fields of a judgment in a line."""
-
-    model_config = ConfigDict(strict=True)
-
-    label: str | None
-    detail: DetailT | None
-    critique: Critique | None = None
-    injection_suspects: int = Field(default=0, ge=0)
+    def judgment(self) -> Judgment[DetailT] | None:
+        """Return the judgment, without its calls; `None` if the policy never answered."""
+        if not isinstance(self.status, Status):
+            return None
+        return Judgment(
+            score=self.score if self.status is Status.OK else None,
+            status=self.status,
+            label=self.label,
+            explanation=self.error or "",
+            detail=self.detail,
+            critique=self.critique,
+            suspects=self.injection_suspects,
+        )
 
 
 class SampleReader(Generic[DetailT]):
-    """Reads the lines of one environment."""
+    """Reads the lines of one environment, or of any: then the detail stays JSON.
+
+    A line written by an older version is read, with the fields empty that it lacks.
+    """
 
     def __init__(self, detail_type: type[DetailT]) -> None:
-        """Read judgments whose detail is a `detail_type`, a dataclass."""
-        self._judgment = TypeAdapter(_JudgmentLine[detail_type])  # type: ignore[valid-type]  # made at run time
+        """Read judgments whose detail is a `detail_type`, a dataclass; `object` for those of any environment."""
+        self._lines = TypeAdapter(_SampleLine[detail_type])  # type: ignore[valid-type]  # made at run time
 
     def read(self, line: bytes) -> Sample[DetailT]:
         """Read a row. The judgment's `calls` are not restored: their texts are in the detail, their usage in `run`.
@@ -219,29 +235,17 @@ class SampleReader(Generic[DetailT]):
             ValueError: the line is not a sample of this environment; the message names the fields that are wrong.
         """
         try:
-            return self._read(line)
+            fields: _SampleLine[DetailT] = self._lines.validate_json(line)
+            single = fields.completions is None
+            completions = [_CompletionLine.model_validate_json(line)] if single else fields.completions or []
         except ValidationError as error:
             raise ValueError(explained(error)) from error
-
-    def _read(self, line: bytes) -> Sample[DetailT]:
-        fields = SampleLine.model_validate_json(line)
-        judgment: Judgment[DetailT] | None = None
-        if isinstance(fields.status, Status):
-            judged: _JudgmentLine[DetailT] = self._judgment.validate_json(line)
-            judgment = Judgment(
-                score=fields.score if fields.status is Status.OK else None,
-                status=fields.status,
-                label=judged.label,
-                explanation=fields.error or "",
-                detail=judged.detail,
-                critique=judged.critique,
-                suspects=judged.injection_suspects,
-            )
+        judgment = fields.judgment()
         return Sample(
             uid=fields.uid,
             category=fields.category,
             question=fields.question,
-            completions=fields.all_completions(line),
+            completions=tuple(each.completion() for each in completions),
             judgment=judgment,
             score=fields.score,
             run=fields.run,
@@ -252,6 +256,21 @@ class SampleReader(Generic[DetailT]):
             orders=fields.orders,
             gold=fields.gold,
         )
+
+
+_ANY_ENVIRONMENT: SampleReader[JSON] = SampleReader(cast("type[JSON]", object))
+
+
+def read_sample(line: RawLine) -> Sample[JSON]:
+    """Read a line of `samples.jsonl` or `failures.jsonl` of any environment; the detail stays JSON.
+
+    Raises:
+        RunDirectoryError: it is damaged; the message names the file, the line and what is wrong.
+    """
+    try:
+        return _ANY_ENVIRONMENT.read(line.data)
+    except ValueError as error:
+        raise line.damage(f"not a sample: {error}") from error
 
 
 def explained(error: ValidationError) -> str:

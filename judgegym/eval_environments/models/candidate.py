@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import Task, TaskT
 from judgegym.engine.completions import Completion, Conversation, Policy, read_completion
-from judgegym.engine.records import explained
+from judgegym.engine.records import Sample, explained
 from judgegym.engine.settings import EnvConfig
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
@@ -27,7 +27,6 @@ from judgegym.llm.wire import JSON, Choice
 from judgegym.reports.results.answers import AnswersReader, RowAnswers, run_of
 from judgegym.reports.results.judged_again import JudgedAgain, are_verdicts
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.results.sample import SavedSample
 
 _KEPT = tuple(field.name for field in dataclasses.fields(Completion))
 _COMPLETION = TypeAdapter(Completion)
@@ -40,7 +39,7 @@ class CandidatesAnswers(AnswersReader):
         """Look for the candidate `name`."""
         self._name = name
 
-    def of_sample(self, sample: SavedSample) -> tuple[tuple[Completion, ...], str | None]:
+    def of_sample(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
         """Return the candidate's answer, or why there is none.
 
         Raises:

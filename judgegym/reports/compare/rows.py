@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from judgegym.engine.records import Sample
 from judgegym.engine.terminal.output import printable
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.results.sample import SavedSample
 from judgegym.statistics.paired import RatioTerms
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def shared(rows: Sequence[RowsOfRun]) -> CommonRows:
     )
 
 
-def text_digest(sample: SavedSample) -> bytes:
+def text_digest(sample: Sample[JSON]) -> bytes:
     """A digest of what is shown of a row beside the answer: its question and its texts, in whatever order."""
     return _digest([sample.question, *sorted(sample.texts.values())])
 
@@ -228,7 +229,7 @@ def _digest(texts: Sequence[str]) -> bytes:
     return found.digest()
 
 
-def first_difference(reference: SavedSample, run: SavedSample) -> tuple[str, str, str]:
+def first_difference(reference: Sample[JSON], run: Sample[JSON]) -> tuple[str, str, str]:
     """The first text beside the answer that differs between two samples of a row: its title, and both beginnings."""
     first, second = ({"question": sample.question, **sample.texts} for sample in (reference, run))
     title = next((title for title in {**first, **second} if first.get(title) != second.get(title)), "texts")

@@ -23,15 +23,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from judgegym.engine.completions import Completion, read_completion
-from judgegym.engine.records import POLICY_FAILED, explained
+from judgegym.engine.records import POLICY_FAILED, Sample, explained, read_sample
 from judgegym.engine.runs.directory import CONFIG, FAILURES, SAMPLES
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
+from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.results.sample import SavedSample, read_sample
 
 _LINES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
@@ -98,7 +98,7 @@ class RowAnswers:
 class AnswersReader:
     """How the answers of the one policy of a run are found in its samples, and in its ledger."""
 
-    def of_sample(self, sample: SavedSample) -> tuple[tuple[Completion, ...], str | None]:
+    def of_sample(self, sample: Sample[JSON]) -> tuple[tuple[Completion, ...], str | None]:
         """Return the completions of a row, and why there are none.
 
         Raises:

@@ -18,10 +18,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from judgegym.engine.records import Sample
 from judgegym.engine.runs.directory import response_of_uid, uid_of_row
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
+from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.results.sample import SavedSample
 
 _QUICK = 1
 
@@ -66,7 +67,7 @@ class LedgerRows:
         """Know of no response."""
         self._digests, self._rows = array("Q"), array("Q")
 
-    def add(self, sample: SavedSample) -> None:
+    def add(self, sample: Sample[JSON]) -> None:
         """Note a response."""
         found = response_of_uid(sample.uid)
         self._digests.append(_number(sample.task_digest))
@@ -97,7 +98,7 @@ def _number(digest: str) -> int:
         return 0
 
 
-def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[SavedSample], Sequence[RecordedCall]]:
+def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[Sample[JSON]], Sequence[RecordedCall]]:
     """The calls of a response.
 
     Args:
@@ -106,7 +107,7 @@ def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[Save
     """
     calls = CallsOfRows.read(run.path, {*rows.values()})
 
-    def of(sample: SavedSample) -> Sequence[RecordedCall]:
+    def of(sample: Sample[JSON]) -> Sequence[RecordedCall]:
         found = calls.of(rows[sample.uid])
         texts = [completion.answer for completion in sample.completions]
         policy = [call for call in found if call.is_of_policy]

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from judgegym.data.opening import FILE_KINDS
+from judgegym.engine.records import Sample, read_sample
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
@@ -25,7 +26,6 @@ from judgegym.engine.settings.values import STAND_IN_JUDGE
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.sample import SavedSample, read_sample
 
 _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
@@ -153,7 +153,7 @@ class SavedRun:
     def _said(self, name: str) -> str:
         return _text(self.general.get(name))
 
-    def samples(self, uids: Container[str] | None = None) -> Iterator[SavedSample]:
+    def samples(self, uids: Container[str] | None = None) -> Iterator[Sample[JSON]]:
         """Read rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
 
         Of a run that is not complete, rows come in the order in which they ended, each with its last line.
@@ -171,7 +171,7 @@ class SavedRun:
                 if self.is_complete or self._places.get(_uid(line)) == (name, line.number, line.offset, len(line.data)):
                     yield read_sample(line)
 
-    def read_sample(self, uid: str) -> SavedSample:
+    def read_sample(self, uid: str) -> Sample[JSON]:
         """Read one row.
 
         Raises:
@@ -288,7 +288,7 @@ class CandidateOfRow:
     score: float | None
 
 
-def candidates_of(sample: SavedSample) -> list[CandidateOfRow]:
+def candidates_of(sample: Sample[JSON]) -> list[CandidateOfRow]:
     """Return the candidates of a row, in their order; none where one policy answers.
 
     They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with `candidate` and `score`

@@ -22,7 +22,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
-from judgegym.reports.results.sample import SavedGroup, SavedJudgment, read_groups
+from judgegym.reports.results.groups import SavedGroup, SavedJudgment, read_groups
 from judgegym.reports.run_page.charts import Words, by_place, charts
 from judgegym.reports.run_page.figures import RowFigures, RunFigures
 from judgegym.reports.run_page.head import usable_seed

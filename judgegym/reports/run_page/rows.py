@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from judgegym.engine.completions import Completion
+from judgegym.engine.records import Sample
 from judgegym.engine.runs.recorded_calls import RecordedCall
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
-from judgegym.llm.wire import CUT_OFF
+from judgegym.llm.wire import CUT_OFF, JSON
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_of_responses
 from judgegym.reports.results.run import CandidateOfRow, SavedRun, candidates_of
-from judgegym.reports.results.sample import SavedSample
 from judgegym.reports.run_page import head
 from judgegym.reports.run_page.charts import Words, charts
 from judgegym.reports.run_page.figures import RowFigures, RunFigures, orders_disagree
@@ -42,7 +42,7 @@ from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verd
 _START = 140
 
 
-def figures_of(sample: SavedSample) -> RowFigures:
+def figures_of(sample: Sample[JSON]) -> RowFigures:
     """The numbers of a row."""
     share = sample.headline
     return RowFigures(
@@ -59,7 +59,7 @@ def figures_of(sample: SavedSample) -> RowFigures:
     )
 
 
-def row_summary(sample: SavedSample) -> ItemSummary:
+def row_summary(sample: Sample[JSON]) -> ItemSummary:
     """A row in the list."""
     share = sample.headline
     return ItemSummary(
@@ -79,7 +79,7 @@ def row_summary(sample: SavedSample) -> ItemSummary:
     )
 
 
-def row_detail(sample: SavedSample, calls: Sequence[RecordedCall]) -> ItemDetail:
+def row_detail(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> ItemDetail:
     """What a row opens to."""
     return ItemDetail(
         id=sample.uid,
@@ -89,13 +89,13 @@ def row_detail(sample: SavedSample, calls: Sequence[RecordedCall]) -> ItemDetail
         completions=_completions(sample),
         calls=call_views(calls),
         judgment=sample.detail,
-        critique=sample.critique,
+        critique=None if sample.judgment is None else sample.judgment.critique,
         verdict=verdict_in_words(sample),
         said=texts_of_judge(sample),
     )
 
 
-def response_detail(sample: SavedSample, detail: ItemDetail) -> ItemDetail:
+def response_detail(sample: Sample[JSON], detail: ItemDetail) -> ItemDetail:
     """What a response opens to: the judge's reasons before it, and the numbers of its score."""
     components = wire.lookup(sample.detail, "components")
     shown: list[CompletionView] = [replace(completion, title="response") for completion in detail.completions]
@@ -103,7 +103,7 @@ def response_detail(sample: SavedSample, detail: ItemDetail) -> ItemDetail:
     return replace(detail, completions=shown, judgment=components if has_numbers else None)
 
 
-def _completions(sample: SavedSample) -> list[CompletionView]:
+def _completions(sample: Sample[JSON]) -> list[CompletionView]:
     several = len(sample.completions) > 1
     own = [
         completion_view(completion, f"conversation {number}" if several else "answer")
@@ -158,12 +158,12 @@ def _notes(completion: Completion) -> list[str]:
     return notes
 
 
-def _length(sample: SavedSample) -> int:
+def _length(sample: Sample[JSON]) -> int:
     answers = [completion.answer for completion in sample.completions]
     return sum(map(len, answers or [candidate.answer or "" for candidate in candidates_of(sample)]))
 
 
-def _judge_cost(sample: SavedSample) -> float | None:
+def _judge_cost(sample: Sample[JSON]) -> float | None:
     if not sample.run.judge_calls:  # no judge was asked
         return None
     total = 0.0

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from judgegym.engine.records import Sample
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.sample import SavedSample
 from judgegym.reports.run_page.items import NamedText
 
 _PLACES = {"model_is_a": "A", "model_is_b": "B"}
 _MOST_VOTES = 12
 
 
-def gold_differs(sample: SavedSample) -> bool | None:
+def gold_differs(sample: Sample[JSON]) -> bool | None:
     """Whether the judge said anything else than a gold label of the row; `None` without a gold label and a verdict."""
     known = [label.agrees for label in sample.gold if label.agrees is not None]
     return not all(known) if known else None
 
 
-def verdict_in_words(sample: SavedSample) -> list[str]:
+def verdict_in_words(sample: Sample[JSON]) -> list[str]:
     """What was found about a row, a sentence for each part of it."""
     gold = [_gold(label.name, label.gold, label.judge, label.agrees) for label in sample.gold]
     said = [*_games(_list(sample.detail, "games")), *gold, *_details(sample.detail, has_gold=bool(gold))]
@@ -32,7 +32,7 @@ def verdict_in_words(sample: SavedSample) -> list[str]:
     return said
 
 
-def texts_of_judge(sample: SavedSample) -> list[NamedText]:
+def texts_of_judge(sample: Sample[JSON]) -> list[NamedText]:
     """The texts in which the judge gave the verdict; where the policy is the judge, its answers."""
     found = [text for text in _texts(sample.detail) if text.text]
     if found or not sample.gold:

@@ -10,7 +10,6 @@ from judgegym.engine.records import SampleRun
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import CandidateOfRow, SavedRun, candidates_of
-from judgegym.reports.results.sample import SavedSample
 from judgegym.reports.run_page.rows import row_detail, row_summary
 from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
 from tests.scripted import Json, Reply

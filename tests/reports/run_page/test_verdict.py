@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from judgegym.engine.metrics import GoldLabel
-from judgegym.engine.records import SampleRun
-from judgegym.reports.results.sample import SavedSample
+from judgegym.engine.records import Sample, SampleRun
+from judgegym.llm.wire import JSON
 from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
 
 
-def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> SavedSample:
+def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> Sample[JSON]:
     return SavedSample("row", None, "q", "ok", 1.0, SampleRun(0.0), detail=detail, gold=gold, label=label)
 
 
