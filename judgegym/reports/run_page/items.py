@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judgegym.engine.runs.recorded_calls import RecordedCall
+from judgegym.judges.core.judgment import Critique
 from judgegym.llm.wire import JSON
 
 PageKind = Literal["rows", "groups", "responses"]
@@ -196,7 +197,7 @@ class ItemDetail:
     completions: Sequence[CompletionView]
     calls: Sequence[CallView]
     judgment: JSON = None
-    critique: JSON = None
+    critique: Critique | None = None
     comparison: str = ""
     verdict: Sequence[str] = ()
     said: Sequence[NamedText] = ()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.records import SampleRun
+from judgegym.engine.records import Sample
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import CandidateOfRow, SavedRun, candidates_of
@@ -46,6 +47,10 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     assert row_summary(sample).length == len(ann.answer or "") + len(bob.answer or "")
 
 
+def sample_of(detail: JSON) -> Sample[JSON]:
+    return Sample("row-0", None, "?", judgment=Judgment(1.0, Status.OK, detail=detail), score=1.0)
+
+
 @pytest.mark.parametrize(
     "detail",
     [
@@ -60,12 +65,12 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     ],
 )
 def test_other_details_have_no_candidates(detail: JSON) -> None:
-    assert candidates_of(SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)) == []
+    assert candidates_of(sample_of(detail)) == []
 
 
 def test_a_candidate_without_a_cell_has_no_score() -> None:
     detail: JSON = {"answers": [{"candidate": "a", "answer": "A."}], "cells": [{"candidate": "b", "score": 3}]}
-    sample = SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)
+    sample = sample_of(detail)
     assert candidates_of(sample) == [CandidateOfRow("a", "A.", None, None)]
 
 
@@ -80,12 +85,12 @@ def test_score_of_a_candidate_that_plays_is_its_share_of_the_points() -> None:
             {"first": "c", "second": "baseline", "points": 0, "weight": "heavy"},
         ],
     }
-    sample = SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)
+    sample = sample_of(detail)
     assert [each.score for each in candidates_of(sample)] == [pytest.approx(0.5), pytest.approx(0.5), None]
 
 
 def test_page_shows_why_an_answer_counts_as_wrong() -> None:
     detail: JSON = {"answers": [{"candidate": "a", "answer": " ", "error": "the answer is empty"}], "games": []}
-    sample = SavedSample("row-0", None, "?", "ok", 1.0, SampleRun(0.0), detail=detail)
+    sample = sample_of(detail)
     (shown,) = row_detail(sample, []).completions
     assert shown.notes == ["the answer is empty"]

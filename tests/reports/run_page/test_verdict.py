@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from judgegym.engine.metrics import GoldLabel
-from judgegym.engine.records import Sample, SampleRun
+from judgegym.engine.records import Sample
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
 from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
 
 
 def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> Sample[JSON]:
-    return SavedSample("row", None, "q", "ok", 1.0, SampleRun(0.0), detail=detail, gold=gold, label=label)
+    return Sample("row", None, "q", judgment=Judgment(1.0, Status.OK, label, detail=detail), score=1.0, gold=gold)
 
 
 def games(*labels: str | None) -> dict[str, Any]:
