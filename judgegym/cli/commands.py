@@ -1,6 +1,7 @@
 """The commands of `judgegym`, what each is for, and the module that it is imported from when it is called.
 
-What the user has called the program by, so that a printed command works in the same shell.
+What the user has called the program by, so that a printed command works in the same shell; and `judgegym --help`: which
+commands there are, where the help of each is, and how commands end.
 
 `judgegym evaluate|serve|process ENV …`: the commands of an environment, by its name, its file or its class.
 """
@@ -71,8 +72,13 @@ COMMANDS: Mapping[str, Command] = {
     "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym.cli.completion"),
 }
 
-
 NAME = "judgegym"
+HELP = ("--help", "-h", "--help_all", "--help-all")
+_WIDTH = 24
+_EXIT_CODES = """\
+Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
+mend in settings, data or run directory, said in one message; 130 Ctrl-C,
+143 SIGTERM (finished rows are on disk); 141 the output pipe is closed."""
 
 
 def program_called() -> Program:
@@ -86,7 +92,29 @@ def program_called() -> Program:
     return Program((word,), (word,))
 
 
-HELP = ("--help", "-h", "--help_all", "--help-all")
+def overview(program: Program) -> str:
+    """The whole page, at most 80 columns wide."""
+    groups: dict[str, list[str]] = {}
+    for name, command in COMMANDS.items():
+        called = f"{name} {command.words}".rstrip()
+        groups.setdefault(command.group, []).append(f"  {called:<{_WIDTH}}  {command.about}")
+    listed = "\n".join(f"{group}:\n" + "\n".join(lines) for group, lines in groups.items())
+    name = program.name
+    return f"""\
+usage: {name} COMMAND …
+
+Train and evaluate language models where the reward is another model's judgment.
+
+{listed}
+
+ENV is a name that `{name} list` shows, or an environment of your own:
+path/to/file.py, path/to/file.py:Class or package.module:Class.
+
+{name} COMMAND --help          what a command takes
+{name} evaluate ENV --help     the most used settings; --help_all: every one
+{name} --version               the version
+
+{_EXIT_CODES}"""
 
 
 def run_verb(program: Program, verb: str, words: Sequence[str]) -> int:

@@ -71,11 +71,12 @@ def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:
     lines = textwrap.wrap(f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     for title, values in entries.items():
         for place, value in enumerate(values):
-            head = f"  {'' if place else title:<{_TITLE}}"
-            lines += textwrap.wrap(
-                value, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
-            )
+            lines += _wrapped(f"  {'' if place else title:<{_TITLE}}", value)
     return lines
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
 
 
 def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
@@ -138,7 +139,4 @@ def _extras() -> Iterator[str]:
     states = {"installed": here, "not installed": [extra for extra in TRAINERS if extra not in here]}
     lines = [f"{state}: {', '.join(extras)}" for state, extras in states.items() if extras]
     for place, line in enumerate(lines):
-        head = f"  {'' if place else 'trainers':<13} "
-        yield from textwrap.wrap(
-            line, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
-        )
+        yield from _wrapped(f"  {'' if place else 'trainers':<13} ", line)

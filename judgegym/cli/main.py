@@ -10,8 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from judgegym.cli.commands import COMMANDS, program_called
-from judgegym.cli.overview import overview
+from judgegym.cli.commands import COMMANDS, overview, program_called, run_verb
 from judgegym.environments.command_line.program import VERBS, Program
 from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
 from judgegym.judges.config.extras import missing_extra
@@ -64,8 +63,6 @@ def _run(program: Program, words: Sequence[str]) -> int:
     if first not in COMMANDS:
         raise _unknown(program, first)
     if first in VERBS:
-        from judgegym.cli.commands import run_verb
-
         return run_verb(program, first, rest)
     command = COMMANDS[first].load()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it is imported: from here on it may have to clean up

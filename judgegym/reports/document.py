@@ -6,8 +6,8 @@ types refuse `innerHTML` and the like, too: text of a model can get on the page 
 
 Data inside an HTML document: a browser neither runs it nor takes any of it for markup.
 
-A block is a `<script>` of a type that no browser runs. Its content has no `<`, so that nothing in it can end the block;
-what cannot be written as UTF-8 (a lone surrogate) is U+FFFD.
+A block is a `<script>` of a type that no browser runs, which the scripts of a document find by its id. Its content has
+no `<`, so that nothing in it can end the block; what cannot be written as UTF-8 (a lone surrogate) is U+FFFD.
 
 HTML from templates: every value that is put in is escaped.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
 from html import escape
@@ -35,31 +35,24 @@ if TYPE_CHECKING:
 
 
 _LEVEL = 6
+_STATIC, _TEMPLATES = Path(__file__).parent / "static", Path(__file__).parent / "templates"
+_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
+_ENDS = {"style": ("</style", "<!--"), "script": ("</script", "<!--")}
 
 
-@dataclass(frozen=True, slots=True)
-class DataBlock:
-    """Data that the scripts of a document find by its id.
-
-    Attributes:
-        id: of the element.
-        media_type: what the content is; never one that browsers run.
-        content: ASCII or UTF-8 without `<`.
-    """
-
-    id: str
-    media_type: str
-    content: bytes
-
-
-def json_block(block_id: str, value: object) -> DataBlock:
+def json_block(block_id: str, value: object) -> bytes:
     """A block of JSON, of dataclasses and JSON values; a script reads it with `JSON.parse(element.textContent)`."""
-    return DataBlock(block_id, "application/json", as_json(value).replace(b"<", b"\\u003c"))
+    return _block(block_id, "application/json", as_json(value).replace(b"<", b"\\u003c"))
 
 
-def packed_block(block_id: str, json: bytes) -> DataBlock:
+def packed_block(block_id: str, json: bytes) -> bytes:
     """A block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed before it is needed."""
-    return DataBlock(block_id, "application/octet-stream", b64encode(gzip.compress(json, _LEVEL, mtime=0)))
+    return _block(block_id, "application/octet-stream", b64encode(gzip.compress(json, _LEVEL, mtime=0)))
+
+
+def _block(block_id: str, media_type: str, content: bytes) -> bytes:
+    """An element of data; the content has no `<`."""
+    return b"".join((f'<script type="{media_type}" id="{escape(block_id)}">'.encode(), content, b"</script>\n"))
 
 
 def as_json(value: object) -> bytes:
@@ -80,11 +73,6 @@ def _plain(value: object) -> JSON:
     return cast(JSON, value)
 
 
-_STATIC = Path(__file__).parent / "static"
-_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
-_ENDS = {"style": ("</style", "<!--"), "script": ("</script", "<!--")}
-
-
 def base_style() -> str:
     """The style that all pages share: light and dark, phone width, rings of the focus."""
     return (_STATIC / "base.css").read_text("utf-8")
@@ -96,7 +84,7 @@ def document(
     body: str,
     styles: Sequence[str],
     scripts: Sequence[str],
-    data: Iterable[DataBlock] = (),
+    data: Iterable[bytes] = (),
     sends_forms: bool = False,
 ) -> Iterator[bytes]:
     """Write a document, part by part: `data` is read while it is written, so that not all of it is in memory.
@@ -106,7 +94,7 @@ def document(
         body: as markup, with all texts escaped (`render`).
         styles: style sheets.
         scripts: classic scripts, run in this order when everything else is there; what one declares the next ones see.
-        data: blocks that the scripts read.
+        data: blocks that the scripts read (`json_block`, `packed_block`).
         sends_forms: whether forms may be sent to the server that the page came from.
 
     Raises:
@@ -125,8 +113,7 @@ def document(
     ).encode()
     yield "".join(f"<style>{style}</style>\n" for style in styles).encode()
     yield f"</head>\n<body>\n{scrub(body).translate(_CONTROLS)}\n".encode()
-    for block in data:
-        yield _block(block)
+    yield from data
     yield "".join(f"<script>{script}</script>\n" for script in scripts).encode()
     yield b"</body>\n</html>\n"
 
@@ -140,14 +127,13 @@ def _own_text(element: str, text: str) -> str:
 
 
 def _policy(styles: Sequence[str], scripts: Sequence[str], *, sends_forms: bool) -> str:
-    forms = "'self'" if sends_forms else "'none'"
     directives = (
         "default-src 'none'",
         f"style-src {_digests(styles)}",
         f"script-src {_digests(scripts)}",
         "img-src data:",
         "base-uri 'none'",
-        f"form-action {forms}",
+        "form-action 'self'" if sends_forms else "form-action 'none'",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
@@ -157,16 +143,6 @@ def _policy(styles: Sequence[str], scripts: Sequence[str], *, sends_forms: bool)
 def _digests(texts: Sequence[str]) -> str:
     digests = [b64encode(sha256(text.encode()).digest()).decode() for text in texts]
     return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
-
-
-def _block(block: DataBlock) -> bytes:
-    if b"<" in block.content:
-        raise ValueError(f"the data of {block.id} contain <, which could end them")
-    start = f'<script type="{escape(block.media_type)}" id="{escape(block.id)}">'
-    return b"".join((start.encode(), block.content, b"</script>\n"))
-
-
-_FOLDER = Path(__file__).parent / "templates"
 
 
 def render(name: str, **values: object) -> str:
@@ -179,7 +155,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # late: only what writes a page needs it
 
     return Environment(
-        loader=FileSystemLoader(_FOLDER),
+        loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -37,6 +37,26 @@ class RatioTerms:
         """Return the statistic over all rows."""
         return math.fsum(self.totals) / math.fsum(self.weights)
 
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Return the statistic of each row by itself."""
+        import numpy as np
+
+        values: NDArray[np.float64] = np.divide(self.totals, self.weights, dtype=float)
+        return values
+
+    def at(self, places: NDArray[np.int64] | slice) -> RatioTerms:
+        """Return the terms of some rows."""
+        import numpy as np
+
+        return RatioTerms(np.asarray(self.totals)[places], np.asarray(self.weights)[places])
+
+    def summed(self, units: NDArray[np.int64]) -> RatioTerms:
+        """Return the sums over the rows of each unit, of which the numbers go from 0 without a gap."""
+        import numpy as np
+
+        return RatioTerms(*(np.bincount(units, column).astype(float) for column in (self.totals, self.weights)))
+
 
 @dataclass(frozen=True, slots=True)
 class PairedIntervals:

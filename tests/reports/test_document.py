@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.document import DataBlock, base_style, document, json_block, packed_block
+from judgegym.reports.document import base_style, document, json_block, packed_block
 from tests.chromium import needs_chromium, watched
 
 HOSTILE = "</script><script>alert(1)</script><!-- <script> {{ 7 * 7 }} \u202e \u2028 \x00 ' \" & é 漢 🙂"
@@ -143,9 +143,11 @@ def test_a_style_or_script_that_would_end_its_element_is_an_error(kind: str, tex
         list(document(title="", body="", **parts))
 
 
-def test_data_that_could_end_their_element_are_an_error() -> None:
-    with pytest.raises(ValueError, match="could end them"):
-        list(document(title="", body="", styles=[], scripts=[], data=[DataBlock("d", "application/json", b'"<"')]))
+def test_data_cannot_end_their_element() -> None:
+    for block in (json_block('d"><b', Text(HOSTILE)), packed_block("<d", HOSTILE.encode("utf-8"))):
+        start, _, content = block.partition(b">")
+        assert start.startswith(b"<script type=") and start.count(b"<") == 1
+        assert content.endswith(b"</script>\n") and content.count(b"<") == 1
 
 
 def test_windows_line_ends_are_those_of_the_digest() -> None:

@@ -24,8 +24,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import component
 from judgegym.llm.wire import JSON, Choice
-from judgegym.reports.results.answers import RowAnswers, run_of, subject_of
-from judgegym.reports.results.judged_again import JudgedAgain, are_verdicts
+from judgegym.reports.results.answers import JudgedAgain, RowAnswers, are_verdicts, run_of, subject_of
 from judgegym.reports.results.run import SavedRun
 
 

@@ -24,8 +24,7 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.wire import JSON, Choice
-from judgegym.reports.results.answers import AnswersReader, RowAnswers, run_of
-from judgegym.reports.results.judged_again import JudgedAgain, are_verdicts
+from judgegym.reports.results.answers import AnswersReader, JudgedAgain, RowAnswers, are_verdicts, run_of
 from judgegym.reports.results.run import SavedRun
 
 _KEPT = tuple(field.name for field in dataclasses.fields(Completion))

@@ -43,7 +43,7 @@ from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_urls, same_host, split_urls
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.judged_again import JudgedAgain
+from judgegym.reports.results.answers import JudgedAgain
 
 
 class CandidatesRunner(RowRunner[TaskT, DetailT]):

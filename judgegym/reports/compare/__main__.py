@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from judgegym.engine.terminal.output import exit_code, say, warn
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
-
-if TYPE_CHECKING:
-    from judgegym.reports.compare.comparison import ComparedRun
-    from judgegym.reports.results.run import SavedRun
+from judgegym.llm import wire
+from judgegym.llm.errors import UserError
 
 _DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
 with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
@@ -70,21 +66,18 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
     Returns:
         0; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed.
     """
-    parser = parser_of(prog)
-
-    def command() -> int:
-        return _run(parser.parse_args(argv))
-
-    return exit_code(command)
+    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
 
 
 def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
-    from judgegym.reports.compare.runs import compare_runs
+    from judgegym.reports.compare.page import html, report_link
+    from judgegym.reports.compare.runs import compare_runs, open_run
+    from judgegym.reports.compare.text import show
 
     allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
     comparison = compare_runs(
-        [_opened(word) for word in flags.runs],
+        [open_run(word) for word in flags.runs],
         across=[condition for condition in CONDITIONS if allowed[condition]],
         rounds=flags.rounds,
         seed=flags.seed,
@@ -92,59 +85,17 @@ def _run(flags: argparse.Namespace) -> int:
         with_gold=flags.gold,
     )
     if flags.json is not None:
-        from dataclasses import asdict
-
-        from judgegym.llm import wire
-
         content = wire.dumps_readable(asdict(comparison))  # a directory's name need not be UTF-8
         if flags.json == _STANDARD_OUTPUT:
             say(content.decode().rstrip("\n"))
         else:
             _write(Path(flags.json), content)
     if flags.html is not None:
-        from judgegym.reports.compare.page import html
-
         folder = flags.html.resolve().parent
         _write(flags.html, b"".join(html(comparison, lambda run, uid: report_link(run, uid, seen_from=folder))))
     if flags.json != _STANDARD_OUTPUT:
-        from judgegym.reports.compare.text import show
-
         show(comparison)
     return 0
-
-
-def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | None:
-    """The address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
-    from judgegym.engine.runs.directory import REPORT
-
-    path = Path(run.path).expanduser().resolve() / REPORT
-    if not path.is_file():
-        return None
-    address = quote(os.fsencode(os.path.relpath(path, seen_from)))
-    return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
-
-
-def _opened(word: str) -> SavedRun:
-    """The run of a directory, or of a scored file.
-
-    Raises:
-        RunDirectoryError: it is another file, or holds no run.
-    """
-    from judgegym.engine.runs.directory import METRICS
-    from judgegym.llm.errors import RunDirectoryError
-    from judgegym.reports.results.run import SavedRun, run_of_file
-
-    path = Path(word).expanduser()
-    run = None if path.is_dir() else run_of_file(path)
-    if run is not None:
-        return SavedRun.open(run)
-    if path.is_file():
-        is_of_a_run = (path.parent / METRICS).is_file()
-        wanted = (
-            f"give the run directory that it is in: {path.parent}" if is_of_a_run else "compare takes run directories"
-        )
-        raise RunDirectoryError(f"{word} is a file; {wanted}")
-    return SavedRun.open(path)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -154,7 +105,6 @@ def _write(path: Path, content: bytes) -> None:
         UserError: it cannot be written.
     """
     from judgegym.engine.runs.disk import write_atomic
-    from judgegym.llm.errors import UserError
 
     try:
         write_atomic(path, content)

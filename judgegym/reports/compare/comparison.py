@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from judgegym.reports.compare.conditions import Condition, ConditionDifference
-from judgegym.reports.compare.outcomes import Kind
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import PairedTest, RowsNeeded
+
+Kind = Literal["win_rate", "pass_rate", "score"]
+"""What the values of rows are: won, tied or lost against a baseline, 1 or 0, or scores on a scale."""
+OUTCOMES: Mapping[Kind, Sequence[str]] = {"win_rate": ("lost", "tied", "won"), "pass_rate": ("0", "1"), "score": ()}
+"""The names of the outcomes from the worst to the best; scores have too many to name."""
 
 
 @dataclass(frozen=True, slots=True)

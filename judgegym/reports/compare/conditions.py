@@ -18,7 +18,7 @@ from judgegym.judges.config.judge import JudgeSettings, PromptLayoutSettings
 from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.run import SavedRun, mapping_of
 
 Condition = Literal["judge", "protocol", "data"]
 CONDITIONS: tuple[Condition, ...] = ("judge", "protocol", "data")
@@ -201,17 +201,13 @@ def _without_seed(value: JSON) -> JSON:
 
 
 def _protocol(run: SavedRun) -> Mapping[str, JSON]:
-    return _mapping(run.general.get("protocol"))
-
-
-def _mapping(value: JSON) -> Mapping[str, JSON]:
-    return value if isinstance(value, Mapping) else {}
+    return mapping_of(run.general.get("protocol"))
 
 
 def _prompts(run: SavedRun) -> dict[str, JSON]:
     """The digests of the judge's prompts, by setting."""
     section = "" if run.is_scored else _SECTION
-    return {f"{section}{name}": digest for name, digest in _mapping(run.general.get("judge_prompt_digests")).items()}
+    return {f"{section}{name}": digest for name, digest in mapping_of(run.general.get("judge_prompt_digests")).items()}
 
 
 def shown_whole(value: JSON) -> str:

@@ -2,32 +2,25 @@
 
 A label counts if the judge of every run gave a verdict on it. Rows are resampled as a whole: the labels of one (both
 orders of a pair, several aspects) depend on each other.
-
-How far two judges of the same responses agree, beyond their scores: the best response of a prompt, and the labels.
-
-Cohen's kappa: Cohen, A coefficient of agreement for nominal scales (1960), as scikit-learn computes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from judgegym.engine.metrics import GoldLabel
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.comparison import (
-    BestAgreement,
     ComparisonSettings,
-    Estimate,
     GoldAgreement,
     GoldComparison,
     GoldDifference,
-    LabelAgreement,
     TestResult,
 )
+from judgegym.reports.compare.difference import PairEstimate
 from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.paired import RatioTerms, kappa_interval, paired_intervals, sign_test
+from judgegym.statistics.paired import RatioTerms, kappa_interval, sign_test
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +67,12 @@ def gold_comparison(
             for letter, labels, side in zip(letters, found, sides, strict=True)
         ],
         differences=[
-            _difference(letter, sides[0], side, settings) for letter, side in zip(letters[1:], sides[1:], strict=True)
+            GoldDifference(
+                letter,
+                PairEstimate.of(sides[0], side, settings).difference,
+                TestResult(sign_test(sides[0].values, side.values), None),
+            )
+            for letter, side in zip(letters[1:], sides[1:], strict=True)
         ],
     )
 
@@ -101,8 +99,7 @@ def _agreement(
 ) -> GoldAgreement:
     golds, judges = _embedded([labels[key].gold for key in keys], [labels[key].judge for key in keys])
     kappa = kappa_interval(golds, judges, rows, rounds=settings.rounds, seed=settings.seed, level=settings.level)
-    alone = paired_intervals(side, side, rounds=settings.rounds, seed=settings.seed, level=settings.level)
-    interval = None if isinstance(alone, str) else alone.first
+    interval = PairEstimate.of(side, side, settings).run
     if isinstance(kappa, str):
         return GoldAgreement(letter, side.ratio, interval, None, None, kappa)
     return GoldAgreement(letter, side.ratio, interval, *kappa)
@@ -119,68 +116,3 @@ def _embedded(
     names = {name: place for place, name in enumerate(dict.fromkeys(map(str, (*golds, *judges))))}
     one_hot = np.eye(len(names))
     return one_hot[[names[str(each)] for each in golds]], one_hot[[names[str(each)] for each in judges]]
-
-
-def _difference(letter: str, reference: RatioTerms, run: RatioTerms, settings: ComparisonSettings) -> GoldDifference:
-    import numpy as np
-
-    found = paired_intervals(reference, run, rounds=settings.rounds, seed=settings.seed, level=settings.level)
-    value = run.ratio - reference.ratio
-    reason, interval = (found, None) if isinstance(found, str) else ("", found.difference)
-    values = [np.asarray(side.totals) / np.asarray(side.weights) for side in (reference, run)]
-    return GoldDifference(letter, Estimate(value, interval, reason), TestResult(sign_test(*values), None))
-
-
-_MOST_LABELS = 12
-_SAME_SCORE = 12
-"""Decimal places to which two scores are the same."""
-
-
-def best_agreement(
-    prompts: NDArray[np.int64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> BestAgreement | None:
-    """For how many prompts both judges give the highest score to the same responses.
-
-    Args:
-        prompts: for each response the number of its prompt.
-        before: the scores of one judge.
-        after: those of the other.
-
-    Returns:
-        `None` if no prompt has several responses that were compared.
-    """
-    import numpy as np
-
-    order = np.argsort(prompts, kind="stable")
-    same = overlapping = count = 0
-    for places in _runs(prompts[order], order):
-        if len(places) < 2:
-            continue
-        count += 1
-        first, second = (np.round(side[places], _SAME_SCORE) for side in (before, after))
-        bests = [frozenset(np.flatnonzero(side == side.max()).tolist()) for side in (first, second)]
-        same += bests[0] == bests[1]
-        overlapping += bool(bests[0] & bests[1])
-    return BestAgreement(count, same / count, overlapping / count) if count else None
-
-
-def _runs(numbers: NDArray[np.int64], places: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """The places of each number, of numbers in their order."""
-    start = 0
-    for _, equal in groupby(numbers.tolist()):
-        end = start + sum(1 for _ in equal)
-        yield places[start:end]
-        start = end
-
-
-def label_agreement(before: Sequence[str | None], after: Sequence[str | None]) -> LabelAgreement | None:
-    """How far the labels agree; `None` if there are many, or if the judges have none in common."""
-    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one is not None and other is not None]
-    first, second = {one for one, _ in pairs}, {other for _, other in pairs}
-    if not first & second or not 1 < len(first | second) <= _MOST_LABELS:
-        return None
-    from sklearn.metrics import cohen_kappa_score  # late: half a second
-
-    kappa = float(cohen_kappa_score([one for one, _ in pairs], [other for _, other in pairs]))
-    same = sum(one == other for one, other in pairs) / len(pairs)
-    return LabelAgreement(len(pairs), sorted(first | second), same, kappa)

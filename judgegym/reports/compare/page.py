@@ -2,85 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
+from judgegym.engine.runs.directory import REPORT
 from judgegym.reports.compare import text
-from judgegym.reports.compare.comparison import (
-    ChangedRow,
-    ComparedRun,
-    Comparison,
-    Difference,
-    Estimate,
-    GoldComparison,
-)
-from judgegym.reports.compare.difference import WIDTH, forest
-from judgegym.reports.compare.outcomes import OUTCOMES
+from judgegym.reports.compare.comparison import OUTCOMES, ComparedRun, Comparison, Estimate
 from judgegym.reports.document import base_style, document, render
 
 Link = Callable[[ComparedRun, str | None], str | None]
 """The address of a run's report, or of a row in it; `None` if there is none."""
 
+WIDTH = 240
+"""Of the scale on which differences are drawn, in pixels."""
+_MARGIN = 8
 _STYLE = Path(__file__).parent / "static" / "compare.css"
-ALL_ROWS = "all rows"
-
-
-@dataclass(frozen=True, slots=True)
-class _RunView:
-    run: ComparedRun
-    about: str
-    left_out: str
-    headline: str
-    interval: str
-    report: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _LineView:
-    """A line of the table of differences, with its place in the drawing."""
-
-    name: str
-    rows: str
-    reference: str
-    run: str
-    difference: str
-    interval: str
-    low: float
-    value: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class _ChangedView:
-    row: ChangedRow
-    before: str
-    after: str
-    in_reference: str | None
-    in_run: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _DifferenceView:
-    letter: str
-    headline: str
-    counts: str
-    tests: Sequence[str]
-    agreement: Sequence[str]
-    needed: str
-    outcomes: Sequence[str]
-    table: Sequence[Sequence[int]]
-    zero: float
-    lines: Sequence[_LineView]
-    changed: Sequence[_ChangedView]
-
-
-@dataclass(frozen=True, slots=True)
-class _GoldView:
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    tests: Sequence[str]
 
 
 def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator[bytes]:
@@ -91,85 +30,58 @@ def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator
         link: where the reports of the runs are.
     """
     title = text.title(comparison)
-    runs = {run.letter: run for run in comparison.runs}
     body = render(
         "compare.html",
         title=title,
-        words=comparison.words,
-        item=comparison.item,
-        runs=[_run(comparison, run, link) for run in comparison.runs],
-        differences=[_difference(comparison, each, runs, link) for each in comparison.differences],
-        gold=None if comparison.gold is None else _gold(comparison, comparison.gold),
-        differing=comparison.differing,
-        notes=comparison.notes,
-        method=text.method(comparison),
+        comparison=comparison,
+        runs={run.letter: run for run in comparison.runs},
+        outcomes=OUTCOMES[comparison.kind],
+        link=link,
+        text=text,
+        forest=forest,
         width=WIDTH,
     )
     yield from document(title=title, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
 
 
-def _gold(comparison: Comparison, gold: GoldComparison) -> _GoldView:
-    tests = [f"{each.letter}: {text.tested(comparison, each.test)}" for each in gold.differences]
-    return _GoldView(text.gold_title(comparison, gold), text.GOLD_HEADER, text.gold_rows(gold), tests)
+def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | None:
+    """The address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
+    path = Path(run.path).expanduser().resolve() / REPORT
+    if not path.is_file():
+        return None
+    address = quote(os.fsencode(os.path.relpath(path, seen_from)))
+    return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
 
 
-def _run(comparison: Comparison, run: ComparedRun, link: Link) -> _RunView:
-    return _RunView(
-        run=run,
-        about=text.about(run),
-        left_out=text.left_out(comparison, run),
-        headline=text.number(run.headline),
-        interval=text.interval_of(run.interval),
-        report=link(run, None),
-    )
+@dataclass(frozen=True, slots=True)
+class ForestLine:
+    """A difference, in pixels from the left; without an interval `low` and `high` are the difference."""
+
+    low: float
+    value: float
+    high: float
 
 
-def _difference(
-    comparison: Comparison, difference: Difference, runs: dict[str, ComparedRun], link: Link
-) -> _DifferenceView:
-    reference, run = comparison.runs[0], runs[difference.letter]
-    names = OUTCOMES[comparison.kind]
-    counted = {(each.before, each.after): each.rows for each in difference.transitions}
-    agreement = difference.agreement
-    drawn = forest([difference.difference, *(each.difference for each in difference.categories)])
-    lines: list[tuple[str, int, float, float, Estimate]] = [
-        (f"all {comparison.item}s", comparison.rows, reference.headline, run.headline, difference.difference)
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Differences and their intervals as lines on one scale, and the place of 0 on it."""
+
+    zero: float
+    lines: Sequence[ForestLine]
+
+
+def forest(estimates: Sequence[Estimate]) -> Forest:
+    """Place differences on a scale that holds all of them and 0."""
+    lines = [
+        (each.value, each.value, each.value)
+        if each.interval is None
+        else (each.interval.low, each.value, each.interval.high)
+        for each in estimates
     ]
-    for each in difference.categories:
-        name = text.NO_CATEGORY if each.name is None else each.name
-        lines.append((name, each.rows, each.reference, each.run, each.difference))
-    return _DifferenceView(
-        letter=difference.letter,
-        headline=text.headline(comparison, difference),
-        counts=text.counts(comparison, difference),
-        tests=[text.tested(comparison, result) for result in difference.tests],
-        agreement=[] if agreement is None else text.agreement(comparison, agreement),
-        needed=text.needed(comparison, difference),
-        outcomes=names,
-        table=[[counted[before, after] for after in names] for before in names],
-        zero=drawn.zero,
-        lines=[
-            _LineView(
-                name=name,
-                rows=f"{count:,}",
-                reference=text.number(first),
-                run=text.number(second),
-                difference=text.signed(estimate.value),
-                interval=text.signed_interval(estimate),
-                low=line.low,
-                value=line.value,
-                high=line.high,
-            )
-            for (name, count, first, second, estimate), line in zip(lines, drawn.lines, strict=True)
-        ],
-        changed=[
-            _ChangedView(
-                row=row,
-                before=text.number(row.before),
-                after=text.number(row.after),
-                in_reference=link(reference, row.uid),
-                in_run=link(run, row.uid),
-            )
-            for row in difference.changed
-        ],
-    )
+    values = [0.0, *(value for line in lines for value in line)]
+    least, span = min(values), (max(values) - min(values)) or 1.0
+
+    def place(value: float) -> float:
+        return round(_MARGIN + (value - least) / span * (WIDTH - 2 * _MARGIN), 1)
+
+    return Forest(place(0.0), [ForestLine(*map(place, line)) for line in lines])

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
+from judgegym.engine.runs.directory import METRICS
 from judgegym.llm import wire
-from judgegym.llm.errors import UserError
+from judgegym.llm.errors import RunDirectoryError, UserError
 from judgegym.reports.compare.comparison import ComparedRun, Comparison, ComparisonSettings, Difference, TestResult
 from judgegym.reports.compare.conditions import (
     CONDITIONS,
@@ -21,11 +23,10 @@ from judgegym.reports.compare.conditions import (
     notes_on,
     policy_is_judge,
 )
-from judgegym.reports.compare.difference import Pair, difference, with_starts
+from judgegym.reports.compare.difference import Pair, difference, kind_of
 from judgegym.reports.compare.gold import gold_comparison
-from judgegym.reports.compare.outcomes import kind_of
 from judgegym.reports.compare.rows import CommonRows, RowsOfRun, first_difference, shared, starts_of
-from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.run import SavedRun, run_of_file
 from judgegym.statistics.paired import holm
 
 LEVEL = 0.95
@@ -43,6 +44,23 @@ class NotComparableError(UserError):
         """Say why."""
         super().__init__(message)
         self.conditions = tuple(conditions)
+
+
+def open_run(word: str) -> SavedRun:
+    """Open the run of a directory, or of a scored file.
+
+    Raises:
+        RunDirectoryError: it is another file, or holds no run.
+    """
+    path = Path(word).expanduser()
+    run = None if path.is_dir() else run_of_file(path)
+    if run is None and path.is_file():
+        is_of_a_run = (path.parent / METRICS).is_file()
+        wanted = (
+            f"give the run directory that it is in: {path.parent}" if is_of_a_run else "compare takes run directories"
+        )
+        raise RunDirectoryError(f"{word} is a file; {wanted}")
+    return SavedRun.open(run or path)
 
 
 def compare_runs(
@@ -81,14 +99,17 @@ def compare_runs(
     differs = [each for place in range(1, len(runs)) for each in _differing(runs, place, letters, found)]
     _check_allowed(runs, letters, differs, across)
     settings = ComparisonSettings(rounds, seed, LEVEL)
-    kind = kind_of(headline, words, [side.values for side in found.sides])
-    pairs = [Pair(found, found.sides[0], side, kind, settings) for side in found.sides[1:]]
+    kind = kind_of(headline, words, found.sides)
+    pairs = [Pair(found, place, kind, settings) for place in range(1, len(runs))]
     estimates = [pair.estimate() for pair in pairs]
     against = [
         difference(pair, letter, estimate.difference, most=most, with_agreement="judge" in across)
         for pair, letter, estimate in zip(pairs, letters[1:], estimates, strict=True)
     ]
     starts = starts_of(runs[0], frozenset(row.uid for each in against for row in each.changed))
+    against = [
+        replace(each, changed=[replace(row, start=starts.get(row.uid, "")) for row in each.changed]) for each in against
+    ]
     intervals = [estimates[0].reference, *(estimate.run for estimate in estimates)]
     return Comparison(
         environment=runs[0].environment,
@@ -106,13 +127,13 @@ def compare_runs(
                 rows=len(rows[place]),
                 failed=rows[place].failed,
                 uncounted=rows[place].uncounted,
-                not_shared=rows[place].with_value - len(found.uids),
-                headline=found.sides[place].shares().ratio,
+                not_shared=len(rows[place].places) - len(found.uids),
+                headline=found.sides[place].ratio,
                 interval=intervals[place],
             )
             for place, run in enumerate(runs)
         ],
-        differences=_corrected([replace(each, changed=with_starts(each.changed, starts)) for each in against]),
+        differences=_corrected(against),
         across=[condition for condition in CONDITIONS if condition in across],
         differing=differs,
         notes=[*_notes(runs, letters, found, across, differs)],

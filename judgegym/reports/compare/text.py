@@ -54,6 +54,11 @@ def signed_interval(estimate: Estimate) -> str:
     return f"{signed(estimate.interval.low)} to {signed(estimate.interval.high)}"
 
 
+def difference_cells(estimate: Estimate | None) -> tuple[str, str]:
+    """A difference and its interval; empty for the reference."""
+    return ("", "") if estimate is None else (signed(estimate.value), signed_interval(estimate))
+
+
 def title(comparison: Comparison) -> str:
     """What is compared."""
     runs = "both runs" if len(comparison.runs) == 2 else f"all {len(comparison.runs)} runs"
@@ -134,6 +139,23 @@ def needed(comparison: Comparison, difference: Difference) -> str:
     return f"The interval includes 0; {size}, {difference.more:,} more than there are."
 
 
+def difference_rows(comparison: Comparison, difference: Difference) -> list[tuple[str, ...]]:
+    """The difference over all rows, then that of each category: name, rows, both values, difference and interval."""
+    whole = next(run for run in comparison.runs if run.letter == difference.letter).headline
+    name, rows, reference = f"all {comparison.item}s", comparison.rows, comparison.runs[0].headline
+    lines = [
+        (name, rows, reference, whole, difference.difference),
+        *(
+            (NO_CATEGORY if each.name is None else each.name, each.rows, each.reference, each.run, each.difference)
+            for each in difference.categories
+        ),
+    ]
+    return [
+        (name, f"{rows:,}", number(reference), number(run), signed(estimate.value), signed_interval(estimate))
+        for name, rows, reference, run, estimate in lines
+    ]
+
+
 def agreement(comparison: Comparison, found: JudgesAgreement) -> list[str]:
     """How far the judges agree: on scores or outcomes, on labels, on the best responses of a prompt."""
     what = "score" if comparison.kind == "score" else "outcome"
@@ -185,8 +207,7 @@ def gold_rows(gold: GoldComparison) -> list[tuple[str, ...]]:
             interval_of(run.interval),
             kappa(run),
             interval_of(run.kappa_interval),
-            signed(differences[run.letter].value) if run.letter in differences else "",
-            signed_interval(differences[run.letter]) if run.letter in differences else "",
+            *difference_cells(differences.get(run.letter)),
         )
         for run in gold.runs
     ]
@@ -236,25 +257,12 @@ def show(comparison: Comparison) -> None:
 
 
 def _runs(comparison: Comparison) -> Table:
-    reference, *others = comparison.runs
-    first = (reference.letter, number(reference.headline), interval_of(reference.interval))
-    return Table(
-        title="",
-        header=("run", comparison.words, "95 %", "difference", "95 %"),
-        rows=(
-            (*first, "", ""),
-            *(
-                (
-                    run.letter,
-                    number(run.headline),
-                    interval_of(run.interval),
-                    signed(each.difference.value),
-                    signed_interval(each.difference),
-                )
-                for run, each in zip(others, comparison.differences, strict=True)
-            ),
-        ),
-    )
+    estimates = [None, *(each.difference for each in comparison.differences)]
+    rows = [
+        (run.letter, number(run.headline), interval_of(run.interval), *difference_cells(estimate))
+        for run, estimate in zip(comparison.runs, estimates, strict=True)
+    ]
+    return Table(title="", header=("run", comparison.words, "95 %", "difference", "95 %"), rows=tuple(rows))
 
 
 def _difference(comparison: Comparison, difference: Difference) -> None:
@@ -266,30 +274,14 @@ def _difference(comparison: Comparison, difference: Difference) -> None:
         _lines(_INDENT, *agreement(comparison, difference.agreement))
     _lines(_INDENT, needed(comparison, difference))
     if difference.categories:
-        show_table(_categories(comparison, difference))
+        header = ("category", f"{comparison.item}s", "A", difference.letter, "difference", "95 %")
+        rows = [(printable(name), *cells) for name, *cells in difference_rows(comparison, difference)[1:]]
+        show_table(Table(title="", header=header, rows=tuple(rows)))
     if difference.changed:
         say(f"{_INDENT}changed most:")
     for row in difference.changed:
         line = f"{_INDENT}{number(row.before)} → {number(row.after)}  {row.uid}  {row.start}"
         say(_cut(printable(line)))
-
-
-def _categories(comparison: Comparison, difference: Difference) -> Table:
-    return Table(
-        title="",
-        header=("category", f"{comparison.item}s", "A", difference.letter, "difference", "95 %"),
-        rows=tuple(
-            (
-                printable(each.name) if each.name is not None else NO_CATEGORY,
-                f"{each.rows:,}",
-                number(each.reference),
-                number(each.run),
-                signed(each.difference.value),
-                signed_interval(each.difference),
-            )
-            for each in difference.categories
-        ),
-    )
 
 
 def _lines(indent: str, *texts: str) -> None:

@@ -26,6 +26,7 @@ from judgegym.engine.settings.values import STAND_IN_JUDGE
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
+from judgegym.statistics.agreement import Interval
 
 _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
@@ -53,6 +54,11 @@ class HeadlineOfRun:
     value: float
     low: float | None = None
     high: float | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Return its 95 % interval."""
+        return None if self.low is None or self.high is None else Interval(self.low, self.high)
 
 
 @dataclass(frozen=True)  # no slots: cached properties need a dictionary
@@ -94,11 +100,20 @@ class SavedRun:
         config = read_settings(path)
         if not (path / METRICS).exists():
             return cls(path, config, {}, {}, _date(path, {}))
-        report = _mapping(_read(path / METRICS), path / METRICS)
+        try:
+            report = wire.loads((path / METRICS).read_bytes())
+        except (OSError, ValueError) as error:
+            raise RunDirectoryError(f"{path / METRICS} cannot be read: {error}") from error
+        if not isinstance(report, Mapping):
+            raise RunDirectoryError(f"{path / METRICS}: expected an object")
         general, values = report.get("config_general"), wire.lookup(report, "results.all")
         if not isinstance(general, Mapping) or not isinstance(values, Mapping) or not general:
             raise RunDirectoryError(f"{path / METRICS}: expected config_general and results.all, which are objects")
-        metrics = {name: _known(value) for name, value in values.items() if value is None or _is_number(value)}
+        metrics = {
+            name: _known(value)
+            for name, value in values.items()
+            if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        }
         return cls(path, config, general, metrics, _date(path, general))
 
     @property
@@ -127,16 +142,16 @@ class SavedRun:
     def policy(self) -> str:
         """Return what was evaluated: a model, a file of answers, a data set, or several candidates."""
         if self.is_scored:
-            return self._said("model_name") or _name_of_answers(Path(_text(self.config.get("data"))))
-        answers = _name_of_answers(Path(_text(wire.lookup(self.config, "env.model_answers"))))
-        return self._said("model_name") or answers or _text(wire.lookup(self.config, "openai.model_name"))
+            return self._said("model_name") or _name_of_answers(Path(text_of(self.config.get("data"))))
+        answers = _name_of_answers(Path(text_of(wire.lookup(self.config, "env.model_answers"))))
+        return self._said("model_name") or answers or text_of(wire.lookup(self.config, "openai.model_name"))
 
     @property
     def judge(self) -> str:
         """Return the name of the judge, or of several."""
         if self.is_scored and not self.is_complete:
-            return STAND_IN_JUDGE if self.config.get("offline") else _text(self.config.get("judge_model_name"))
-        return self._said("judge_model_name") or _text(wire.lookup(self.config, "env.judge_model_name"))
+            return STAND_IN_JUDGE if self.config.get("offline") else text_of(self.config.get("judge_model_name"))
+        return self._said("judge_model_name") or text_of(wire.lookup(self.config, "env.judge_model_name"))
 
     @property
     def headline(self) -> HeadlineOfRun | None:
@@ -151,7 +166,7 @@ class SavedRun:
         )
 
     def _said(self, name: str) -> str:
-        return _text(self.general.get(name))
+        return text_of(self.general.get(name))
 
     def samples(self, uids: Container[str] | None = None) -> Iterator[Sample[JSON]]:
         """Read rows one by one: the finished ones, then the failed ones, each in the order of the dataset.
@@ -222,45 +237,33 @@ def _uid(line: RawLine) -> str:
     return uid
 
 
-def _read(path: Path) -> JSON:
-    try:
-        return wire.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
-
-
-def _mapping(value: JSON, path: Path) -> Mapping[str, JSON]:
-    if not isinstance(value, Mapping):
-        raise RunDirectoryError(f"{path}: expected an object")
-    return value
-
-
-def _text(value: JSON) -> str:
+def text_of(value: JSON) -> str:
+    """A value that is a text; empty for any other."""
     return value if isinstance(value, str) else ""
 
 
+def mapping_of(value: JSON) -> Mapping[str, JSON]:
+    """A value that is an object; empty for any other."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def objects_in(value: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
+    """The objects of the list that is a field of an object; none where there is no such list."""
+    listed = mapping_of(value).get(name)
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+
+
 def _date(path: Path, general: Mapping[str, JSON]) -> datetime:
-    found = _read_date(general.get("date"))
-    if found is None:
-        files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
-        changed = max(file.stat().st_mtime for file in files or [path])  # they may be removed meanwhile
-        found = datetime.fromtimestamp(changed, timezone.utc)
-    return found
-
-
-def _read_date(said: JSON) -> datetime | None:
-    """A date, of which every zone's clock has one; `None` for what is none."""
+    """When a run ended, by what it says, if every zone's clock has that date; else when its files last changed."""
     try:
-        found = datetime.fromisoformat(said) if isinstance(said, str) else None
+        found = datetime.fromisoformat(text_of(general.get("date")))
+        if datetime.min.year < found.year < datetime.max.year:
+            return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
     except ValueError:
-        return None
-    if found is None or not datetime.min.year < found.year < datetime.max.year:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
-
-
-def _is_number(value: JSON) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        pass
+    files = [path / name for name in (METRICS, SAMPLES, CONFIG) if (path / name).exists()]
+    changed = max(file.stat().st_mtime for file in files or [path])  # they may be removed meanwhile
+    return datetime.fromtimestamp(changed, timezone.utc)
 
 
 def _known(value: JSON) -> float | int | None:
@@ -294,44 +297,25 @@ def candidates_of(sample: Sample[JSON]) -> list[CandidateOfRow]:
     They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with `candidate` and `score`
     (peer evaluation) or `games` with `first`, `second`, `points` and `weight` (candidates that play).
     """
-    sums = _Sums()
-    for cell in _objects(sample.detail, "cells"):
-        sums.add(cell.get("candidate"), cell.get("score"), 1.0)
-    for game in _objects(sample.detail, "games"):
+    sums: dict[str, tuple[float, float]] = {}
+
+    def add(candidate: JSON, score: JSON, weight: JSON) -> None:
+        if isinstance(candidate, str) and isinstance(score, int | float) and isinstance(weight, int | float):
+            total, weights = sums.get(candidate, (0.0, 0.0))
+            sums[candidate] = (total + score * weight, weights + weight)
+
+    for cell in objects_in(sample.detail, "cells"):
+        add(cell.get("candidate"), cell.get("score"), 1.0)
+    for game in objects_in(sample.detail, "games"):
         points, weight = game.get("points"), game.get("weight")
-        sums.add(game.get("first"), points, weight)
-        sums.add(game.get("second"), 1.0 - points if isinstance(points, int | float) else None, weight)
+        add(game.get("first"), points, weight)
+        add(game.get("second"), 1.0 - points if isinstance(points, int | float) else None, weight)
     found = []
-    for each in _objects(sample.detail, "answers"):
+    for each in objects_in(sample.detail, "answers"):
         name, answer, error = each.get("candidate"), each.get("answer"), each.get("error")
         if isinstance(name, str):
-            found.append(
-                CandidateOfRow(
-                    name,
-                    answer if isinstance(answer, str) else None,
-                    error if isinstance(error, str) else None,
-                    sums.mean(name),
-                )
-            )
+            total, weights = sums.get(name, (0.0, 0.0))
+            score = total / weights if weights else None
+            answer, error = (text if isinstance(text, str) else None for text in (answer, error))
+            found.append(CandidateOfRow(name, answer, error, score))
     return found
-
-
-class _Sums:
-    """Weighted means by candidate; what is no number is left out."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, tuple[float, float]] = {}
-
-    def add(self, candidate: JSON, score: JSON, weight: JSON) -> None:
-        if isinstance(score, int | float) and isinstance(weight, int | float):
-            total, weights = self._sums.get(str(candidate), (0.0, 0.0))
-            self._sums[str(candidate)] = (total + score * weight, weights + weight)
-
-    def mean(self, candidate: str) -> float | None:
-        total, weights = self._sums.get(candidate, (0.0, 0.0))
-        return total / weights if weights else None
-
-
-def _objects(detail: JSON, name: str) -> Sequence[Mapping[str, JSON]]:
-    listed = detail.get(name) if isinstance(detail, Mapping) else None
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from judgegym.engine.metrics import HeadlineTerm
 from judgegym.judges.core.group import Look
 from judgegym.statistics.agreement import Interval, ratio_interval
 
@@ -20,45 +22,19 @@ NONE = math.nan
 _ROWS_FOR_AN_INTERVAL = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RowFigures:
-    """The numbers of one row.
-
-    Attributes:
-        category: the row's category.
-        status: how it ended.
-        score: the row's score.
-        total: what it adds to the numerator of the headline metric; `None` if it does not count.
-        weight: what it adds to the denominator.
-        length: characters of what was judged.
-        judge_cost: US dollars of its judge calls; `None` if not known.
-        judge_seconds: of each judge call that an endpoint answered.
-        policy_seconds: of each call to the policy that an endpoint answered.
-        orders: points of the evaluated side (0 to 1) by the order of the answers.
-        looks: where a judge of groups saw it, and what it gave it.
-    """
-
-    category: str | None
-    status: str
-    score: float | None
-    total: float | None
-    weight: float | None
-    length: int
-    judge_cost: float | None
-    judge_seconds: Sequence[float] = ()
-    policy_seconds: Sequence[float] = ()
-    orders: Mapping[str, float] = field(default_factory=dict)
-    looks: Sequence[Look] = ()
-
-    @property
-    def value(self) -> float | None:
-        """What the row contributes to the headline metric, per unit of weight."""
-        return self.total / self.weight if self.total is not None and self.weight else None
-
-
 def orders_disagree(orders: Mapping[str, float]) -> bool | None:
     """Whether the orders of the answers led to different verdicts; `None` with one order, or without any."""
     return len(set(orders.values())) > 1 if len(orders) > 1 else None
+
+
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """The sum of the costs of calls; `None` if one of them is not known."""
+    total = 0.0
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +94,51 @@ class RunFigures:
         """The number of rows."""
         return len(self.scores)
 
-    def add(self, row: RowFigures) -> None:
-        """Add a row."""
-        self.statuses[row.status] += 1
-        self.categories.append(self.names.setdefault(row.category, len(self.names)))
-        self.scores.append(_number(row.score))
-        counts = row.value is not None
-        self.has_values = self.has_values or counts
-        self.totals.append(_number(row.total) if counts else NONE)
-        self.weights.append(_number(row.weight) if counts else NONE)
-        self.lengths.append(row.length)
-        self.judge_costs.append(_number(row.judge_cost))
-        self.judge_seconds.extend(row.judge_seconds)
-        self.policy_seconds.extend(row.policy_seconds)
-        for order, points in row.orders.items():
+    def add(
+        self,
+        *,
+        status: str,
+        score: float | None,
+        length: int,
+        category: str | None = None,
+        headline: HeadlineTerm | None = None,
+        judge_cost: float | None = None,
+        judge_seconds: Sequence[float] = (),
+        policy_seconds: Sequence[float] = (),
+        orders: Mapping[str, float] = MappingProxyType({}),
+        looks: Sequence[Look] = (),
+    ) -> None:
+        """Add a row.
+
+        Args:
+            status: how it ended.
+            score: its score.
+            length: characters of what was judged.
+            category: its category.
+            headline: what it adds to the headline metric; `None` if it does not count.
+            judge_cost: US dollars of its judge calls; `None` if not known.
+            judge_seconds: of each judge call that an endpoint answered.
+            policy_seconds: of each call to the policy that an endpoint answered.
+            orders: points of the evaluated side (0 to 1) by the order of the answers.
+            looks: where a judge of groups saw it, and what it gave it.
+        """
+        self.statuses[status] += 1
+        self.categories.append(self.names.setdefault(category, len(self.names)))
+        self.scores.append(_number(score))
+        term = headline if headline is not None and headline.weight else None
+        self.has_values = self.has_values or term is not None
+        self.totals.append(NONE if term is None else _number(term.total))
+        self.weights.append(NONE if term is None else _number(term.weight))
+        self.lengths.append(length)
+        self.judge_costs.append(_number(judge_cost))
+        self.judge_seconds.extend(judge_seconds)
+        self.policy_seconds.extend(policy_seconds)
+        for order, points in orders.items():
             self.orders.setdefault(order, _doubles()).append(points)
-        for look in row.looks:
-            for column, number in zip(self.looks, (*look, _number(row.score)), strict=True):
+        for look in looks:
+            for column, number in zip(self.looks, (*look, _number(score)), strict=True):
                 column.append(number)
-        disagree = orders_disagree(row.orders)
+        disagree = orders_disagree(orders)
         self.in_both_orders += disagree is not None
         self.disagreeing += disagree is True
 

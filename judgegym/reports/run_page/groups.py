@@ -9,23 +9,21 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import cast
 
 from judgegym.engine import terminal
-from judgegym.engine.runs.directory import CONFIG, run_directory_of
+from judgegym.engine.runs.directory import read_settings, run_directory_of
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.group import OrderAgreement, looks_in_words, orders_in_words
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
-from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.groups import SavedGroup, SavedJudgment, read_groups
+from judgegym.reports.results.run import mapping_of
 from judgegym.reports.run_page.charts import Words, by_place, charts
-from judgegym.reports.run_page.figures import RowFigures, RunFigures
-from judgegym.reports.run_page.head import usable_seed
+from judgegym.reports.run_page.figures import RunFigures, total_cost
+from judgegym.reports.run_page.head import usable_seed, with_interval
 from judgegym.reports.run_page.items import (
     CompletionView,
     Contents,
@@ -48,24 +46,6 @@ _ANCHORS = ("baseline", "reference")
 _JUDGES = {"listwise": "by a listwise judge", "tournament": "by a tournament"}
 
 
-def figures_of(group: SavedGroup) -> Iterator[RowFigures]:
-    """The numbers of each rollout; a score that stands in for another is none, and equal ones were shown once."""
-    shown = set[str]()
-    for score, rollout, is_substituted in zip(group.scores, group.rollouts, group.substituted, strict=True):
-        yield RowFigures(
-            category=None if group.row is None else group.row.category,
-            status=Status.JUDGE_FAILED.value if is_substituted else Status.OK.value,
-            score=None if is_substituted else score,
-            total=None,
-            weight=None,
-            length=0 if rollout is None else len(rollout.content),
-            judge_cost=None,
-            looks=() if rollout is None or rollout.content in shown else rollout.judgment.seen,
-        )
-        if rollout is not None:
-            shown.add(rollout.content)
-
-
 def group_summary(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> ItemSummary:
     """A group in the list. It took the seconds of its slowest judge call after those of the policy."""
     judge = [call for call in calls if is_judges(call)]
@@ -81,7 +61,7 @@ def group_summary(number: int, group: SavedGroup, calls: Sequence[RecordedCall])
         score=group.reward,
         value=group.reward,
         orders_disagree=None,
-        length=round(fmean(figures.length for figures in figures_of(group))) if group.scores else 0,
+        length=round(fmean(0 if each is None else len(each.content) for each in group.rollouts)) if group.scores else 0,
         seconds=_longest(policy) + _longest(judge),
         judge_cost=_cost(judge),
         start=wire.shorten(group.question, _START),
@@ -180,10 +160,7 @@ def _longest(calls: Sequence[RecordedCall]) -> float:
 
 
 def _cost(calls: Sequence[RecordedCall]) -> float | None:
-    if not calls:
-        return None
-    costs = [call.answer.usage.cost for call in calls]
-    return None if None in costs else sum(cost for cost in costs if cost is not None)
+    return total_cost(call.answer.usage.cost for call in calls) if calls else None
 
 
 _WORDS = Words("mean reward", item="rollout", score="reward", length="completion", intervals=False)
@@ -196,15 +173,13 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
         RunDirectoryError: a line of it, or its run directory, is damaged.
     """
     run_path = run_directory_of(path)
-    config = _config(run_path / CONFIG)
+    config = read_settings(run_path)
     figures, ranks, has_messages, orders = RunFigures(), list[Rank](), True, OrderAgreement()
     uids: list[str | None] = []
     totals, weights = array("d"), array("d")
     for group in read_groups(path):
-        rollouts = list(figures_of(group))
-        for rollout in rollouts:
-            figures.add(rollout)
-        scores = [rollout.score for rollout in rollouts if rollout.score is not None]
+        _add(figures, group)
+        scores = [score for score, failed in zip(group.scores, group.substituted, strict=True) if not failed]
         if scores:
             totals.append(sum(scores))
             weights.append(len(scores))
@@ -233,6 +208,22 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
     return Contents(page_head, lambda: _items(path, calls, choice))
 
 
+def _add(figures: RunFigures, group: SavedGroup) -> None:
+    """Add each rollout; a score that stands in for another is none, and equal rollouts were shown once."""
+    shown = set[str]()
+    for score, rollout, failed in zip(group.scores, group.rollouts, group.substituted, strict=True):
+        text = None if rollout is None else rollout.content
+        figures.add(
+            status=Status.JUDGE_FAILED.value if failed else Status.OK.value,
+            score=None if failed else score,
+            length=len(text or ""),
+            category=None if group.row is None else group.row.category,
+            looks=() if rollout is None or text in shown else rollout.judgment.seen,
+        )
+        if text is not None:
+            shown.add(text)
+
+
 def _items(path: Path, calls: CallsOfRows, choice: ItemSelection) -> Iterator[tuple[ItemSummary, ItemDetail]]:
     """The items in their order; only if that is not the file's are all groups of the page in memory."""
     wanted = set(choice.places)
@@ -249,11 +240,8 @@ def _headline(totals: array[float], weights: array[float], seed: int) -> str:
     """The mean reward; its interval is by resampling groups, whose rollouts are alike."""
     if not totals:
         return ""
-    said = f"mean reward {sum(totals) / sum(weights):.4f}"
-    if len(totals) < 2:
-        return said
-    bounds = ratio_interval(totals, weights, seed=seed)
-    return f"{said} (95 %: {bounds.low:.4f} to {bounds.high:.4f})"
+    interval = ratio_interval(totals, weights, seed=seed) if len(totals) > 1 else None
+    return f"mean reward {with_interval(sum(totals) / sum(weights), interval)}"
 
 
 def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures, orders: OrderAgreement) -> list[Fact]:
@@ -262,8 +250,7 @@ def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures, orders:
         return Fact(name, "" if value is None else str(value), is_first)
 
     is_together = wire.lookup(config, "env.group_judge") not in (None, "none")
-    env = wire.lookup(config, "env")
-    data = env if isinstance(env, Mapping) else {}
+    data = mapping_of(config.get("env"))
     found = [
         said("policy", "openai.model_name", is_first=True),
         said("judge", "env.judge_model_name", is_first=True),
@@ -297,13 +284,3 @@ def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: b
     if not has_messages:
         found.append("The file has no texts: they are written with --env.include_messages=True.")
     return found
-
-
-def _config(path: Path) -> Mapping[str, JSON]:
-    if not path.exists():
-        return {}
-    try:
-        found = cast("JSON", load_yaml(path.read_bytes()))
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path} cannot be read: {error}") from error
-    return found if isinstance(found, Mapping) else {}

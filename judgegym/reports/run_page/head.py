@@ -16,7 +16,7 @@ from judgegym.engine.terminal.summary import COMPLETION_FAULTS
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import HeadlineOfRun, SavedRun
+from judgegym.reports.results.run import SavedRun, mapping_of
 from judgegym.reports.run_page.figures import Mean, RunFigures
 from judgegym.reports.run_page.items import Fact, PageTable
 from judgegym.statistics.agreement import Interval
@@ -37,28 +37,20 @@ def headline_words(run: SavedRun) -> str:
 
 def overall(run: SavedRun, figures: RunFigures, *, seed: int) -> Mean | None:
     """The headline metric with its interval: that of `metrics.json`; of an unfinished run, that of the rows so far."""
-    found = figures.headline(seed=seed)
-    said = run.headline
-    if said is None or found is None:
-        return found
-    low, high = said.low, said.high
-    return Mean(said.value, found.rows, None if low is None or high is None else Interval(low, high))
+    found, said = figures.headline(seed=seed), run.headline
+    return found if said is None or found is None else Mean(said.value, found.rows, said.interval)
 
 
 def headline(run: SavedRun, so_far: Mean | None) -> str:
     """The result in words; empty without one."""
-    said: HeadlineOfRun | Mean | None = run.headline or so_far
-    if said is None:
-        return ""
-    if isinstance(said, Mean):
-        bounds = (said.interval.low, said.interval.high) if said.interval is not None else None
-        return f"{_interval(said.value, bounds)}, of the {said.rows} {run.items} so far"
-    bounds = None if said.low is None or said.high is None else (said.low, said.high)
-    return f"{said.words} {_interval(said.value, bounds)}"
+    if run.headline is not None:
+        return f"{run.headline.words} {with_interval(run.headline.value, run.headline.interval)}"
+    return f"{with_interval(so_far.value, so_far.interval)}, of the {so_far.rows} {run.items} so far" if so_far else ""
 
 
-def _interval(value: float, bounds: tuple[float, float] | None) -> str:
-    return f"{value:.4f}" + (f" (95 %: {bounds[0]:.4f} to {bounds[1]:.4f})" if bounds is not None else "")
+def with_interval(value: float, interval: Interval | None) -> str:
+    """A value with its interval, if it has one."""
+    return f"{value:.4f}" + ("" if interval is None else f" (95 %: {interval.low:.4f} to {interval.high:.4f})")
 
 
 def notices(run: SavedRun, figures: RunFigures) -> list[str]:
@@ -181,13 +173,13 @@ def _usage(run: SavedRun, role: str) -> list[Fact]:
 def _by_reason(value: JSON) -> list[str]:
     """Metrics without a value, those with one reason together."""
     names: dict[str, list[str]] = {}
-    for name, reason in _mapping(value).items():
+    for name, reason in mapping_of(value).items():
         names.setdefault(str(reason), []).append(name)
     return [f"{', '.join(of_reason)}: {reason}" for reason, of_reason in names.items()]
 
 
 def _pairs(value: JSON, prefix: str) -> str:
-    return ", ".join(f"{name.removeprefix(prefix)}={_text(item)}" for name, item in _mapping(value).items())
+    return ", ".join(f"{name.removeprefix(prefix)}={_text(item)}" for name, item in mapping_of(value).items())
 
 
 def _seconds(value: JSON) -> str:
@@ -201,10 +193,6 @@ def _text(value: JSON) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else wire.dumps(value).decode()
-
-
-def _mapping(value: JSON) -> Mapping[str, JSON]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: JSON) -> Sequence[JSON]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from judgegym.engine.runs.directory import REPORT
 from judgegym.engine.runs.disk import Disk, write_atomic
-from judgegym.reports.document import DataBlock, as_json, base_style, document, json_block, packed_block, render
+from judgegym.reports.document import as_json, base_style, document, json_block, packed_block, render
 from judgegym.reports.results.run import run_of_file
 from judgegym.reports.run_page.groups import group_contents
 from judgegym.reports.run_page.items import ItemDetail, ItemSummary, PageHead, PageKind, ReportOptions
@@ -114,7 +114,7 @@ def _address(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
 
 
-def _data(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> Iterator[DataBlock]:
+def _data(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> Iterator[bytes]:
     summaries: list[ItemSummary] = []
     scores: list[list[float | None]] = []
     starts: list[int] = []
@@ -136,5 +136,5 @@ def _data(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> It
     yield json_block("index", index)
 
 
-def _chunk(number: int, details: Sequence[bytes]) -> DataBlock:
+def _chunk(number: int, details: Sequence[bytes]) -> bytes:
     return packed_block(f"chunk-{number}", b"[" + b",".join(details) + b"]")

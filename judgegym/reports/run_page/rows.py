@@ -1,9 +1,11 @@
-"""The rows of an evaluation as items of its page.
-
-The page of an evaluation, or of a scored data set, from the files of its run directory.
+"""The page of an evaluation, or of a scored data set, from the files of its run directory: its rows are the items.
 
 Guarantees: the lines are read one by one, twice: for the numbers, which are kept, and for the items of the page, which
 are not. The calls of the rows on the page are in memory, compressed.
+
+What an opened row shows first is its verdict in words, and the judge's texts. They are read from the detail of the
+judgment, by the fields that `docs/run_files.md` names; a detail of another form has its label alone. Whatever a file
+holds, nothing here fails.
 """
 
 from __future__ import annotations
@@ -19,13 +21,12 @@ from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.wire import CUT_OFF, JSON
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_of_responses
-from judgegym.reports.results.run import CandidateOfRow, SavedRun, candidates_of
+from judgegym.reports.results.run import CandidateOfRow, SavedRun, candidates_of, objects_in, text_of
 from judgegym.reports.run_page import head
 from judgegym.reports.run_page.charts import Words, charts
-from judgegym.reports.run_page.figures import RowFigures, RunFigures, orders_disagree
+from judgegym.reports.run_page.figures import RunFigures, orders_disagree, total_cost
 from judgegym.reports.run_page.head import tables_of
 from judgegym.reports.run_page.items import (
-    CallView,
     CompletionView,
     Contents,
     ItemDetail,
@@ -37,26 +38,10 @@ from judgegym.reports.run_page.items import (
     call_views,
     choose,
 )
-from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
 
 _START = 140
-
-
-def figures_of(sample: Sample[JSON]) -> RowFigures:
-    """The numbers of a row."""
-    share = sample.headline
-    return RowFigures(
-        category=sample.category,
-        status=sample.status,
-        score=sample.score,
-        total=None if share is None else share.total,
-        weight=None if share is None else share.weight,
-        length=_length(sample),
-        judge_cost=_judge_cost(sample),
-        judge_seconds=_seconds((sample.run.judge_calls or {}).values()),
-        policy_seconds=_seconds(sample.run.policy_calls),
-        orders=sample.orders,
-    )
+_PLACES = {"model_is_a": "A", "model_is_b": "B"}
+_MOST_VOTES = 12
 
 
 def row_summary(sample: Sample[JSON]) -> ItemSummary:
@@ -106,7 +91,12 @@ def response_detail(sample: Sample[JSON], detail: ItemDetail) -> ItemDetail:
 def _completions(sample: Sample[JSON]) -> list[CompletionView]:
     several = len(sample.completions) > 1
     own = [
-        completion_view(completion, f"conversation {number}" if several else "answer")
+        CompletionView(
+            f"conversation {number}" if several else "answer",
+            completion.answer,
+            completion.thinking,
+            _notes(completion),
+        )
         for number, completion in enumerate(sample.completions, start=1)
     ]
     return own or [_candidate_view(candidate) for candidate in candidates_of(sample)]
@@ -138,24 +128,15 @@ def conversation(calls: Sequence[RecordedCall]) -> list[NamedText]:
     ]
 
 
-def completion_view(completion: Completion, title: str, *, calls: Sequence[CallView] = ()) -> CompletionView:
-    """A completion of the policy."""
-    return CompletionView(title, completion.answer, completion.thinking, _notes(completion), calls=calls)
-
-
 def _notes(completion: Completion) -> list[str]:
-    notes = []
-    if completion.thinking_fault is not None:
-        notes.append(f"thinking: {completion.thinking_fault.replace('_', ' ')}")
-    if completion.finish_reason == CUT_OFF:
-        notes.append("cut off")
-    if completion.refused:
-        notes.append("refused")
-    if completion.short:
-        notes.append("shorter than asked for")
-    if not completion.answer.strip():
-        notes.append("empty")
-    return notes
+    notes = {
+        f"thinking: {(completion.thinking_fault or '').replace('_', ' ')}": completion.thinking_fault is not None,
+        "cut off": completion.finish_reason == CUT_OFF,
+        "refused": completion.refused,
+        "shorter than asked for": completion.short,
+        "empty": not completion.answer.strip(),
+    }
+    return [note for note, holds in notes.items() if holds]
 
 
 def _length(sample: Sample[JSON]) -> int:
@@ -166,16 +147,129 @@ def _length(sample: Sample[JSON]) -> int:
 def _judge_cost(sample: Sample[JSON]) -> float | None:
     if not sample.run.judge_calls:  # no judge was asked
         return None
-    total = 0.0
-    for run in sample.run.judge_calls.values():
-        if run.usage.cost is None:
-            return None
-        total += run.usage.cost
-    return total
+    return total_cost(run.usage.cost for run in sample.run.judge_calls.values())
 
 
 def _seconds(runs: Iterable[CallRun]) -> tuple[float, ...]:
     return tuple(run.latency_s for run in runs if run.latency_s and not run.cached)
+
+
+def gold_differs(sample: Sample[JSON]) -> bool | None:
+    """Whether the judge said anything else than a gold label of the row; `None` without a gold label and a verdict."""
+    known = [label.agrees for label in sample.gold if label.agrees is not None]
+    return not all(known) if known else None
+
+
+def verdict_in_words(sample: Sample[JSON]) -> list[str]:
+    """What was found about a row, a sentence for each part of it."""
+    gold = [_gold(label.name, label.gold, label.judge, label.agrees) for label in sample.gold]
+    said = [*_games(objects_in(sample.detail, "games")), *gold, *_details(sample.detail, has_gold=bool(gold))]
+    if not said and sample.label is not None:
+        return [f"The judgment is {sample.label}."]
+    return said
+
+
+def texts_of_judge(sample: Sample[JSON]) -> list[NamedText]:
+    """The texts in which the judge gave the verdict; where the policy is the judge, its answers."""
+    found = [text for text in _texts(sample.detail) if text.text]
+    if found or not sample.gold:
+        return found
+    names = [label.name.replace("_", " ") for label in sample.gold]
+    titles = [f"the policy as judge{f', {name}' if name else ''}" for name in names]
+    if len(titles) != len(sample.completions):  # several votes
+        titles = [f"the policy as judge, {number + 1}" for number in range(len(sample.completions))]
+    return [NamedText(title, each.answer) for title, each in zip(titles, sample.completions, strict=True)]
+
+
+def _gold(name: str, gold: str | float, judge: str | float | None, agrees: bool | None) -> str:
+    prefix = f"{name.replace('_', ' ')}: " if name else ""
+    if judge is None:
+        return f"{prefix}no verdict; gold is {_shown(gold)}."
+    words = "and so does gold" if agrees else f"and gold says {_shown(gold)}"
+    return f"{prefix}the judge says {_shown(judge)}, {words}."
+
+
+def _shown(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _games(games: Sequence[Mapping[str, JSON]]) -> Iterator[str]:
+    """Both games of a pair in one sentence, such as "Lost both: as A the judge chose B; as B it chose A"."""
+    played = [(_PLACES[order], game) for game in games if (order := str(game.get("order"))) in _PLACES]
+    if not played:
+        return
+    results = {_result(place, game.get("label")) for place, game in played}
+    each = [f"as {place} {_chose(game.get('label'))}" for place, game in played]
+    count = "both" if len(played) == 2 else "all" if len(played) > 2 else "it"
+    words = {"won": f"Won {count}", "lost": f"Lost {count}", "tied": f"Tied {count}"}
+    single = results.pop() if len(results) == 1 else ""
+    beginning = words.get(single, "No verdict" if single == "none" else "The orders disagree")
+    if "none" in results:
+        beginning = "Not both have a verdict"
+    yield f"{beginning}: {'; '.join(each)}.".replace("it chose", "the judge chose", 1)
+
+
+def _result(place: str, label: JSON) -> str:
+    if not isinstance(label, str) or not set(label) >= {"A", "B"}:
+        return "none"
+    if "=" in label:
+        return "tied"
+    return "won" if label.startswith(place) == (">" in label) else "lost"
+
+
+def _chose(label: JSON) -> str:
+    if not isinstance(label, str):
+        return "there is no verdict"
+    if "=" in label:
+        return f"it chose neither ({label})"
+    first, second = label[:1], label[-1:]
+    return f"it chose {first if '>' in label else second} ({label})"
+
+
+def _details(detail: JSON, *, has_gold: bool) -> Iterator[str]:
+    """Verdicts on aspects with their votes, scores by a rubric, ratings; a single one is not said again after gold."""
+    for aspect in objects_in(detail, "aspects"):
+        votes = objects_in(aspect, "votes")
+        if has_gold and len(votes) == 1:
+            continue
+        yes = sum(vote.get("yes") is True for vote in votes)
+        no = sum(vote.get("yes") is False for vote in votes)
+        found = aspect.get("yes")
+        words = "no majority" if found is None else "yes" if found is True else "no"
+        count = f" ({yes} yes, {no} no, of {len(votes)} votes)" if len(votes) > 1 else ""
+        yield f"{aspect.get('aspect')}: {words}{count}."
+    vetoed_by = wire.lookup(detail, "vetoed_by")
+    if isinstance(vetoed_by, str):
+        yield f"Vetoed by {vetoed_by}: the score is 0."
+    scores = [_score(each) for each in objects_in(detail, "judgments")]
+    if scores and not (has_gold and len(scores) == 1):
+        yield f"{'Score' if len(scores) == 1 else 'Scores'}: {', '.join(scores)}."
+    ratings, right = wire.lookup(detail, "ratings"), wire.lookup(detail, "num_correct")
+    if isinstance(ratings, list) and ratings and isinstance(right, int):
+        shown = ["–" if each is None else str(each) for each in ratings]
+        yield f"Ratings of the right answers: {', '.join(shown[:right])}; of the others: {', '.join(shown[right:])}."
+
+
+def _score(judgment: Mapping[str, JSON]) -> str:
+    found = judgment.get("score")
+    found = judgment.get("expected") if found is None else found
+    return f"{found:g}" if isinstance(found, int | float) else "none"
+
+
+def _texts(detail: JSON) -> Iterator[NamedText]:
+    for game in objects_in(detail, "games"):
+        if str(game.get("order")) in _PLACES:
+            place, label = _PLACES[str(game.get("order"))], game.get("label")
+            yield NamedText(f"judge, the answer as {place}{f': {label}' if label else ''}", text_of(game.get("text")))
+    for aspect in objects_in(detail, "aspects"):
+        votes = objects_in(aspect, "votes")[:_MOST_VOTES]
+        for number, vote in enumerate(votes, start=1):
+            title = f"judge on {aspect.get('aspect')}" + (f", vote {number}" if len(votes) > 1 else "")
+            yield NamedText(title, text_of(vote.get("text")))
+    judgments = objects_in(detail, "judgments")
+    for number, judgment in enumerate(judgments, start=1):
+        yield NamedText(f"judge, {number}" if len(judgments) > 1 else "judge", text_of(judgment.get("text")))
+    yield NamedText("explanation of the judge", text_of(wire.lookup(detail, "explanation")))
 
 
 def run_contents(path: Path, options: ReportOptions) -> Contents:
@@ -187,7 +281,17 @@ def run_contents(path: Path, options: ReportOptions) -> Contents:
     run = SavedRun.open(path)
     figures, failed, uids, ledger = RunFigures(), list[bool](), list[str](), LedgerRows()
     for sample in run.samples():
-        figures.add(figures_of(sample))
+        figures.add(
+            status=sample.status,
+            score=sample.score,
+            length=_length(sample),
+            category=sample.category,
+            headline=sample.headline,
+            judge_cost=_judge_cost(sample),
+            judge_seconds=_seconds((sample.run.judge_calls or {}).values()),
+            policy_seconds=_seconds(sample.run.policy_calls),
+            orders=sample.orders,
+        )
         failed.append(not sample.finished)
         uids.append(sample.uid)
         if run.is_scored:

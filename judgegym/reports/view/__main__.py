@@ -42,10 +42,9 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
     Returns:
         The exit code.
     """
-    parser = parser_of(prog)
 
     def command() -> int:
-        flags = parser.parse_args(argv)
+        flags = parser_of(prog).parse_args(argv)
         from judgegym.judges.core import event_loop
         from judgegym.reports.view.server import serve  # late: help and errors come at once
 

@@ -123,10 +123,8 @@ def _result(run: SavedRun) -> Cell:
 
 
 def _interval(run: SavedRun) -> str:
-    found = run.headline
-    if found is None or found.low is None or found.high is None:
-        return ""
-    return f"{found.low:.4f} to {found.high:.4f}"
+    interval = None if run.headline is None else run.headline.interval
+    return "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
 
 
 def _cost(run: SavedRun) -> Cell:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from judgegym.reports.compare.comparison import BestAgreement
-from judgegym.reports.compare.gold import best_agreement, label_agreement
+from judgegym.reports.compare.difference import best_agreement, label_agreement
 
 
 def test_the_best_of_a_prompt_are_all_with_the_highest_score() -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from judgegym.reports.compare.__main__ import main
 from judgegym.reports.compare.comparison import Comparison, Estimate
-from judgegym.reports.compare.difference import WIDTH, forest
-from judgegym.reports.compare.page import html
+from judgegym.reports.compare.page import WIDTH, forest, html
 from judgegym.reports.compare.runs import compare_runs
 from judgegym.statistics.agreement import Interval
 from tests.chromium import needs_chromium, watched

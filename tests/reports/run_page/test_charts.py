@@ -28,7 +28,7 @@ def of_rows(count: int, *, categories: tuple[str, ...] = ("math", "code")) -> Ru
         calls = (0.1 + n % 13 / 10,)
         orders = {"model_is_a": score, "model_is_b": float(n % 2)}
         figures.add(
-            row(category=categories[n % len(categories)], score=score, total=score, weight=1.0,
+            **row(category=categories[n % len(categories)], score=score, total=score, weight=1.0,
                 length=100 + n * 37 % 900, judge_cost=0.001 * (1 + n % 7),
                 judge_seconds=calls, policy_seconds=calls, orders=orders)
         )  # fmt: skip
@@ -98,7 +98,7 @@ def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
 def test_position_bias_is_said_with_the_rows_whose_orders_disagree() -> None:
     figures = RunFigures()
     for a, b in ((1.0, 1.0), (1.0, 0.0), (0.0, 0.0), (1.0, 0.5)):
-        figures.add(row(score=a, orders={"model_is_a": a, "model_is_b": b}))
+        figures.add(**row(score=a, orders={"model_is_a": a, "model_is_b": b}))
     said = drawn(figures)["Points by the order of the answers"].description
     assert "model is a: 0.750 of 4; model is b: 0.375 of 4" in said
     assert "The orders disagree for 2 of 4 rows (50.0%)" in said
@@ -108,7 +108,7 @@ def test_position_bias_is_said_with_the_rows_whose_orders_disagree() -> None:
 def test_charts_without_anything_to_draw_are_left_out(count: int) -> None:
     figures = RunFigures()
     for _ in range(count):
-        figures.add(row(status="judge_failed"))
+        figures.add(**row(status="judge_failed"))
     assert drawn(figures) == {}
 
 
@@ -163,8 +163,8 @@ def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
 def test_few_values_that_lie_close_are_drawn_in_bins_as_their_labels_have_no_room() -> None:
     apart, close = RunFigures(), RunFigures()
     for score in (1.0, 2.0, 5.0):
-        apart.add(row(score=score))
+        apart.add(**row(score=score))
     for score in (53.8, 54.5, 67.2, 67.3):
-        close.add(row(score=score))
+        close.add(**row(score=score))
     assert "scores: 1: 1; 2: 1; 5: 1." in drawn(apart)["Distribution of scores"].description
     assert "scores: from 53.8 to 67.3" in drawn(close)["Distribution of scores"].description

@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.figures import RowFigures, RunFigures, orders_disagree
+from judgegym.engine.metrics import HeadlineTerm
+from judgegym.reports.run_page.figures import RunFigures, orders_disagree
 
 
-def row(**fields: Any) -> RowFigures:
-    values = {"category": None, "status": "ok", "score": None, "total": None, "weight": None, "length": 1}
-    return RowFigures(**{**values, "judge_cost": None, **fields})
+def row(*, total: float | None = None, weight: float = 1.0, **fields: Any) -> dict[str, Any]:
+    """What is added of a row."""
+    headline = None if total is None else HeadlineTerm(total, weight)
+    return {"status": "ok", "score": None, "length": 1, "headline": headline, **fields}
 
 
-def figures(*rows: RowFigures) -> RunFigures:
+def figures(*rows: dict[str, Any]) -> RunFigures:
     of_run = RunFigures()
     for each in rows:
-        of_run.add(each)
+        of_run.add(**each)
     return of_run
 
 

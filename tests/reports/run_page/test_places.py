@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from judgegym.judges.core.group import Look
 from judgegym.reports.run_page.charts import by_place
-from judgegym.reports.run_page.figures import RowFigures, RunFigures
+from judgegym.reports.run_page.figures import RunFigures
 
 
 def said(*groups: Sequence[float]) -> str:
@@ -15,7 +15,7 @@ def said(*groups: Sequence[float]) -> str:
     for points in groups:
         for place, point in enumerate(points, start=1):
             look = Look(place, len(points), point)
-            figures.add(RowFigures(None, "ok", point, None, None, 1, None, looks=[look]))
+            figures.add(status="ok", score=point, length=1, looks=[look])
     chart = by_place(figures)
     assert chart is not None
     return chart.description

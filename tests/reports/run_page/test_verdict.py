@@ -10,7 +10,7 @@ from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
-from judgegym.reports.run_page.verdict import gold_differs, texts_of_judge, verdict_in_words
+from judgegym.reports.run_page.rows import gold_differs, texts_of_judge, verdict_in_words
 
 
 def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> Sample[JSON]:
