@@ -5,6 +5,7 @@
 #                 every environment promises three cases a day (ARGS='-k tokenizer' adds options of pytest)
 # make test-all   the same with every test, and the gate's tests on the other versions of Python; at night, and before an issue is resolved
 #                 (REQUIRE_BROWSER=1: no Chromium is an error; PYTHONS= leaves the other versions out)
+#                 WORKERS=8 of either runs as many tests at once
 # make bench      every measured ratio, in under fifteen minutes, into benchmarks/RESULTS.md (ARGS='--only serve' one script)
 # make soak       ten minutes of mixed traffic with faults, kills and full disks (ARGS='--minutes 2' shortens it)
 # make test-integrations    tests with the trainers' own packages, each in an environment of its own below .trainers (several GB; CPU only;
@@ -21,7 +22,7 @@
 PYTHON ?= python3
 ARGS ?=
 TRAINER_ENVIRONMENTS ?= .trainers
-WORKERS ?= 3
+WORKERS ?= 2
 PYTHONS ?= 3.10 3.13
 BIN := .venv/bin
 DEV := .venv/.installed-dev
@@ -59,7 +60,8 @@ types: $(DEV)
 gate: $(DEV)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --gate $(ARGS)
 
-all-tests: $(DEV)
+all-tests: WORKERS = 3
+all-tests: $(DEV) # many of them wait
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 bench: $(DEV)

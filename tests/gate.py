@@ -44,6 +44,7 @@ LEFT_OUT = {
     "docs": "runs what the handbook shows",
     "examples": "each example is run",
     "integrations/install": "environments of their own",
+    "serve/test_wandb.py": "starts the service of wandb",
     "server/test_fuzz.py": "fuzz",
     "test_examples.py": "each example is run",
     "test_install.py": "installs into environments of their own",

@@ -40,7 +40,7 @@ With 256 in flight the number on their way would depend on the speed of the endp
 
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(presence, "_FIRST_PROBE_PAUSE_S", 0.01)
 
 
 @dataclass

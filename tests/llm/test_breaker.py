@@ -33,7 +33,7 @@ async def asked(client: ChatClient, count: int) -> Counter[type]:
 
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(presence, "_FIRST_PROBE_PAUSE_S", 0.01)
 
 
 @pytest.mark.slow

@@ -145,6 +145,7 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     root = Path(judgegym.__file__).parents[1]

@@ -140,7 +140,7 @@ async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_jud
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten rejected requests open the breaker, which then sends one after each pause: here at once."""
-    monkeypatch.setattr(presence, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(presence, "_FIRST_PROBE_PAUSE_S", 0.0)
     stand_in, knows = OfflineJudge(), False
 
     def judge(request: Json, number: int) -> Reply | str:
