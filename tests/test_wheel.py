@@ -16,12 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from judgegym.cli.environments import built_in
+from judgegym.judges.scorers.registry import JUDGES
 from tests.command import ROOT, RunFiles, clean_environment
 
 PACKAGE = "judgegym"
-PLUGINS = "judgegym/integrations/verifiers/plugins/"
-"""Each folder in it is a top-level package of the wheel: verifiers finds a plugin by such a name."""
-OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml")
+PLUGIN = "judgegym/integrations/verifiers_plugin/__init__.py"
+"""It is a top-level package of the wheel under the name of each plugin: verifiers finds one by such a name."""
+PLUGINS = {f"judgegym_{name}" for name in ("environment", "group", *JUDGES, *built_in())}
+OUTSIDE_OF_PACKAGES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 ENTRY_POINTS = ("console_scripts", "inspect_ai", "rllm.evaluators")
 DOCUMENTS = (".md", ".png")
 """What a package's folder holds for readers of the repository; nothing reads it at run time."""
@@ -59,7 +62,8 @@ def files_of_package() -> set[str]:
     for folder, _, names in os.walk(ROOT / PACKAGE):
         if not folder.endswith("__pycache__"):
             found |= {(Path(folder) / name).relative_to(ROOT).as_posix() for name in names}
-    return {name.removeprefix(PLUGINS) for name in found if not name.endswith(DOCUMENTS) or COPIED in name}
+    own = {name for name in found - {PLUGIN} if not name.endswith(DOCUMENTS) or COPIED in name}
+    return own | {f"{plugin}/__init__.py" for plugin in PLUGINS}
 
 
 def test_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> None:

@@ -36,13 +36,14 @@ from judgegym.integrations.scores.requests import (
     CellError,
     CompletionRow,
     Conversation,
+    RefusedError,
+    Request,
     conversation_json,
     fields_in,
     group_request,
 )
 from judgegym.integrations.scores.results import CompletionReward, check_finite
-from judgegym.integrations.scores.scoring import RefusedError, Request, RewardScorer
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, RewardScorer
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def judge_group(
     async def score(group: TrajectoryGroup) -> TrajectoryGroup | None:
         if not group.trajectories:
             return group
-        (results,) = await scoring.score([request_of(group)])
-        return _judged(group, [each.rewarded(invalid_completion_score) for each in results], name)
+        (results,) = await scoring.score([request_of(group)], invalid_completion_score)
+        return _judged(group, results, name)
 
     score.scoring = scoring  # type: ignore[attr-defined]  # for `close`
     return score

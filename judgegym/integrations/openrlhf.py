@@ -32,20 +32,27 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
-from judgegym.integrations.scores.gathering import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.scores.groups import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
 from judgegym.integrations.scores.requests import CellError, CompletionRow, label_fields
-from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, TrainerReward
-from judgegym.integrations.scores.settings import settings_in
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups, refuse_unknown
+from judgegym.integrations.scores.results import FailuresInARow, TrainerReward
+from judgegym.integrations.scores.sources import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    JudgeSource,
+    is_of_groups,
+    refuse_unknown,
+    settings_in,
+)
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 from judgegym.server.protocols.continuation import NOT_FOUND, response_in
 
 if TYPE_CHECKING:
-    from judgegym.integrations.single_turn.source import EnvironmentSource
+    from judgegym.integrations.single_turn import EnvironmentSource
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
 _SETTINGS = (
@@ -105,8 +112,8 @@ def reward_function(
     def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
         async def all_of_them() -> list[TrainerReward]:
             samples = zip(queries, prompts, labels, strict=True)
-            return await asyncio.gather(
-                *(rewards.of(prompt, response_in(query, prompt), label) for query, prompt, label in samples)
+            return await all_results(
+                rewards.of(prompt, response_in(query, prompt), label) for query, prompt, label in samples
             )
 
         worths = [worth.numbers for worth in run_blocking(all_of_them())]
@@ -156,7 +163,7 @@ def agent_executor(
 
         def __init__(self) -> None:
             super().__init__(None)
-            self._failures = FailuresInARow(max(MOST_FAILED, 2 * (group_size or 1)))
+            self._failures = FailuresInARow(group_size or 1)
 
         async def execute(
             self,
@@ -252,8 +259,7 @@ def _rewards(
     )
     if environment is not None:
         # Late: they need all packages of the judges.
-        from judgegym.integrations.single_turn.opened import judged_in
-        from judgegym.integrations.single_turn.source import source_of
+        from judgegym.integrations.single_turn import judged_in, source_of
 
         if url is not None or judge is not None:
             raise SettingsError("expected one of url, judge and environment")

@@ -31,17 +31,23 @@ except ModuleNotFoundError as missing:
     how = "pip install git+https://github.com/rllm-org/rllm"
     raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
 
-from judgegym.integrations.scores.requests import CellError, conversation_json, fields_in, group_ids
+from judgegym.integrations.scores.requests import (
+    CellError,
+    RefusedError,
+    Request,
+    conversation_json,
+    fields_in,
+    group_ids,
+)
 from judgegym.integrations.scores.results import CompletionReward, check_finite
-from judgegym.integrations.scores.scoring import RefusedError, Request
-from judgegym.integrations.scores.settings import settings_in
 from judgegym.integrations.scores.sources import (
     DEADLINE_S,
     TIMEOUT_S,
     JudgeSource,
-    SharedScorings,
     is_of_groups,
     refuse_unknown,
+    settings_in,
+    shared_scoring,
 )
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError, UserError
@@ -50,7 +56,7 @@ from judgegym.llm.wire import JSON
 if TYPE_CHECKING:
     from rllm.types import Episode, Task
 
-    from judgegym.integrations.single_turn.source import EnvironmentSource
+    from judgegym.integrations.single_turn import EnvironmentSource
     from judgegym.judges.scorers.registry import JudgeKind
 
 VARIABLE = "JUDGEGYM_RLLM"
@@ -58,7 +64,6 @@ _REFERENCES = ("reference", "ground_truth", "answer", "target")
 """Where a row has its reference; the first that is there is taken."""
 _NUMBERS = ("correct_from", "invalid_completion_score", "timeout_s", "deadline_s")
 _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
-_SCORINGS = SharedScorings()
 
 
 class JudgeEvaluator:
@@ -84,7 +89,7 @@ class JudgeEvaluator:
         source = JudgeSource(
             url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
         )
-        self._scoring = _SCORINGS.of(source)
+        self._scoring = shared_scoring(source)
         self._correct_from = correct_from
         self._invalid_completion_score = invalid_completion_score
 
@@ -95,8 +100,9 @@ class JudgeEvaluator:
             NoRewardError: the judge failed.
             SettingsError: a setting cannot work.
         """
-        [[result]] = run_blocking(self._scoring.score([_request(task, episode)]))
-        return _output(episode, result.rewarded(self._invalid_completion_score), self._correct_from)
+        scoring = self._scoring.score([_request(task, episode)], self._invalid_completion_score)
+        [[result]] = run_blocking(scoring)
+        return _output(episode, result, self._correct_from)
 
 
 def judge_evaluator(url: str | None = None, **arguments: Any) -> JudgeEvaluator:
@@ -123,8 +129,10 @@ class EnvironmentEvaluator:
 
     def __init__(self, environment: EnvironmentSource | Mapping[str, object] | str, correct_from: float = 0.5) -> None:
         """See `environment_evaluator`."""
-        from judgegym.integrations.single_turn.opened import opened  # late: beside a server it is not needed
-        from judgegym.integrations.single_turn.source import source_of
+        from judgegym.integrations.single_turn import (
+            opened,  # late: beside a server it is not needed
+            source_of,
+        )
 
         check_finite(correct_from=correct_from)
         self.environment = opened(source_of(environment))
@@ -167,8 +175,7 @@ def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    from judgegym.integrations.single_turn.opened import opened
-    from judgegym.integrations.single_turn.source import source_of
+    from judgegym.integrations.single_turn import opened, source_of
 
     return [
         {

@@ -28,6 +28,8 @@ from judgegym.integrations.scores.requests import (
     CellError,
     CompletionRow,
     Conversation,
+    RefusedError,
+    Request,
     conversation_json,
     fields_in,
     group_ids,
@@ -36,8 +38,7 @@ from judgegym.integrations.scores.requests import (
     single_request,
 )
 from judgegym.integrations.scores.results import CompletionReward, stand_in
-from judgegym.integrations.scores.scoring import RefusedError, Request
-from judgegym.integrations.scores.sources import JudgeSource, SharedScorings, is_of_groups, refuse_unknown
+from judgegym.integrations.scores.sources import JudgeSource, close, is_of_groups, refuse_unknown, shared_scoring
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
@@ -60,7 +61,7 @@ _IS: Mapping[str, Callable[[JSON], bool]] = {
 }
 """What a setting is, by name; those that are not named are numbers. Numbers that are not finite read as missing."""
 
-_SCORINGS = SharedScorings()
+__all__ = ["SlimeSettings", "close", "reward"]
 
 Reward: TypeAlias = float | dict[str, float]
 """A number; with `--reward-key` a mapping that has it under this key."""
@@ -115,8 +116,8 @@ async def reward(
     rows = [_row(sample) for sample in several]
     alone = map(_alone, several, rows)
     requests = [group_request(rows)] if together and rows else list(alone)
-    scored = [result for of_request in await _SCORINGS.of(settings).score(requests) for result in of_request]
-    results = [result.rewarded(settings.invalid_completion_score) for result in scored]
+    scored = await shared_scoring(settings).score(requests, settings.invalid_completion_score)
+    results = [result for of_request in scored for result in of_request]
     rewards = _rewards(several, results, settings, together=together)
     if not together and any(result.is_failed for result in results):
         _warn_once()
@@ -139,11 +140,6 @@ def _warn_once() -> None:
         "(grpo, gspo, cispo, reinforce_plus_plus_baseline) normalizes the others' rewards; the sample itself is kept "
         "out of the loss"
     )
-
-
-async def close() -> None:
-    """Close the connections now; otherwise they are closed when the process ends."""
-    await _SCORINGS.close()
 
 
 def _settings(args: object) -> SlimeSettings:

@@ -6,8 +6,7 @@ import asyncio
 from typing import Any
 
 from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentSource, opened
 
 ENVIRONMENTS = ("arena_hard", "pairwise_judgement", "self_critique", "aspect_critique", "rubric_absolute")
 

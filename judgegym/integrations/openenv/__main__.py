@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         # Late: it says which extra is missing; uvicorn comes with that.
         from judgegym.integrations.openenv.server import SESSIONS, serve
-        from judgegym.integrations.single_turn.source import EnvironmentSource
+        from judgegym.integrations.single_turn import EnvironmentSource
 
         source = EnvironmentSource(known.environment, tuple(settings), known.split)
         app = serve(source, sessions=known.sessions or SESSIONS)

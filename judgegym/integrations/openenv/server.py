@@ -9,34 +9,228 @@ Which environment is said by arguments, or by environment variables, as a contai
 
 `JUDGEGYM_ENV__…`, `JUDGEGYM_CONFIG` and `JUDGEGYM_OFFLINE` are read as by every command.
 
-Source: openenv 0.10.0, `openenv.core.env_server.http_server`.
+The environment is OpenEnv's `Environment`: `reset` gives a row, `step` the reward of a completion. Guarantees: the row
+is a function of the seed alone; all instances share the environment that is open in this process, with its judge's
+limits; any number of sessions is judged at once; a failed judge is `reward=None`, flagged in the metadata.
+
+Source: openenv 0.10.0, `openenv.core.env_server.http_server`, `openenv.core.env_server.interfaces`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
-
-from judgegym.judges.config.extras import needs
-
-with needs("openenv"):
-    from openenv.core.env_server.http_server import create_app
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from judgegym.data.rows import Split
-from judgegym.integrations.openenv.environment import SingleTurnEnvironment
-from judgegym.integrations.openenv.models import CompletionAction, RowObservation, RowState
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.openenv.client import CompletionAction, RowObservation, RowState
+from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
+from judgegym.integrations.single_turn import EnvironmentSource, OpenedEnvironment, opened
+from judgegym.judges.config.extras import needs
 from judgegym.judges.config.presets import load_yaml
-from judgegym.llm.errors import SettingsError, UserError
+from judgegym.judges.core.event_loop import run_blocking
+from judgegym.judges.core.seeding import derive
+from judgegym.llm.errors import DataError, SettingsError, UserError
+from judgegym.llm.wire import Choice
+
+with needs("openenv"):
+    from openenv.core.env_server.http_server import create_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import EnvironmentMetadata
+    from openenv.core.rubrics import Rubric
 
 SESSIONS = 256
 _VARIABLE = "OPENENV_JUDGEGYM_"
+_SPLITS: dict[Split, str] = {"train": "train", "eval": "validation"}
+"""Our splits, with OpenEnv's types of them."""
+
+
+class RowReward(Rubric):
+    """The environment's reward of the completion, as OpenEnv's rubric."""
+
+    def __init__(self, environment: OpenedEnvironment) -> None:
+        """Reward with an environment that is open in this process."""
+        super().__init__()
+        self.environment = environment
+
+    async def forward(self, action: CompletionAction, observation: RowObservation) -> float | None:
+        """The reward, or `None`; how it came about is in the observation's metadata."""
+        choice = Choice(action.completion, reasoning=action.reasoning, finish_reason=action.finish_reason)
+        (rewarded,) = await self.environment.rewards(observation.uid, [choice])
+        observation.metadata.update(outcome(rewarded))
+        return rewarded.reward
+
+
+def outcome(rewarded: CompletionReward) -> dict[str, Any]:
+    """What the metadata of an observation say of a reward."""
+    return {
+        "judge_failed": rewarded.is_failed,
+        "invalid_completion": rewarded.is_invalid,
+        **rewarded.said,
+        "metrics": dict(rewarded.metrics),
+    }
+
+
+class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowState]):
+    """One session: a row, then its reward. It also has OpenEnv's routes of tasks."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, environment: OpenedEnvironment) -> None:
+        """Begin a session with an environment that is open in this process."""
+        self._rewards = RowReward(environment)
+        super().__init__(rubric=self._rewards)
+        self._home = environment
+        self._state = RowState(environment=environment.name, split=environment.source.split)
+
+    async def reset_async(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        uid: str | None = None,
+        index: int | None = None,
+        split: str | None = None,
+        **further: Any,
+    ) -> RowObservation:
+        """Begin an episode.
+
+        Args:
+            seed: chooses the row, if neither `uid` nor `index` does; without any, a random one that the metadata name.
+            episode_id: the id of the episode; by default a new one.
+            uid: the row with this id.
+            index: the row at this place of the split, from 0.
+            split: `train` or `eval`; by default the server's.
+            further: what clients may add; not used.
+
+        Raises:
+            DataError: there is no such row or split, or uid and index are both given.
+        """
+        environment = await self._of(split)
+        if uid is not None and index is not None:
+            raise DataError("reset: expected uid or index, found both")
+        if uid is None and index is None:
+            seed = secrets.randbits(32) if seed is None else seed
+            index = derive(seed, environment.name, "the row of an episode") % len(environment)
+        row = environment.row(uid if uid is not None else _uid_at(environment, index))
+        self._rewards.environment = environment
+        self._state = RowState(
+            episode_id=episode_id or uuid.uuid4().hex,
+            environment=environment.name,
+            split=environment.source.split,
+            uid=row.uid,
+        )
+        metadata = {"split": environment.source.split, "category": row.category, "seed": seed}
+        return RowObservation(
+            messages=[dict(message) for message in row.messages], uid=row.uid, metadata=metadata, done=False
+        )
+
+    async def step_async(
+        self, action: CompletionAction, timeout_s: float | None = None, split: str | None = None, **further: Any
+    ) -> RowObservation:
+        """Reward a completion, which ends the episode.
+
+        Args:
+            action: the completion.
+            timeout_s: seconds for the judge, after which it has failed.
+            split: the split of `action.uid`; by default that of the last reset, or else the server's.
+            further: what clients may add; not used.
+
+        Raises:
+            DataError: no row is known, or the episode has ended already.
+        """
+        uid = action.uid or self._state.uid
+        if uid is None:
+            raise DataError("step: no row; reset the session first, or name the row in action.uid (POST /step)")
+        if self._state.done and action.uid is None:
+            raise DataError("step: the episode has ended; reset the session first")
+        if split is not None:
+            self._rewards.environment = await self._of(split)
+        metadata = {"split": self._rewards.environment.source.split}
+        observation = RowObservation(uid=uid, done=True, metadata=metadata)
+        try:
+            observation.reward = await asyncio.wait_for(self._apply_rubric_async(action, observation), timeout_s)
+        except asyncio.TimeoutError:
+            late = CompletionReward(None, JUDGE_FAILED, explanation=f"no reward within {timeout_s:g} s")
+            observation.metadata.update(outcome(late))
+        self._state = self._state.model_copy(
+            update={"uid": uid, "step_count": self._state.step_count + 1, "done": True}
+        )
+        return observation
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **row: Any) -> RowObservation:
+        """As `reset_async`, in code without `await`."""
+        return run_blocking(self.reset_async(seed, episode_id, **row))
+
+    def step(self, action: CompletionAction, timeout_s: float | None = None, **further: Any) -> RowObservation:
+        """As `step_async`, in code without `await`."""
+        return run_blocking(self.step_async(action, timeout_s, **further))
+
+    @property
+    def state(self) -> RowState:
+        """Where the session is."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """What `GET /metadata` says."""
+        rows = f"{len(self._home)} rows, split {self._home.source.split}"
+        return EnvironmentMetadata(
+            name=self._home.name, description=f"JudgeGym's environment {self._home.name}: {rows}", version="1"
+        )
+
+    def list_splits(self) -> list[dict[str, str]]:
+        """The splits."""
+        return [{"name": name, "type": kind} for name, kind in _SPLITS.items()]
+
+    async def num_tasks(self, split: str) -> int:
+        """How many rows a split has."""
+        return len(await self._of(split))
+
+    async def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """The rows' ids and places."""
+        return await self.get_task_range(split)
+
+    async def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The ids and places of some rows."""
+        uids = (await self._of(split)).uids
+        return [{"id": uids[place], "index": place} for place in range(len(uids))[start:stop]]
+
+    async def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """A row.
+
+        Raises:
+            IndexError: there is none at this place.
+        """
+        environment = await self._of(split)
+        if not 0 <= index < len(environment):
+            raise IndexError(index)
+        row = environment.row(environment.uids[index])
+        messages = [dict(message) for message in row.messages]
+        return {"id": row.uid, "index": index, "messages": messages, "category": row.category}
+
+    async def _of(self, split: str | None) -> OpenedEnvironment:
+        """The environment of a split; one that is not open is opened in a thread, since that reads its rows."""
+        if split is None or split == self._home.source.split:
+            return self._home
+        if split not in _SPLITS:
+            raise DataError(f"split: expected {' or '.join(_SPLITS)}, found {split!r}")
+        return await asyncio.to_thread(opened, replace(self._home.source, split=split))
+
+
+def _uid_at(environment: OpenedEnvironment, index: object) -> str:
+    rows = len(environment)
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < rows:
+        raise DataError(f"index: expected a number from 0 to {rows - 1}, found {index!r}")
+    return environment.uids[index]
 
 
 def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:

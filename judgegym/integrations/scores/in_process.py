@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 from pydantic import ValidationError
 
 from judgegym.api.session import stand_in_settings
-from judgegym.integrations.scores.results import JUDGE_FAILED, TextScore
-from judgegym.integrations.scores.scoring import RefusedError, Request
+from judgegym.integrations.scores.requests import RefusedError, Request
+from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.scorers.items import ResponseScore
 from judgegym.server.answers import OverloadError
@@ -43,7 +43,7 @@ class InProcessSource:
         self._opening = asyncio.Lock()
         self._native = Native()
 
-    async def score(self, request: Request) -> list[TextScore]:
+    async def score(self, request: Request) -> list[CompletionReward]:
         """See `Source`.
 
         Raises:
@@ -54,7 +54,7 @@ class InProcessSource:
             items = self._native.items(ScoreBody.model_validate(dict(request)), request)
             results = await core.score("", items, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
-            return [TextScore(None, JUDGE_FAILED, f"{_MOST_PENDING} judgments are under way")]
+            return [CompletionReward(None, JUDGE_FAILED, explanation=f"{_MOST_PENDING} judgments are under way")]
         except ValidationError as error:
             first = error.errors()[0]
             raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
@@ -83,5 +83,5 @@ class InProcessSource:
         await stack.aclose()
 
 
-def _scored(result: ResponseScore) -> TextScore:
-    return TextScore(result.score, result.status, result.explanation, result.label)
+def _scored(result: ResponseScore) -> CompletionReward:
+    return CompletionReward(result.score, result.status, result.label, result.explanation)

@@ -1,7 +1,5 @@
-"""What a judge says of a completion, and what the completion is worth in training.
+"""What a completion is worth in training: by a judge of texts, or by an environment.
 
-A judge of texts gives a `TextScore`; `TextScore.rewarded` makes of it the same `CompletionReward` that an environment
-gives.
 Guarantees: a failed judge has no number, but for a `TrainerReward`, which says so in its flags; an empty completion is
 no failed judge. Where a trainer takes nothing but numbers, `stand_in` is the mean of the group.
 
@@ -13,16 +11,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from judgegym.llm.errors import SettingsError
 from judgegym.statistics.agreement import exact_mean
 
+OK = "ok"
 JUDGE_FAILED = "judge_failed"
 INVALID_COMPLETION = "invalid_completion"
 REFUSED = "refused"
 MOST_FAILED = 32
 """After this many failed judgments in a row, or two groups, a form that masks them ends the training."""
+REFUSED_AT_START = 8
 _REJECTION = re.compile(
     r": rejected( HTTP (?P<status>\d+))? after \d+ request| rejected the first \d+ requests: HTTP (?P<of_all>\d+): "
 )
@@ -33,66 +33,8 @@ class NoRewardError(RuntimeError):
     """The judge failed, and the framework takes an error for that; the message says how and why."""
 
 
-class FailuresInARow:
-    """Ends a training whose judge is down, where failed samples are masked.
-
-    A batch of masked samples alone has no token, and trainers divide by the number of tokens: the loss would be NaN.
-    """
-
-    def __init__(self, most: int) -> None:
-        """Allow fewer than `most` failed judgments in a row."""
-        self._most = most
-        self._count = 0
-
-    def add(self, rewarded: CompletionReward) -> None:
-        """Count a judgment.
-
-        Raises:
-            NoRewardError: there are too many.
-        """
-        self._count = self._count + 1 if rewarded.is_failed else 0
-        if self._count >= self._most:
-            reason = rewarded.explanation or "no reason was given"
-            raise NoRewardError(f"the judge failed for {self._count} samples in a row, last with: {reason}")
-
-
-class _JudgmentEnd:
-    """How a judgment ended."""
-
-    __slots__ = ()
-    status: str
-    explanation: str
-
-    @property
-    def number(self) -> float | None:
-        """The score or the reward."""
-        raise NotImplementedError
-
-    @property
-    def is_invalid(self) -> bool:
-        """Whether the completion is at fault: it is empty or in the wrong format, and no judge was asked."""
-        return self.status == INVALID_COMPLETION
-
-    @property
-    def is_failed(self) -> bool:
-        """Whether there is no number for a completion that has something to judge."""
-        return self.number is None and not self.is_invalid
-
-    @property
-    def refusal(self) -> str:
-        """Why no retry will help: the row cannot be judged, or the judge's endpoint refuses it. Empty otherwise."""
-        is_refusal = self.status == REFUSED or (self.is_failed and _REJECTION.search(self.explanation) is not None)
-        return self.explanation if is_refusal else ""
-
-    @property
-    def is_unauthorized(self) -> bool:
-        """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
-        found = _REJECTION.search(self.explanation) if self.is_failed else None
-        return found is not None and (found["status"] or found["of_all"]) in ("401", "403", "404")
-
-
 @dataclass(frozen=True, slots=True)
-class CompletionReward(_JudgmentEnd):
+class CompletionReward:
     """What a completion is worth, by a judge or by an environment.
 
     Attributes:
@@ -111,9 +53,26 @@ class CompletionReward(_JudgmentEnd):
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def number(self) -> float | None:
-        """The reward."""
-        return self.reward
+    def is_invalid(self) -> bool:
+        """Whether the completion is at fault: it is empty or in the wrong format, and no judge was asked."""
+        return self.status == INVALID_COMPLETION
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether there is no number for a completion that has something to judge."""
+        return self.reward is None and not self.is_invalid
+
+    @property
+    def refusal(self) -> str:
+        """Why no retry will help: the row cannot be judged, or the judge's endpoint refuses it. Empty otherwise."""
+        is_refusal = self.status == REFUSED or (self.is_failed and _REJECTION.search(self.explanation) is not None)
+        return self.explanation if is_refusal else ""
+
+    @property
+    def is_unauthorized(self) -> bool:
+        """Whether the judge's endpoint knows neither the key nor the model: every other request would end the same."""
+        found = _REJECTION.search(self.explanation) if self.is_failed else None
+        return found is not None and (found["status"] or found["of_all"]) in ("401", "403", "404")
 
     @property
     def flags(self) -> dict[str, float]:
@@ -132,6 +91,10 @@ class CompletionReward(_JudgmentEnd):
     def worth(self, instead: float) -> TrainerReward:
         """What it is worth where every completion needs a number: `instead` where there is none."""
         return TrainerReward(instead if self.reward is None else self.reward, self)
+
+    def with_invalid(self, score: float | None) -> CompletionReward:
+        """The same; an empty completion is worth `score`."""
+        return replace(self, reward=score) if self.is_invalid else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,31 +115,61 @@ class TrainerReward:
         return {"score": self.score, **self.rewarded.flags}
 
 
-@dataclass(frozen=True, slots=True)
-class TextScore(_JudgmentEnd):
-    """What a judge of texts says of one response.
+class FailuresInARow:
+    """Ends a training whose judge is down, where failed samples are masked.
 
-    Attributes:
-        score: from 0 to 1; `None` if the judge failed, the completion is empty or the row cannot be judged.
-        status: status of the judgment, or `refused` for a row that cannot be judged.
-        explanation: the judge's reasons; without a score, what went wrong.
-        label: the verdict in the judge's terms, if it is one word, such as `win`.
+    A batch of masked samples alone has no token, and trainers divide by the number of tokens: the loss would be NaN.
     """
 
-    score: float | None
-    status: str
-    explanation: str = ""
-    label: str | None = None
+    def __init__(self, group_size: int) -> None:
+        """Allow fewer than `MOST_FAILED` failed judgments in a row, or fewer than two groups."""
+        self._most = max(MOST_FAILED, 2 * group_size)
+        self._count = 0
 
-    @property
-    def number(self) -> float | None:
-        """The score."""
-        return self.score
+    def add(self, rewarded: CompletionReward) -> None:
+        """Count a judgment.
 
-    def rewarded(self, invalid_completion_score: float | None) -> CompletionReward:
-        """What the response is worth; if it is empty, `invalid_completion_score`."""
-        reward = invalid_completion_score if self.is_invalid else self.score
-        return CompletionReward(reward, self.status, self.label, self.explanation)
+        Raises:
+            NoRewardError: there are too many.
+        """
+        self._count = self._count + 1 if rewarded.is_failed else 0
+        if self._count >= self._most:
+            reason = rewarded.explanation or "no reason was given"
+            raise NoRewardError(f"the judge failed for {self._count} samples in a row, last with: {reason}")
+
+
+class FirstRequests:
+    """Finds out whether the first requests are refused, all of them: then the settings are at fault, and not the rows.
+
+    Attributes:
+        refused: how many requests were refused so far.
+        refusal: why the last of them was.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no request."""
+        self.refused = 0
+        self.refusal = ""
+        self._is_proven = False
+
+    def add(self, *requests: Sequence[CompletionReward]) -> list[str]:
+        """Count requests by their results; returns why each was refused, or an empty text.
+
+        Raises:
+            SettingsError: the judge's endpoint knows neither the key nor the model.
+        """
+        results = [each for of_one in requests for each in of_one]
+        self._is_proven = self._is_proven or any(each.status == OK for each in results)
+        refusals = [next((each.refusal for each in of_one if each.refusal), "") for of_one in requests]
+        for refusal in filter(None, refusals):
+            self.refused, self.refusal = self.refused + 1, refusal
+        if not self._is_proven and any(each.is_unauthorized for each in results):
+            raise SettingsError(f"the judge's endpoint refuses its requests: {self.refusal}")
+        return refusals
+
+    def are_refused(self, *, whole_batch: bool = False) -> bool:
+        """Whether none has a score so far, and `REFUSED_AT_START` or a whole batch of several were refused."""
+        return not self._is_proven and (whole_batch or self.refused >= REFUSED_AT_START)
 
 
 def stand_in(rewards: Sequence[float | None], fallback: float) -> float:

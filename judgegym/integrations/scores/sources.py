@@ -1,32 +1,145 @@
-"""From the settings of a reward function to what it scores with: a reward server, or a judge in this process."""
+"""From the settings of a trainer's reward function to what it scores with: a reward server, or a judge in this process.
+
+Guarantees of a `RewardScorer`:
+
+* A result within the deadline, which is a failure if there is no answer by then.
+* Any event loop, or none, may ask: the work is done on the background loop of the process, which closes sessions when
+  the process ends.
+* A setting that cannot work (an unknown judge or mount, a missing key, a wrong token) raises a `SettingsError` at the
+  first request.
+* A row that cannot be judged is a `CompletionReward` without a reward, with one warning for each reason. If the whole
+  first batch, or the first `REFUSED_AT_START` requests, are refused, the settings are at fault: a `SettingsError` says
+  so.
+* With a reward server only aiohttp and orjson are imported; a judge in this process needs all packages of the judges.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import difflib
+import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from judgegym.integrations.scores.requests import plain
-from judgegym.integrations.scores.results import check_seconds
-from judgegym.integrations.scores.scoring import RewardScorer
-from judgegym.integrations.scores.server_source import ServerSource
-from judgegym.integrations.scores.settings import token_of
+from judgegym.integrations.scores.requests import RefusedError, Request, plain
+from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, CompletionReward, FirstRequests, check_seconds
+from judgegym.integrations.scores.server import ServerSource
+from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.llm import wire
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judgegym.integrations.scores.in_process import InProcessSource
     from judgegym.server.settings.server import JudgeMount
 
+logger = logging.getLogger(__name__)
+
 TIMEOUT_S = 150.0
 """Seconds for one attempt at a reward server."""
 DEADLINE_S = 900.0
 """Seconds within which a trainer's function has its scores."""
+_MOST_WARNINGS = 100
 _OF_GROUPS = frozenset({"choice", "listwise", "tournament"})
 """The kinds of judges that judge nothing but groups."""
+_NO_KEY = ("", "none")
+"""Values that say that there is no key."""
+
+
+class Source(Protocol):
+    """Scores requests; always used on the background loop."""
+
+    async def score(self, request: Request) -> list[CompletionReward]:
+        """A result for each response of the request, empty ones without a reward. A failed judge is a result, no error.
+
+        Raises:
+            RefusedError: the request cannot be judged (a missing baseline, a rubric of another scale, …).
+            SettingsError: no request can be judged.
+        """
+
+    async def close(self) -> None:
+        """Close what is open; the next request opens it again."""
+
+
+class RewardScorer:
+    """Scores the requests of a trainer's reward function."""
+
+    def __init__(self, source: Source, *, deadline_s: float) -> None:
+        """Score with `source`, until the end of the process or until `close`.
+
+        Args:
+            source: what scores.
+            deadline_s: seconds after which a request without an answer has no score.
+        """
+        self._source = source
+        self._deadline_s = deadline_s
+        self._first = FirstRequests()
+        self._said: set[str] = set()
+        self._is_registered = False
+
+    async def score(
+        self, requests: Sequence[Request | RefusedError], invalid_completion_score: float | None = None
+    ) -> list[list[CompletionReward]]:
+        """A result for each response of each request, in order; all requests are judged at the same time.
+
+        Args:
+            requests: an error in the place of a request is a row of which no request can be made.
+            invalid_completion_score: what an empty response is worth; `None`: it has no reward.
+
+        Raises:
+            SettingsError: a setting cannot work.
+        """
+        judged = await BACKGROUND.join(self._all(requests))
+        return [[each.with_invalid(invalid_completion_score) for each in of_one] for of_one in judged]
+
+    async def close(self) -> None:
+        """Close the connections; the next request opens them again."""
+        await BACKGROUND.join(self._source.close())
+
+    async def _all(self, requests: Sequence[Request | RefusedError]) -> list[list[CompletionReward]]:
+        if not self._is_registered:
+            self._is_registered = True
+            BACKGROUND.at_exit(self._source.close)
+        keys = [(repr(request), _responses(request)) for request in requests]
+        distinct = dict(zip(keys, requests, strict=True))  # equal completions are judged once
+        judged = await all_results(self._one(request) for request in distinct.values())
+        if self._first.are_refused(whole_batch=len(requests) > 1 and all(refusal for _, refusal in judged)):
+            first = self._first
+            raise SettingsError(f"the first {first.refused} requests for a score were refused: {first.refusal}")
+        of_each = dict(zip(distinct, judged, strict=True))
+        return [of_each[key][0] for key in keys]
+
+    async def _one(self, request: Request | RefusedError) -> tuple[list[CompletionReward], str]:
+        """The results of a request, and why it was refused."""
+        count = _responses(request)
+        try:
+            if isinstance(request, RefusedError):
+                raise request
+            results = await asyncio.wait_for(self._source.score(request), self._deadline_s)
+        except asyncio.TimeoutError:
+            logger.warning("no score within %g s", self._deadline_s)
+            late = f"no score within {self._deadline_s:g} s"
+            return [CompletionReward(None, JUDGE_FAILED, explanation=late)] * count, ""
+        except RefusedError as error:
+            results = [CompletionReward(None, REFUSED, explanation=str(error))] * count
+        (refusal,) = self._first.add(results)
+        if refusal and refusal not in self._said and len(self._said) < _MOST_WARNINGS:
+            self._said.add(refusal)
+            logger.warning("a row has no score, because it cannot be judged (said once for each reason): %s", refusal)
+        return results, refusal
+
+
+def _responses(request: Request | RefusedError) -> int:
+    """How many responses a request has."""
+    if isinstance(request, RefusedError):
+        return request.responses
+    responses = request.get("responses")
+    return len(responses) if isinstance(responses, Sequence) else 1
 
 
 def is_of_groups(judge: JudgeMount | Mapping[str, object]) -> bool:
@@ -142,7 +255,13 @@ class JudgeSource:
         Raises:
             SettingsError: its variable is not set, or the token is given, too.
         """
-        return token_of(self.token, self.token_env)
+        if not self.token_env:
+            return self.token
+        if self.token:
+            raise SettingsError("token_env: expected either token or token_env")
+        if not os.environ.get(self.token_env):
+            raise SettingsError(f"token_env: the environment variable {self.token_env} is not set")
+        return os.environ[self.token_env]
 
     def normal_form(self) -> JudgeSource:
         """The same with a judge in JSON, whichever configuration library its settings come from."""
@@ -155,29 +274,29 @@ class JudgeSource:
         return JudgeSource(**{**values, "judge": judge})
 
 
-class SharedScorings:
-    """What scores, for functions that a trainer calls with their settings each time: one for equal settings."""
+_SHARED: dict[bytes, RewardScorer] = {}
 
-    def __init__(self) -> None:
-        """Begin without any."""
-        self._of: dict[bytes, RewardScorer] = {}
 
-    def of(self, source: JudgeSource) -> RewardScorer:
-        """What scores with these settings, which may be in the containers of any configuration library.
+def shared_scoring(source: JudgeSource) -> RewardScorer:
+    """What scores with these settings: one for equal settings, which a trainer passes to a function each time.
 
-        Raises:
-            SettingsError: see `JudgeSource.scoring`.
-        """
-        settings = source.normal_form()
-        key = wire.dumps({**dataclasses.asdict(settings), "token": settings.bearer_token()})
-        if key not in self._of:
-            self._of[key] = settings.scoring()
-        return self._of[key]
+    Args:
+        source: the settings, which may be in the containers of any configuration library.
 
-    async def close(self) -> None:
-        """Close the connections now; otherwise they are closed when the process ends."""
-        while self._of:
-            await self._of.popitem()[1].close()
+    Raises:
+        SettingsError: see `JudgeSource.scoring`.
+    """
+    settings = source.normal_form()
+    key = wire.dumps({**dataclasses.asdict(settings), "token": settings.bearer_token()})
+    if key not in _SHARED:
+        _SHARED[key] = settings.scoring()
+    return _SHARED[key]
+
+
+async def close() -> None:
+    """Close the connections that are shared now; otherwise they are closed when the process ends."""
+    while _SHARED:
+        await _SHARED.popitem()[1].close()
 
 
 def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, offline: bool) -> InProcessSource:
@@ -194,3 +313,51 @@ def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, 
         offline = offline or stands_in
         judge = settings_from_keywords(JudgeMount, named, prefix="judge.")
     return InProcessSource(judge, deadline_s=deadline_s, offline=offline)
+
+
+def secret_in(settings: Mapping[str, object], within: str = "") -> str | None:
+    """What is wrong with the first secret among settings: a key, a token, or a URL with a user, password or token."""
+    for name, value in settings.items():
+        place = f"{within}.{name}" if within else name
+        if name.endswith("extra_headers") and value:
+            return f"{place}: headers are secrets, and trainers log settings; expected them at a reward server"
+        found = next((found for each in _mappings(value) if (found := secret_in(each, place)) is not None), None)
+        if found is not None:
+            return found
+        if not isinstance(value, str):
+            continue
+        if (name == "token" or name.endswith("api_key")) and value not in _NO_KEY:
+            return f"{place}: expected the name of an environment variable in {place}_env"
+        if name.endswith("url") and (without_credentials(value) != value or "/token/" in value):
+            return f"{place}: expected a URL without user, password and token"
+    return None
+
+
+def _mappings(value: object) -> Sequence[Mapping[str, object]]:
+    """The settings in a setting: a section, or a list of them."""
+    if isinstance(value, Mapping):
+        return [value]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [item for item in value if isinstance(item, Mapping)]
+    return []
+
+
+def settings_in(variable: str, *, missing: str = "") -> dict[str, JSON]:
+    """The settings in a variable, a JSON object by their names.
+
+    Args:
+        variable: its name.
+        missing: what is read if it is not set.
+
+    Raises:
+        SettingsError: it is no JSON object.
+    """
+    try:
+        given = wire.loads(os.environ.get(variable) or missing)
+    except ValueError:
+        given = None
+    if not isinstance(given, Mapping):
+        raise SettingsError(
+            f'{variable}: expected a JSON object of settings, such as {{"url": "http://127.0.0.1:8400"}}'
+        )
+    return dict(given)

@@ -13,7 +13,7 @@ from typing import Any
 
 from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
 
-from judgegym.integrations.skyrl_gym.generated import leave_out_failed
+from judgegym.integrations.skyrl_gym import leave_out_failed
 
 
 class JudgedGenerator(SkyRLGymGenerator):

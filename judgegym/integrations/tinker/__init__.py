@@ -1,8 +1,246 @@
-"""Environments and judges for tinker-cookbook: groups of rollouts, the rewards of whole groups, datasets for recipes.
+"""Environments and judges for tinker-cookbook: groups of rollouts of one prompt, judged together.
 
-`datasets.py` has what a recipe's train config takes. Source: tinker-cookbook 0.6.1, `tinker_cookbook.rl`.
+`datasets.py` has what a recipe's train config takes.
+
+Guarantees: a builder pickles, and holds neither connections nor secrets; in whichever process and event loop it is
+used, it finds there the environment or the judge that is already open. All completions of a group are judged at once;
+what the judge says is in the logs of each rollout's last step. No sampled tokens raise an error; thinking that the
+renderer knows is apart from the answer.
+
+Every reward is a finite number. Where the judge failed, it is the mean of the others, so that it leaves their
+advantages as they are and has none itself, with the metric `judge_failed` 1. A group with fewer than two results is
+dropped by the cookbook under every rollout strategy, and ends no step.
+
+Source: tinker-cookbook 0.6.1, `tinker_cookbook.rl`.
 """
 
-from judgegym.judges.config.extras import require
+from __future__ import annotations
 
-require("tinker")
+import asyncio
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import cast
+
+from judgegym.environments.rollouts.scored_group import fill_in
+from judgegym.integrations.scores.requests import Conversation, conversation_json
+from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.sources import JudgeSource, shared_scoring
+from judgegym.integrations.single_turn import EnvironmentSource, opened
+from judgegym.judges.config.extras import needs
+from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
+
+with needs("tinker"):
+    import tinker
+    from tinker_cookbook.completers import StopCondition
+    from tinker_cookbook.exceptions import AllTrajectoriesFailedError, RendererError
+    from tinker_cookbook.renderers import Message as RenderedMessage
+    from tinker_cookbook.renderers import Renderer, get_renderer, get_text_content
+    from tinker_cookbook.rl.types import (
+        STOP_METRIC_PREFIX,
+        Action,
+        ActionExtra,
+        Env,
+        EnvGroupBuilder,
+        Metrics,
+        StepResult,
+        StopReason,
+        Trajectory,
+    )
+    from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class TinkerCompletion:
+    """What a policy has sampled.
+
+    Attributes:
+        choice: text, thinking, and whether the text was cut off.
+        is_parsed: whether the tokens end as the renderer expects it.
+    """
+
+    choice: Choice
+    is_parsed: bool
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the rollout ends here, in the cookbook's words."""
+        if self.choice.finish_reason == CUT_OFF:
+            return StopReason.MAX_TOKENS
+        return StopReason.COMPLETED if self.is_parsed else StopReason.PARSE_ERROR
+
+
+@cache
+def renderer_of(renderer_name: str, model_name: str) -> Renderer:
+    """The renderer of that name with the tokenizer of a model, which may be a folder; one for each process."""
+    return get_renderer(renderer_name, get_tokenizer(model_name), model_name=model_name)
+
+
+def read_answer(renderer: Renderer, tokens: Sequence[int], stop_reason: str | None) -> TinkerCompletion:
+    """Read sampled tokens, of which `length` as the reason to stop says that they were cut off."""
+    finish = CUT_OFF if stop_reason == "length" else "stop"
+    try:
+        message, termination = renderer.parse_response(list(tokens))
+    except RendererError:  # more than one turn: all of it is the policy's answer, in the wrong format
+        return TinkerCompletion(Choice(str(renderer.tokenizer.decode(list(tokens))), finish_reason=finish), False)
+    content = message["content"]
+    parts = [] if isinstance(content, str) else content
+    thinking = "".join(part["thinking"] for part in parts if part["type"] == "thinking")
+    return TinkerCompletion(Choice(get_text_content(message), thinking or None, finish), termination.is_clean)
+
+
+class OneTurnEnv(Env):
+    """Asks the policy once. Single use, as the cookbook's environments are."""
+
+    def __init__(self, messages: Sequence[Message], renderer: Renderer) -> None:
+        """Ask with these messages, rendered for the policy."""
+        self._messages = [RenderedMessage(role=message["role"], content=message["content"]) for message in messages]
+        self._renderer = renderer
+
+    async def initial_observation(self) -> tuple[tinker.ModelInput, StopCondition]:
+        """The prompt's tokens, and where the policy is to stop."""
+        return self._renderer.build_generation_prompt(self._messages), self._renderer.get_stop_sequences()
+
+    async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
+        """End the episode; the reward is 0, to which `compute_group_rewards` adds the judge's."""
+        answer = read_answer(self._renderer, action, (extra or {}).get("stop_reason"))
+        return StepResult(
+            reward=0.0,
+            episode_done=True,
+            next_observation=tinker.ModelInput.empty(),
+            next_stop_condition=self._renderer.get_stop_sequences(),
+            metrics={"parse_success": float(answer.is_parsed), f"{STOP_METRIC_PREFIX}{answer.stop_reason}": 1.0},
+            logs={"response": answer.choice.text},
+        )
+
+
+class NoRewardsError(AllTrajectoriesFailedError):
+    """A group without rewards. The cookbook takes this error for a group to skip, and counts it as skipped."""
+
+
+def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[float, Metrics]]:
+    """The reward and the metrics of each rollout.
+
+    An environment's metrics are left out where the judge failed: the cookbook takes the mean of those that are there.
+
+    Raises:
+        NoRewardsError: fewer than two (in a group of one: none) have a result.
+    """
+    scores = fill_in([result.reward for result in results])
+    if scores is None:
+        failed = [result for result in results if result.reward is None]
+        why = f": {failed[0].status}: {failed[0].explanation}" if failed else ""
+        raise NoRewardsError(f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{why}")
+    return [(value, {**result.metrics, **result.flags}) for value, result in zip(scores.values, results, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """How a prompt is sampled.
+
+    Attributes:
+        group_size: how many rollouts.
+        renderer_name: the cookbook's name of the policy's renderer.
+        model_name: the model, or the folder, of the policy's tokenizer.
+    """
+
+    group_size: int
+    renderer_name: str
+    model_name: str
+
+
+@dataclass(frozen=True)
+class JudgedGroupBuilder(EnvGroupBuilder):
+    """What both kinds of groups share.
+
+    Attributes:
+        rollouts: how the prompt is sampled.
+        uid: the row's id.
+        tags: by which the cookbook groups metrics.
+    """
+
+    rollouts: Rollouts
+    uid: str
+    tags: tuple[str, ...]
+
+    async def make_envs(self) -> Sequence[Env]:
+        """An environment for each rollout."""
+        messages = await self._messages()
+        renderer = renderer_of(self.rollouts.renderer_name, self.rollouts.model_name)
+        return [OneTurnEnv(messages, renderer) for _ in range(self.rollouts.group_size)]
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Metrics]]:
+        """Judge all completions of the group at once.
+
+        Raises:
+            NoRewardsError: the group is to be skipped.
+        """
+        renderer = renderer_of(self.rollouts.renderer_name, self.rollouts.model_name)
+        sampled = [trajectory.transitions[-1] for trajectory in trajectory_group]
+        answers = [read_answer(renderer, last.ac.tokens, last.ac.stop_reason) for last in sampled]
+        results = await self._judged([answer.choice for answer in answers])
+        for last, result in zip(sampled, results, strict=True):
+            last.logs.update(row=self.uid, judge_status=result.status, judge_explanation=result.explanation)
+        return group_rewards(results, "/".join((*self.tags, self.uid)))
+
+    async def cleanup(self) -> None:
+        """Do nothing: connections are the process's, shared by all groups, and closed with it."""
+
+    def logging_tags(self) -> list[str]:
+        """The tags by which the cookbook groups metrics."""
+        return list(self.tags)
+
+    @abstractmethod
+    async def _messages(self) -> Sequence[Message]:
+        """What the policy is asked."""
+
+    @abstractmethod
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
+        """The results of the completions, in order."""
+
+
+@dataclass(frozen=True)
+class EnvironmentGroupBuilder(JudgedGroupBuilder):
+    """A row of an environment, with the environment's rewards.
+
+    Attributes:
+        source: the environment.
+    """
+
+    source: EnvironmentSource
+
+    async def _messages(self) -> Sequence[Message]:
+        return await asyncio.to_thread(lambda: opened(self.source).row(self.uid).messages)
+
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
+        environment = await asyncio.to_thread(opened, self.source)
+        return await environment.rewards(self.uid, choices)
+
+
+@dataclass(frozen=True)
+class PromptGroupBuilder(JudgedGroupBuilder):
+    """A prompt without an environment, and a judge.
+
+    Attributes:
+        messages: what the policy is asked.
+        fields: what else the judge is told, as in a body of `POST /v1/score`: reference, rubric, ….
+        source: the judge.
+        invalid_completion_score: the reward of an empty completion.
+    """
+
+    messages: tuple[Message, ...]
+    source: JudgeSource
+    invalid_completion_score: float = 0.0
+    fields: Mapping[str, JSON] = field(default_factory=dict)
+
+    async def _messages(self) -> Sequence[Message]:
+        return self.messages
+
+    async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
+        prompt = conversation_json(cast(Conversation, self.messages))
+        request = {"prompt": prompt, "responses": [choice.text for choice in choices], **self.fields}
+        (results,) = await shared_scoring(self.source).score([request], self.invalid_completion_score)
+        return results

@@ -3,7 +3,7 @@
     config = train.Config(dataset_builder=EnvironmentDatasetBuilder(environment="arena_hard", …), …)
 
 Guarantees: the rows of an epoch are in the order that `serve` would have with the same seed, whichever batch is asked
-for first; a row that cannot be read is an error before the first rollout.
+for first; each row is read once before the first rollout, and one that cannot be read is an error that names its place.
 """
 
 from __future__ import annotations
@@ -11,23 +11,82 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
 import chz
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilder
 
-from judgegym.data.rows import Split
+from judgegym.data.rows import DataSet, Row, Split, by_uid, load_rows
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
+from judgegym.integrations.scores.requests import CellError, fields_in, plain
 from judgegym.integrations.scores.results import check_finite
-from judgegym.integrations.scores.settings import secret_in
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts, scoring_of
-from judgegym.integrations.tinker.prompts import PromptRow, prompt_rows
-from judgegym.llm.errors import SettingsError
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in, shared_scoring
+from judgegym.integrations.single_turn import EnvironmentSource, opened
+from judgegym.integrations.tinker import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import JSON, Message
 
+GroupOfRow: TypeAlias = Callable[[str], EnvGroupBuilder]
 _LOGGED = ("settings", "judge", "url")
 """Fields of builders that may hold a secret."""
+
+
+_ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """A prompt, and what the judge is told beside it, as in a body of `POST /v1/score`."""
+
+    uid: str
+    messages: tuple[Message, ...] = ()
+    fields: Mapping[str, JSON] = field(default_factory=dict)
+    category: str | None = None
+
+    @property
+    def question(self) -> str:
+        """The last turn of the prompt."""
+        return self.messages[-1]["content"]
+
+
+def prompt_rows(prompts: str | Sequence[Mapping[str, object]]) -> TaskList[PromptRow]:
+    """The rows of a file or of a dataset's name, or the rows that are given.
+
+    Raises:
+        DataError: they cannot be loaded, there are none, or one has no prompt.
+    """
+    if isinstance(prompts, str):
+        rows = load_rows(prompts, split="train")
+    else:
+        rows = DataSet("prompts", [_json(number, row) for number, row in enumerate(prompts, start=1)])
+    if not rows:
+        raise DataError("prompts: no rows")
+    return TaskList.of(by_uid(rows, numbered=True), _prompt_row)
+
+
+def _json(number: int, row: Mapping[str, object]) -> Mapping[str, JSON]:
+    try:
+        return cast("Mapping[str, JSON]", plain(row))
+    except CellError as error:
+        raise DataError(f"prompts, row {number}: {error}") from None
+
+
+def _prompt_row(uid: str, row: Row) -> PromptRow:
+    try:
+        fields = fields_in(row.values)
+    except CellError as error:
+        raise DataError(f"{row.place}: {error}") from None
+    prompt = row.values.get("prompt")
+    turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) and prompt.strip() else prompt
+    if not isinstance(turns, list) or not turns or not all(map(_is_message, turns)):
+        raise row.lacks("text, or messages of a role (system, user, assistant) and text, in prompt")
+    messages = tuple(Message(role=turn["role"], content=turn["content"]) for turn in cast("list[Message]", turns))
+    return PromptRow(uid, messages, fields, row.optional_text("category"))
+
+
+def _is_message(turn: JSON) -> bool:
+    return isinstance(turn, Mapping) and turn.get("role") in _ROLES and isinstance(turn.get("content"), str)
 
 
 class JudgedDataset(RLDataset):
@@ -36,7 +95,7 @@ class JudgedDataset(RLDataset):
     def __init__(
         self,
         uids: Sequence[str],
-        group_of: Callable[[str], EnvGroupBuilder],
+        group_of: GroupOfRow,
         *,
         batch_size: int,
         epochs: int = 1,
@@ -111,18 +170,30 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
         if found is not None:
             raise SettingsError(f"{found}, since the cookbook writes its config into a log")
 
+    async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
+        """The datasets for training and for tests.
+
+        Raises:
+            SettingsError: a setting is wrong, or the judge's API key is missing.
+            DataError: the rows cannot be loaded, or one has no prompt.
+        """
+        uids, group_of = await self._rows(self._rollouts(self.group_size), is_test=False)
+        train = JudgedDataset(uids, group_of, batch_size=self.batch_size, epochs=self.epochs, seed=self.seed)
+        if not self._has_test():
+            return train, None
+        uids, group_of = await self._rows(self._rollouts(self.test_group_size), is_test=True)
+        return train, JudgedDataset(uids, group_of, batch_size=self.batch_size)
+
     def _rollouts(self, group_size: int) -> Rollouts:
         return Rollouts(group_size, self.renderer_name, self.model_name_for_tokenizer)
 
-    def _train(self, uids: Sequence[str], group_of: Callable[[str], EnvGroupBuilder]) -> JudgedDataset:
-        return JudgedDataset(uids, group_of, batch_size=self.batch_size, epochs=self.epochs, seed=self.seed)
-
-    def _test(self, uids: Sequence[str], group_of: Callable[[str], EnvGroupBuilder]) -> JudgedDataset:
-        return JudgedDataset(uids, group_of, batch_size=self.batch_size)
+    @abstractmethod
+    def _has_test(self) -> bool:
+        """Whether there is a test set."""
 
     @abstractmethod
-    async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
-        """The datasets for training and for tests."""
+    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow]:
+        """The ids of the rows of one of the sets, and what makes the group of a row."""
 
 
 @chz.chz
@@ -143,23 +214,15 @@ class EnvironmentDatasetBuilder(JudgedDatasetBuilder):
     offline: bool = False
     with_test: bool = False
 
-    async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
-        """Open the environment, and read its rows.
+    def _has_test(self) -> bool:
+        return self.with_test
 
-        Raises:
-            SettingsError: a setting is wrong, or the judge's API key is missing.
-            DataError: the rows cannot be loaded.
-        """
-        uids, group_of = await self._rows("train", self.group_size)
-        train = self._train(uids, group_of)
-        return train, self._test(*await self._rows("eval", self.test_group_size)) if self.with_test else None
-
-    async def _rows(self, split: Split, group_size: int) -> tuple[Sequence[str], Callable[[str], EnvGroupBuilder]]:
+    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow]:
+        split: Split = "eval" if is_test else "train"
         source = EnvironmentSource.of(
             self.environment, self.settings, config=self.config, offline=self.offline, split=split
         )
         environment = await asyncio.to_thread(opened, source)
-        rollouts = self._rollouts(group_size)
 
         def group_of(uid: str) -> EnvGroupBuilder:
             tags = _tags(environment.name, environment.row(uid).category)
@@ -200,22 +263,10 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
     deadline_s: float = DEADLINE_S
     name: str = "judge"
 
-    async def __call__(self) -> tuple[JudgedDataset, JudgedDataset | None]:
-        """Read the prompts.
+    def _has_test(self) -> bool:
+        return self.test_prompts is not None
 
-        Raises:
-            SettingsError: a setting of the judge is wrong.
-            DataError: they cannot be loaded, or a row has no prompt.
-        """
-        train = self._train(*await self._rows(self.prompts, self.group_size))
-        if self.test_prompts is None:
-            return train, None
-        return train, self._test(*await self._rows(self.test_prompts, self.test_group_size))
-
-    async def _rows(
-        self, prompts: str | Sequence[Mapping[str, object]], group_size: int
-    ) -> tuple[Sequence[str], Callable[[str], EnvGroupBuilder]]:
-        rollouts = self._rollouts(group_size)
+    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow]:
         source = JudgeSource(
             self.url,
             self.judge,
@@ -226,7 +277,8 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
             deadline_s=self.deadline_s,
         )
         check_finite(invalid_completion_score=self.invalid_completion_score)
-        await asyncio.to_thread(scoring_of, source)  # its settings are checked before the first rollout
+        await asyncio.to_thread(shared_scoring, source)  # its settings are checked before the first rollout
+        prompts = self.test_prompts if is_test and self.test_prompts is not None else self.prompts
         rows = await asyncio.to_thread(prompt_rows, prompts)
 
         def group_of(uid: str) -> EnvGroupBuilder:

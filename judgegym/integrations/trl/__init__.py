@@ -17,10 +17,14 @@ when the training ends.
 Source: TRL 1.16.0 (November 2026), `GRPOTrainer`: reward functions, `environment_factory`.
 """
 
-from judgegym.integrations.trl.combined import combined_reward
-from judgegym.integrations.trl.environment import JudgeEnvironment, judge_environment
-from judgegym.integrations.trl.functions import COLUMNS, judge_reward
-from judgegym.integrations.trl.reward_function import RewardFunction, close
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from judgegym.integrations.trl.functions import COLUMNS, RewardFunction, close, combined_reward, judge_reward
+
+if TYPE_CHECKING:
+    from judgegym.integrations.trl.environment import JudgeEnvironment, judge_environment
 
 __all__ = [
     "COLUMNS",
@@ -31,3 +35,12 @@ __all__ = [
     "judge_environment",
     "judge_reward",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs the packages of the environments, which the core and a reward server do without."""
+    if name in ("JudgeEnvironment", "judge_environment"):
+        from judgegym.integrations.trl import environment
+
+        return getattr(environment, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

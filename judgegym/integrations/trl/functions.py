@@ -1,15 +1,24 @@
-"""A reward function that asks a judge: a reward server's, or one in this process.
+"""Reward functions as TRL calls them: of a judge, at a reward server or in this process, and of several functions.
 
 The score of a failed judge, and of a row that cannot be judged, is `None`. An empty completion is a wrong answer
 (`invalid_completion_score`), about which no judge is asked. A judge that compares completions (`listwise`,
 `tournament`, `choice`, `arena_hard` without a baseline) needs `group_size`, which is the trainer's `num_generations`.
+
+TRL adds the scores of several reward functions and leaves `None` out of the sum, so that a failed judge counts as a
+score of 0 beside the others' scores. `combined_reward` leaves such a completion out of the group instead.
+
+Source: TRL 1.16.0, `GRPOTrainer._calculate_rewards`, `._generate_and_score_completions` (`nansum`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
 
+from judgegym.integrations.scores.groups import groups_of
 from judgegym.integrations.scores.requests import (
     CellError,
     CompletionRow,
@@ -17,18 +26,94 @@ from judgegym.integrations.scores.requests import (
     Field,
     conversation_json,
     fields_of,
-    groups_of,
     single_request,
 )
-from judgegym.integrations.scores.results import check_finite
+from judgegym.integrations.scores.results import CompletionReward, check_finite
 from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups
-from judgegym.integrations.trl.reward_function import RewardFunction, log, named
-from judgegym.integrations.trl.trainer import close_after, group_size_of, trainer_of
+from judgegym.integrations.trl.trainer import check_sum, close_after, group_size_of, trainer_of
 from judgegym.judges.core.event_loop import run_blocking
+from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
     from judgegym.server.settings.server import JudgeMount
+
+
+class RewardFunction(Protocol):
+    """A reward function as TRL calls it, once for each batch."""
+
+    __name__: str
+
+    async def __call__(
+        self, prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
+    ) -> list[float | None]:
+        """A score for each completion; `None` if there is none."""
+
+
+def named(
+    score: Callable[..., Awaitable[list[float | None]]],
+    name: str,
+    close: Callable[[], Awaitable[None]],
+    *,
+    rows_of: str | None = None,
+) -> RewardFunction:
+    """The function under the name that TRL logs; an error, which ends the training, closes what is open.
+
+    Args:
+        score: gives the scores of a batch.
+        name: the function's name.
+        close: closes what `score` has opened.
+        rows_of: the environment whose rows alone it scores, by their column `environment`; `None`: it scores all rows.
+    """
+
+    async def reward(
+        prompts: Sequence[Conversation], completions: Sequence[Conversation], **columns: object
+    ) -> list[float | None]:
+        try:
+            check_sum(trainer_of(columns), reward, columns)
+            return await score(prompts, completions, columns)
+        except BaseException:  # any error, also a cancellation: TRL tells nobody that the training has ended
+            await close()
+            raise
+
+    reward.__name__ = name
+    reward.close = close  # type: ignore[attr-defined]  # read by `close`
+    reward.rows_of = rows_of  # type: ignore[attr-defined]  # read by `check_sum`
+    return reward
+
+
+async def close(reward: RewardFunction) -> None:
+    """Close the connections of a reward function now; otherwise they are closed when the training ends."""
+    await cast("Callable[[], Awaitable[None]]", reward.close)()  # type: ignore[attr-defined]  # set by `named`
+
+
+def log(results: Sequence[CompletionReward | None], columns: Mapping[str, object], name: str) -> None:
+    """Log explanations, statuses, and the shares of failures and of empty completions, where TRL passes loggers.
+
+    Args:
+        results: one for each completion; `None` for those that are others' to judge, which are in no share.
+        columns: the keywords of the call.
+        name: what the names of columns and metrics begin with.
+    """
+    extra, metric = columns.get("log_extra"), columns.get("log_metric")
+    if callable(extra):
+        extra(f"{name}_explanation", [None if result is None else result.explanation for result in results])
+        extra(f"{name}_status", [None if result is None else result.status for result in results])
+    own = [result for result in results if result is not None]
+    if callable(metric) and own:
+        log_metric = cast("Callable[[str, float], None]", metric)
+        log_metric(f"{name}_failed", sum(result.is_failed for result in own) / len(own))
+        log_metric(f"{name}_invalid", sum(result.is_invalid for result in own) / len(own))
+
+
+def log_means(metrics: Sequence[Mapping[str, float]], columns: Mapping[str, object], name: str) -> None:
+    """Log the mean of each metric over the completions that have it, as `name/metric`, where TRL passes a logger."""
+    metric = columns.get("log_metric")
+    if callable(metric):
+        for key in sorted({key for of_one in metrics for key in of_one}):
+            values = [of_one[key] for of_one in metrics if key in of_one]
+            metric(f"{name}/{key}", math.fsum(values) / len(values))
+
 
 COLUMNS: Mapping[str, Field] = {
     "reference_answer": "reference",
@@ -82,7 +167,7 @@ def judge_reward(
     check_finite(invalid_completion_score=invalid_completion_score)
     source = JudgeSource(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
     scoring = source.scoring()
-    groups = groups_of(scoring)
+    groups = groups_of(scoring, invalid_completion_score)
 
     def close_now() -> None:
         run_blocking(scoring.close())
@@ -94,12 +179,10 @@ def judge_reward(
         close_after(trainer, close_now)
         rows = [_row(prompts, completions, columns, place) for place in range(len(completions))]
         if group_size is not None:
-            size = group_size_of(trainer, group_size)
-            assert size is not None  # it is told
-            scored = await groups.score(rows, size)
+            results = await groups.score(rows, group_size_of(trainer, group_size) or group_size)
         else:
-            scored = [result for (result,) in await scoring.score([single_request(row) for row in rows])]
-        results = [result.rewarded(invalid_completion_score) for result in scored]
+            requests = [single_request(row) for row in rows]
+            results = [result for (result,) in await scoring.score(requests, invalid_completion_score)]
         log(results, columns, name)
         return [result.reward for result in results]
 
@@ -122,4 +205,89 @@ def _row(
     return CompletionRow(shared, response)
 
 
-__all__ = ["COLUMNS", "judge_reward"]
+Part = Callable[..., "Sequence[float | None] | Awaitable[Sequence[float | None]]"]
+"""A reward function of TRL, ours or another; sync or async."""
+Scores = list["float | None"]
+
+
+def combined_reward(
+    functions: Sequence[Part], *, weights: Sequence[float] | None = None, name: str = "combined"
+) -> RewardFunction:
+    """Make one reward function of several.
+
+    The score of a completion is the weighted sum of the parts' scores, and `None` if any part has none (`None` or NaN).
+    TRL's log has `rewards/PART/mean` for each part, and the table of completions a column for each.
+
+    Args:
+        functions: reward functions as TRL calls them, sync or async. Sync ones are called in a thread.
+        weights: a finite factor for each function, by default 1.
+        name: the function's name, under which TRL logs it.
+
+    Raises:
+        SettingsError: there are no functions, two have one name, the weights do not fit, or two functions are of
+            different environments, which have no row in common.
+    """
+    parts = list(functions)
+    names = [_name_of(part) for part in parts]
+    if not parts or len({*names, name}) != len(names) + 1:
+        raise SettingsError(
+            f"functions: expected functions with names of their own, found {', '.join(names) or 'none'}"
+        )
+    factors = [1.0] * len(parts) if weights is None else [float(weight) for weight in weights]
+    if len(factors) != len(parts):
+        raise SettingsError(f"weights: expected one for each of {len(parts)} functions, found {len(factors)}")
+    check_finite(**{f"weight of {part}": factor for part, factor in zip(names, factors, strict=True)})
+    environments = {of for part in parts if (of := getattr(part, "rows_of", None)) is not None}
+    if len(environments) > 1:
+        raise SettingsError(
+            f"functions: expected those of one environment, found {', '.join(sorted(environments))}; combine each with "
+            "what else judges its rows"
+        )
+
+    async def score(
+        prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
+    ) -> Scores:
+        keywords = {"prompts": prompts, "completions": completions, **columns}
+        by_part = await all_results(_called(part, keywords) for part in parts)
+        for part, scores in zip(names, by_part, strict=True):
+            if len(scores) != len(completions):
+                raise SettingsError(f"{part}: expected {len(completions)} scores, found {len(scores)}")
+            _log(part, scores, columns)
+        return [
+            None
+            if any(value is None for value in of_one)
+            else math.fsum(factor * cast(float, value) for factor, value in zip(factors, of_one, strict=True))
+            for of_one in zip(*by_part, strict=True)
+        ]
+
+    async def close_parts() -> None:
+        for part in parts:
+            if hasattr(part, "close"):
+                await close(cast(RewardFunction, part))
+
+    return named(score, name, close_parts, rows_of=next(iter(environments), None))
+
+
+async def _called(part: Part, keywords: Mapping[str, object]) -> Scores:
+    """The scores of a function; NaN is none."""
+    if inspect.iscoroutinefunction(part):
+        scores: object = part(**keywords)
+    else:
+        scores = await asyncio.to_thread(part, **keywords)
+    if inspect.isawaitable(scores):  # also of an object with an async `__call__`
+        scores = await scores
+    return [None if value is None or math.isnan(value) else float(value) for value in cast(Scores, scores)]
+
+
+def _log(name: str, scores: Scores, columns: Mapping[str, object]) -> None:
+    """Log a part under the names that TRL gives to a function of its own, where TRL passes loggers."""
+    extra, metric = columns.get("log_extra"), columns.get("log_metric")
+    there = [value for value in scores if value is not None]
+    if callable(extra):
+        extra(name, scores)
+    if callable(metric) and there:
+        metric(f"rewards/{name}/mean", math.fsum(there) / len(there))
+
+
+def _name_of(part: Part) -> str:
+    return str(getattr(part, "__name__", type(part).__name__))

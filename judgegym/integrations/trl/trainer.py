@@ -11,9 +11,9 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any
 
 from judgegym.llm.errors import SettingsError
 
@@ -22,28 +22,12 @@ _FRAMES = 6
 """How many callers are looked at for the trainer."""
 
 
-class Trainer(Protocol):
-    """What is used of a trainer, where it is there."""
-
-    callback_handler: Any
-    is_in_train: bool
-    num_generations: int
-    num_generations_eval: int
-    eos_token_ids: Collection[int]
-    reward_funcs: Sequence[object]
-    reward_weights: Sequence[float]
-    multi_objective_aggregation: str
-
-    def add_callback(self, callback: object) -> None:
-        """Tell `callback` of what happens from now on."""
-
-
-def trainer_of(columns: Mapping[str, object]) -> Trainer | None:
+def trainer_of(columns: Mapping[str, object]) -> Any:
     """The trainer that calls a reward function with these keywords."""
-    return cast("Trainer | None", getattr(columns.get("log_metric"), "__self__", None))
+    return getattr(columns.get("log_metric"), "__self__", None)
 
 
-def group_size_of(trainer: Trainer | None, told: int | None) -> int | None:
+def group_size_of(trainer: Any, told: int | None) -> int | None:
     """The number of completions of each prompt in this batch; `None` if nobody knows.
 
     Evaluations may have a number of their own. A size that divides the right one would split each group in silence.
@@ -64,7 +48,7 @@ def group_size_of(trainer: Trainer | None, told: int | None) -> int | None:
     return number
 
 
-def check_sum(trainer: Trainer | None, own: object, columns: Mapping[str, object]) -> None:
+def check_sum(trainer: Any, own: object, columns: Mapping[str, object]) -> None:
     """Check that the trainer does not count a failed judge as a score of 0.
 
     With several functions TRL leaves the `None` of one of them out of a sum (`nansum`). That is harmless where a
@@ -101,7 +85,7 @@ def check_sum(trainer: Trainer | None, own: object, columns: Mapping[str, object
     )
 
 
-def check_episodes(trainer: Trainer | None) -> None:
+def check_episodes(trainer: Any) -> None:
     """Check that nothing but environments scores the rows of `environment_factory`.
 
     Raises:
@@ -122,7 +106,7 @@ def _is_of_environments(function: object) -> bool:
     return any(isinstance(default, type) for default in getattr(function, "__defaults__", None) or ())
 
 
-def trainer_that_calls() -> Trainer | None:
+def trainer_that_calls() -> Any:
     """The trainer whose function asks environments for their rewards, from the frames of the callers.
 
     TRL passes an environment nothing; its function `get_reward` has the keywords of a reward function in `kwargs`. No
@@ -138,7 +122,7 @@ def trainer_that_calls() -> Trainer | None:
     return None
 
 
-def close_after(trainer: Trainer | None, close: Close) -> None:
+def close_after(trainer: Any, close: Close) -> None:
     """Call `close` when the trainer has nothing more to ask; the same function is called once each time."""
     handler = getattr(trainer, "callback_handler", None)
     if trainer is None or handler is None:

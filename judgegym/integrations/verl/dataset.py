@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
+from judgegym.integrations.single_turn import EnvironmentSource, opened, source_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 

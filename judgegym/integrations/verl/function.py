@@ -26,28 +26,26 @@ Source: verl 0.9.1, its custom reward functions and reward managers.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.integrations.scores.requests import CellError, fields_in, group_id, plain
+from judgegym.integrations.scores.requests import CellError, RefusedError, Request, fields_in, group_id, plain
 from judgegym.integrations.scores.results import check_finite
-from judgegym.integrations.scores.scoring import RefusedError, Request
 from judgegym.integrations.scores.sources import (
     TIMEOUT_S,
     JudgeSource,
-    SharedScorings,
+    close,
     is_of_groups,
     refuse_unknown,
+    shared_scoring,
 )
-from judgegym.integrations.verl.samples import prompt_in
-from judgegym.integrations.verl.settings import DEADLINE_S, WITHIN, Router, check_on_failure, judge_settings
+from judgegym.integrations.verl.rewards import DEADLINE_S, WITHIN, Router, check_on_failure, judge_settings, prompt_in
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
-logger = logging.getLogger(__name__)
+__all__ = ["close", "compute_score", "compute_score_sync"]
 
 _GROUPS = ("uid", "index")
 """The fields of a row that name its group: verl's own id, if an agent loop has put it there; the row's."""
@@ -69,7 +67,6 @@ _NO_GROUPS = (
     "start the reward server (judgegym judge-server --judge listwise --group_size N) and set url"
 )
 
-_SCORINGS = SharedScorings()
 _SEEN = {"prompt": False}
 """Whether a sample had a question so far: verl calls a function, which has no other memory."""
 
@@ -126,23 +123,17 @@ async def compute_score(
     if judge is not None and is_of_groups(judge):
         raise SettingsError(_NO_GROUPS)
     settings = judge_settings(judge, Router.of(further))
-    source = _SCORINGS.of(
-        JudgeSource(
-            url, settings, token=token, token_env=token_env, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s
-        )
+    source = JudgeSource(
+        url, settings, token=token, token_env=token_env, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s
     )
-    ((result,),) = await source.score([_request(solution_str, ground_truth, extra_info or {})])
-    return result.rewarded(invalid_completion_score).worth(fallback_score).numbers
+    request = _request(solution_str, ground_truth, extra_info or {})
+    ((result,),) = await shared_scoring(source).score([request], invalid_completion_score)
+    return result.worth(fallback_score).numbers
 
 
 def compute_score_sync(*arguments: Any, **settings: Any) -> dict[str, float]:
     """As `compute_score`, with its arguments and without `await`: for verl's reward manager `remote`."""
     return run_blocking(compute_score(*arguments, **settings))
-
-
-async def close() -> None:
-    """Close the connections now; otherwise they are closed when the process ends."""
-    await _SCORINGS.close()
 
 
 def _request(response: str, ground_truth: object, info: Mapping[str, object]) -> Request | RefusedError:

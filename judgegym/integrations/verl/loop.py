@@ -18,10 +18,8 @@ import asyncio
 import threading
 from typing import Any
 
-from judgegym.integrations.scores.results import MOST_FAILED, FailuresInARow, TrainerReward
-from judgegym.integrations.verl.gathered import groups_of
-from judgegym.integrations.verl.samples import extra_info, sample_of_row
-from judgegym.integrations.verl.settings import ManagerSettings
+from judgegym.integrations.scores.results import FailuresInARow
+from judgegym.integrations.verl.rewards import GroupRewards, extra_info, sample_of_row
 from judgegym.judges.config.extras import needs
 
 with needs("verl"):
@@ -29,7 +27,7 @@ with needs("verl"):
     from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 
-class LoopRewards:
+class LoopRewards(GroupRewards):
     """The rewards of the samples that one process makes for one configuration."""
 
     def __init__(self, config: Any) -> None:
@@ -38,29 +36,10 @@ class LoopRewards:
         Raises:
             SettingsError: a setting cannot work.
         """
-        function = config.reward.get("custom_reward_function") or {}
-        settings = ManagerSettings.of(function.get("reward_kwargs"), None)
-        rollout = config.actor_rollout_ref.rollout
+        super().__init__(config, None, workers=int(config.actor_rollout_ref.rollout.agent.num_workers))
         self.config = config
-        self.is_masked = settings.on_failure != "score"
-        self._size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
-        self._is_environment = settings.environment is not None
-        self._groups = groups_of(settings, self._size, workers=int(rollout.agent.num_workers))
-        self._failures = FailuresInARow(max(MOST_FAILED, 2 * self._size))
-
-    async def of(self, row: dict[str, Any], response: str) -> TrainerReward:
-        """What a response to a row is worth.
-
-        Raises:
-            SettingsError: no sample can be judged.
-            NoRewardError: the judge is down.
-        """
-        sample = sample_of_row(row, response, is_environment=self._is_environment)
-        size = self._validation_size if sample.is_validation else self._size
-        worth = await self._groups.score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
-        if self.is_masked:
-            self._failures.add(worth.rewarded)
-        return worth
+        self.is_masked = self.settings.on_failure != "score"
+        self.failures = FailuresInARow(self.size)
 
 
 _REWARDS: list[LoopRewards] = []
@@ -89,7 +68,11 @@ class JudgeAgentLoop(SingleTurnAgentLoop):
         """
         rewards = await asyncio.to_thread(_rewards_of, self.config)
         output: AgentLoopOutput = await super().run(sampling_params, **row)
-        worth = await rewards.of(row, str(self.tokenizer.decode(output.response_ids, skip_special_tokens=True)))
+        response = str(self.tokenizer.decode(output.response_ids, skip_special_tokens=True))
+        is_environment = rewards.settings.environment is not None
+        worth = await rewards.of(sample_of_row(row, response, is_environment=is_environment))
+        if rewards.is_masked:
+            rewards.failures.add(worth.rewarded)
         output.reward_score = worth.score
         output.extra_fields["reward_extra_info"] = extra_info(worth)
         if worth.rewarded.is_failed and rewards.is_masked:

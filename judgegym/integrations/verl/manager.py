@@ -7,7 +7,7 @@
 
 verl reads no missing reward: a sample without a score gets the mean of its group, which only some estimators subtract.
 With others the manager is refused; `loop.py` masks such a sample. The samples of a `uid` meet, in whichever reward
-workers they arrive; see `ManagerSettings` for all settings, and `scores.gathering` for what is guaranteed. The judge is
+workers they arrive; see `ManagerSettings` for all settings, and `scores.groups` for what is guaranteed. The judge is
 shown the policy's own prompt (`raw_prompt`), unless `extra_info` has a `question`. Every sample has the same keys in
 `reward_extra_info`.
 
@@ -19,9 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypedDict
 
-from judgegym.integrations.verl.gathered import groups_of
-from judgegym.integrations.verl.samples import extra_info, sample_of
-from judgegym.integrations.verl.settings import ManagerSettings, Router
+from judgegym.integrations.verl.rewards import GroupRewards, Router, extra_info, sample_of
 from judgegym.judges.config.extras import needs
 
 with needs("verl"):
@@ -63,14 +61,8 @@ class JudgeRewardManager(RewardManagerBase):
             "reward_router_address": reward_router_address,
             "reward_model_tokenizer": reward_model_tokenizer,
         }
-        function = config.reward.get("custom_reward_function") or {}
-        settings = ManagerSettings.of(function.get("reward_kwargs"), Router.of(deployed))
-        rollout = config.actor_rollout_ref.rollout
-        self._size = int(rollout.n)
-        self._validation_size = int(rollout.val_kwargs.n)
-        self._is_environment = settings.environment is not None
-        settings.check_estimator(config.get("algorithm") or {}, self._size)
-        self._groups = groups_of(settings, self._size, workers=int(config.reward.num_workers))
+        self._rewards = GroupRewards(config, Router.of(deployed), workers=int(config.reward.num_workers))
+        self._rewards.settings.check_estimator(config.get("algorithm") or {}, self._rewards.size)
 
     async def run_single(self, data: Any) -> RewardOfVerl:
         """The reward of one sample, when its group has come as far as its judge needs it.
@@ -78,7 +70,7 @@ class JudgeRewardManager(RewardManagerBase):
         Raises:
             SettingsError: no sample can be judged, which ends the training.
         """
-        sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=self._is_environment)
-        size = self._validation_size if sample.is_validation else self._size
-        worth = await self._groups.score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
+        is_environment = self._rewards.settings.environment is not None
+        sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=is_environment)
+        worth = await self._rewards.of(sample)
         return {"reward_score": worth.score, "reward_extra_info": extra_info(worth)}

@@ -9,8 +9,7 @@ import pytest
 
 from examples.tiny_grpo import careless
 from examples.tiny_grpo.judge import Script, judging
-from judgegym.integrations.single_turn.opened import close_all, opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
 from judgegym.judges.core.event_loop import run_blocking
 
 

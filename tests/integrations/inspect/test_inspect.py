@@ -11,8 +11,7 @@ from statistics import fmean
 import pytest
 
 from judgegym.cli.environments import built_in
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentSource, opened
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge

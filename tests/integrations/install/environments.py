@@ -18,7 +18,6 @@ from tests.integrations.trainers import ROOT, reason_file
 
 _MARK = ".installed"
 """In each folder of ours; its content says what was installed."""
-_PLUGINS = ROOT / "judgegym" / "integrations" / "verifiers" / "plugins"
 SOURCES = "TRAINER_SOURCES"
 
 
@@ -102,5 +101,5 @@ def _check_out(source: Source, name: str, folder: Path, log: Path) -> None:
 def _digest(target: Target) -> str:
     """Of all that decides what is installed: the target, our requirements, entry points and top-level modules."""
     project = (ROOT / "pyproject.toml").read_text().partition("\n[tool.setuptools.package-data]")[0]
-    modules = sorted(path.name for path in _PLUGINS.glob("*")) if _PLUGINS.is_dir() else []
-    return hashlib.sha256(repr((target, project, modules, str(ROOT))).encode()).hexdigest()
+    packages = (ROOT / "setup.py").read_text()
+    return hashlib.sha256(repr((target, project, packages, str(ROOT))).encode()).hexdigest()

@@ -9,8 +9,7 @@ import socket
 
 import aiohttp
 
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentSource, opened
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 

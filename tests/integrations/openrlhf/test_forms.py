@@ -150,8 +150,7 @@ async def test_a_file_whose_settings_cannot_work_is_told(tmp_path: Path, monkeyp
 
 async def test_rewards_of_an_environment(tmp_path: Path) -> None:
     """The label is the id of a row; the rewards are those of the environment, opened here."""
-    from judgegym.integrations.single_turn.opened import close_all, opened
-    from judgegym.integrations.single_turn.source import EnvironmentSource
+    from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
 
     source = EnvironmentSource.of("rubric_absolute", offline=True)
     path = tmp_path / "form.py"

@@ -14,8 +14,11 @@ from tinker_cookbook.rl.data_processing import assemble_training_data, compute_a
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.integrations.tinker.groups import EnvironmentGroupBuilder, Rollouts
+from judgegym.integrations.single_turn import EnvironmentSource
+from judgegym.integrations.tinker import (
+    EnvironmentGroupBuilder,
+    Rollouts,
+)
 
 TOKENIZER = "judgegym/environments/rollouts/tokenizers/bytes"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from judgegym.integrations.single_turn.opened import close_all
+from judgegym.integrations.single_turn import close_all
 from tests.integrations import trainers
 from tests.integrations.environments import ENVIRONMENTS, expected, settings_of
 from tests.integrations.groups import mean

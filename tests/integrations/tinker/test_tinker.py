@@ -12,8 +12,7 @@ import pytest
 
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
 from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.single_turn.opened import close_all, opened
-from judgegym.integrations.single_turn.source import EnvironmentRow, EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentRow, EnvironmentSource, close_all, opened
 from judgegym.llm.wire import Choice
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap

@@ -7,8 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.llm.wire import Choice
 from tests.scripted import Json
 from tests.server.running import Reached

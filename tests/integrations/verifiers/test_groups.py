@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.llm.wire import Choice
 from tests.integrations.examples import example, swap
 from tests.integrations.offline import OfflineJudge, offline_judge

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.single_turn.opened import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
+from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.llm.wire import Choice
 from tests.integrations.offline import offline_judge
 from tests.integrations.trainers import ROOT

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from judgegym.integrations.verl.settings import ESTIMATORS
+from judgegym.integrations.verl.rewards import ESTIMATORS
 from tests.integrations import trainers
 from tests.integrations.examples import example, swap
 from tests.scripted import Json

@@ -149,8 +149,7 @@ async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
 @pytest.mark.timeout(360)
 async def test_rows_of_an_environment(tmp_path: Path) -> None:
     """Each completion by itself, and compared; and samples that are alone in a validation, which wait for nobody."""
-    from judgegym.integrations.single_turn.opened import close_all, opened
-    from judgegym.integrations.single_turn.source import EnvironmentSource
+    from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
     from judgegym.integrations.verl.dataset import write_rows
 
     source = EnvironmentSource.of("rubric_absolute", offline=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores import requests
+from judgegym.integrations.scores import groups
 from judgegym.llm.errors import SettingsError
 
 
@@ -56,7 +56,7 @@ class Processes:
 async def in_processes(calls: list[Callable[[], Awaitable[Any]]], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What each process gets of its call; a `SettingsError` in its place."""
     processes = Processes(len(calls))
-    monkeypatch.setattr(requests, "distributed", lambda: processes)
+    monkeypatch.setattr(groups, "distributed", lambda: processes)
 
     async def called(rank: int) -> object:
         return await calls[rank]()

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +15,7 @@ import pytest
 from judgegym.integrations.openrlhf import agent_executor
 from judgegym.integrations.scores.results import MOST_FAILED, NoRewardError
 from judgegym.llm.errors import SettingsError
+from tests.judgegym.integrations.packages import present
 from tests.scripted import Json
 from tests.server.running import asked, running
 
@@ -35,23 +33,6 @@ class Bytes:
 
     def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
         return bytes(ids).decode()
-
-
-@contextmanager
-def present(monkeypatch: pytest.MonkeyPatch, names: dict[str, dict[str, Any]], ours: str = "") -> Iterator[None]:
-    """Let packages be there, with these names in their modules; `ours` is imported anew, and forgotten afterwards."""
-    for path, members in names.items():
-        parts = path.split(".")
-        for end in range(1, len(parts) + 1):
-            name = ".".join(parts[:end])
-            if name not in sys.modules:
-                monkeypatch.setitem(sys.modules, name, ModuleType(name))
-        vars(sys.modules[path]).update(members)
-    monkeypatch.delitem(sys.modules, ours, raising=False)
-    try:
-        yield
-    finally:
-        sys.modules.pop(ours, None)
 
 
 class SingleTurnAgentExecutor:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterator
 from types import SimpleNamespace as Of
 from typing import Any
 
 import pytest
 
-from judgegym.integrations.openenv.reading import TextLocations
-from judgegym.integrations.scores.scoring import RefusedError
+from judgegym.integrations.scores.requests import RefusedError
 from judgegym.llm.errors import SettingsError
+from tests.judgegym.integrations.packages import present
+
+OURS = "judgegym.integrations.openenv.rubric"
 
 
 class Turn:
@@ -22,8 +26,18 @@ class Turn:
         return {"role": self.role, "content": self.content}
 
 
+@pytest.fixture(autouse=True)
+def openenv(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with present(monkeypatch, {"openenv.core.rubrics": {"Rubric": object}}, OURS):
+        yield
+
+
+def locations(**places: Any) -> Any:
+    return importlib.import_module(OURS).TextLocations(**places)
+
+
 def request_of(action: Any, observation: Any, **places: Any) -> Any:
-    return TextLocations(**places).request(action, observation)
+    return locations(**places).request(action, observation)
 
 
 def test_defaults_take_what_is_there() -> None:
@@ -72,4 +86,4 @@ def test_an_empty_response_is_sent() -> None:
 @pytest.mark.parametrize("places", [{"prompt": "question"}, {"fields": {"label": "observation.label"}}])
 def test_wrong_places_are_settings_errors(places: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="expected"):
-        TextLocations(**places)
+        locations(**places)

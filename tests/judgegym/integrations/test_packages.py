@@ -22,8 +22,8 @@ EXTRA_OF = {"inspect_ai": "inspect", "nemo_gym": "nemo-gym", "ray_serve": "ray",
 """The extra of a target whose module is not called so."""
 WITHOUT_EXTRA = {"rllm": {"rllm"}, "slime": set()}
 """The packages of targets that are not on the index."""
-NOT_IMPORTED = {"__main__", "plugins", "resources_servers"}
-"""Commands, what is installed as top-level modules, and a folder that is copied."""
+NOT_IMPORTED = {"__main__", "resources_servers", "verifiers_plugin"}
+"""Commands, a folder that is copied, and what is installed as top-level modules."""
 
 IMPORTED = """
 import importlib.machinery, importlib.metadata, json, sys

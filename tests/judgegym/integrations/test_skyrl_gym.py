@@ -1,20 +1,44 @@
-"""Trajectories without a judge's score in what SkyRL's generator has made; SkyRL itself is not needed."""
+"""Trajectories without a judge's score in what SkyRL's generator has made, on the few names of SkyRL that we use."""
 
 from __future__ import annotations
 
 import importlib
-import runpy
-import sys
-from types import ModuleType, SimpleNamespace
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from tests.command import ROOT
+from tests.judgegym.integrations.packages import present
 
-leave_out_failed = runpy.run_path(str(ROOT / "judgegym/integrations/skyrl_gym/generated.py"))["leave_out_failed"]
-"""The package imports skyrl-gym, which this module does not need."""
+OURS = "judgegym.integrations.skyrl_gym"
+
+
+class SkyRLGymGenerator:
+    """SkyRL's generator: makes what it is told."""
+
+    def __init__(self, output: dict[str, Any]) -> None:
+        self.output = output
+
+    async def generate(self, input_batch: Any, disable_tqdm: bool = False) -> dict[str, Any]:
+        return self.output
+
+
+SKYRL = {
+    "skyrl_gym.envs.base_text_env": {"BaseTextEnv": object, "BaseTextEnvStepOutput": object},
+    "skyrl.train.generators.skyrl_gym_generator": {"SkyRLGymGenerator": SkyRLGymGenerator},
+}
+
+
+@pytest.fixture(autouse=True)
+def skyrl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with present(monkeypatch, SKYRL, OURS):
+        yield
+
+
+def leave_out_failed(output: dict[str, Any], input_batch: dict[str, Any]) -> Any:
+    return importlib.import_module(OURS).leave_out_failed(output, input_batch)
 
 
 def made(rewards: list[Any], failed: list[int], masks: list[list[int]] | None = None) -> dict[str, Any]:
@@ -54,35 +78,9 @@ def test_batched_output_tells_no_failure() -> None:
         leave_out_failed({"rewards": [1.0], "loss_masks": [[1]]}, {})
 
 
-class SkyRLGymGenerator:
-    """SkyRL's generator: makes what it is told."""
-
-    def __init__(self, output: dict[str, Any]) -> None:
-        self.output = output
-
-    async def generate(self, input_batch: Any, disable_tqdm: bool = False) -> dict[str, Any]:
-        return self.output
-
-
-async def test_the_generator_leaves_out_what_has_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`JudgedGenerator`, on the few names of SkyRL and skyrl-gym that our package uses."""
-    ours = "judgegym.integrations.skyrl_gym"
-    names = {"BaseTextEnv": object, "BaseTextEnvStepOutput": object, "SkyRLGymGenerator": SkyRLGymGenerator}
-    for name in (
-        *("skyrl_gym", "skyrl_gym.envs", "skyrl_gym.envs.base_text_env"),
-        *("skyrl", "skyrl.train", "skyrl.train.generators", "skyrl.train.generators.skyrl_gym_generator"),
-    ):
-        module = ModuleType(name)
-        vars(module).update(names)
-        monkeypatch.setitem(sys.modules, name, module)
-    for name in [name for name in sys.modules if name.startswith(ours)]:
-        monkeypatch.delitem(sys.modules, name)
-    generator = importlib.import_module(f"{ours}.generator")
-    try:
-        output = made([[0.0, 1.0], [0.0, 0.0, -5.0], [0.0, 0.5]], failed=[1])
-        found = await generator.JudgedGenerator(output).generate(batch("a", "a", "a"))
-    finally:
-        for name in [name for name in sys.modules if name.startswith(ours)]:
-            del sys.modules[name]
+async def test_the_generator_leaves_out_what_has_no_score() -> None:
+    output = made([[0.0, 1.0], [0.0, 0.0, -5.0], [0.0, 0.5]], failed=[1])
+    generator = importlib.import_module(f"{OURS}.generator").JudgedGenerator(output)
+    found = await generator.generate(batch("a", "a", "a"))
     assert found["rewards"] == [[0.0, 1.0], [0.0, 0.0, 0.75], [0.0, 0.5]]
     assert found["loss_masks"] == [[1, 1], [0, 0, 0], [1, 1]]

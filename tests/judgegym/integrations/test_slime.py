@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.integrations.scores.scoring import REFUSED_AT_START
+from judgegym.integrations.scores.results import REFUSED_AT_START
 from judgegym.integrations.slime import close, reward
 from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.single_turn import opened
-from judgegym.integrations.single_turn.source import EnvironmentSource
-from judgegym.integrations.trl import JudgeEnvironment, episodes, judge_environment, judge_reward
-from judgegym.integrations.trl.answers import choice_of
+from judgegym.integrations import single_turn
+from judgegym.integrations.single_turn import EnvironmentSource
+from judgegym.integrations.trl import JudgeEnvironment, judge_environment, judge_reward
+from judgegym.integrations.trl.environment import choice_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
@@ -30,14 +30,14 @@ PEER, ARENA = "self_critique", "arena_hard"
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
-    opened.close_all()
+    single_turn.close_all()
 
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     async with offline_judge() as (url, _):
         yield url
-        await asyncio.to_thread(opened.close_all)
+        await asyncio.to_thread(single_turn.close_all)
 
 
 def settings_of(url: str, **further: object) -> dict[str, object]:
@@ -63,7 +63,7 @@ def columns_of(rows: list[Any]) -> dict[str, Any]:
 
 async def ours(url: str, uid: str, answers: list[Any], environment: str = PEER, **settings: object) -> list[Any]:
     source = EnvironmentSource.of(environment, settings_of(url, **settings), offline=True)
-    here = await asyncio.to_thread(opened.opened, source)
+    here = await asyncio.to_thread(single_turn.opened, source)
     return [result.reward for result in await here.rewards(uid, answers)]
 
 
@@ -260,7 +260,7 @@ async def test_compared_among_other_environments_on_several_processes_is_refused
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process without such a row would never come to give its part."""
-    monkeypatch.setattr(episodes, "distributed", lambda: object())
+    monkeypatch.setattr("judgegym.integrations.trl.environment.distributed", lambda: object())
     environment = environment_of(url, ARENA, group_judge="listwise", group_size=2)
     (row,) = await rows_of(environment, each=1)
     episode = environment()
@@ -282,12 +282,12 @@ async def test_what_is_open_is_closed_when_the_training_ends(url: str) -> None:
     await environment.reward(["Q"] * 4, ANSWERS, **given)
     (callback,) = trainer.callback_handler.callbacks
     await asyncio.to_thread(callback.on_evaluate)
-    assert len(opened._OPENED) == 1
+    assert len(single_turn._OPENED) == 1
     await asyncio.to_thread(callback.on_train_end)
-    assert not opened._OPENED
+    assert not single_turn._OPENED
     assert await environment.reward(["Q"] * 4, ANSWERS, **given) == first  # opened again
     await asyncio.to_thread(callback.on_evaluate)  # after the training
-    assert not opened._OPENED
+    assert not single_turn._OPENED
 
 
 async def test_what_is_open_is_closed_when_a_trainer_is_given_up(url: str) -> None:
@@ -301,7 +301,7 @@ async def test_what_is_open_is_closed_when_a_trainer_is_given_up(url: str) -> No
     episode = environment()
     episode.reset(**rows[0])
     await episode.get_reward()
-    assert opened._OPENED
+    assert single_turn._OPENED
     del episode
     gc.collect()
     await nothing_open()
@@ -309,7 +309,7 @@ async def test_what_is_open_is_closed_when_a_trainer_is_given_up(url: str) -> No
 
 async def nothing_open() -> None:
     for _ in range(1000):
-        if not opened._OPENED:
+        if not single_turn._OPENED:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("an environment is still open")
@@ -319,7 +319,7 @@ async def test_an_error_closes_what_is_open(url: str) -> None:
     environment = environment_of(url)
     with pytest.raises(DataError):
         await environment.reward(["Q"], ["a"], uid=["nobody"])
-    assert not opened._OPENED
+    assert not single_turn._OPENED
 
 
 @pytest.mark.parametrize(

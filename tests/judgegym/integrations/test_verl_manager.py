@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgegym.integrations.single_turn.opened import close_all
-from judgegym.integrations.verl.gathered import InActor
-from judgegym.integrations.verl.samples import VerlSample, sample_of
-from judgegym.integrations.verl.settings import ManagerSettings, Router
+from judgegym.integrations.single_turn import close_all
+from judgegym.integrations.verl.rewards import (
+    ManagerSettings,
+    Router,
+    VerlSample,
+    in_actor,
+    sample_of,
+)
 from judgegym.llm.errors import SettingsError
 
 
@@ -181,7 +185,7 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
         {"url": "http://h", "token": "second"},
     ]
     for each in given:
-        InActor(ManagerSettings.of(each, None), 4)
+        in_actor(ManagerSettings.of(each, None), 4)
     assert names[0] == names[1]
     assert len(set(names)) == len(given) - 1
 

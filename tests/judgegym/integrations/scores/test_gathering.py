@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.gathering import GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.scores.groups import GatheringSettings, SampleBatcher, judged_by
 from judgegym.integrations.scores.requests import CompletionRow
-from judgegym.integrations.scores.results import CompletionReward, TextScore, TrainerReward
-from judgegym.integrations.scores.scoring import RewardScorer
+from judgegym.integrations.scores.results import CompletionReward, TrainerReward
+from judgegym.integrations.scores.sources import RewardScorer
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 
@@ -26,13 +26,13 @@ class Judge:
 
     async def __call__(self, rows: Sequence[CompletionRow]) -> list[CompletionReward]:
         self.asked.append([row.response for row in rows])
-        return [_scored(str(row.response)).rewarded(0.0) for row in rows]
+        return [_scored(str(row.response)).with_invalid(0.0) for row in rows]
 
 
-def _scored(text: str) -> TextScore:
+def _scored(text: str) -> CompletionReward:
     if not text:
-        return TextScore(None, "invalid_completion")
-    return TextScore(SCORES.get(text), "ok" if text in SCORES else "unparsable", "why")
+        return CompletionReward(None, "invalid_completion")
+    return CompletionReward(SCORES.get(text), "ok" if text in SCORES else "unparsable", explanation="why")
 
 
 def row(response: str, **shared: JSON) -> CompletionRow:
@@ -129,7 +129,7 @@ async def test_a_caller_that_leaves_takes_no_group_with_it(together: bool) -> No
 class Refusing:
     """A source that no request can be asked of."""
 
-    async def score(self, request: Any) -> list[TextScore]:
+    async def score(self, request: Any) -> list[CompletionReward]:
         raise SettingsError("no such judge")
 
     async def close(self) -> None: ...

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from judgegym import ArenaHardJudge
-from judgegym.integrations.scores.sources import JudgeSource, SharedScorings
+from judgegym.integrations.scores.sources import JudgeSource, close, shared_scoring
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings.server import JudgeMount
 from tests.scripted import Reply, ScriptedEndpoint
@@ -22,18 +22,17 @@ REQUEST = {"prompt": "Name a prime.", "response": "Seven is a prime.", "baseline
 async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_close() -> None:
     with ArenaHardJudge(offline=True) as judge:
         judgment = (await judge.judge(REQUEST["prompt"], REQUEST["response"], baseline=REQUEST["baseline"]))[0]
-    scorings = SharedScorings()
     for _ in range(2):
-        scoring = scorings.of(OFFLINE)
+        scoring = shared_scoring(OFFLINE)
         [[result]] = await scoring.score([REQUEST])
         assert judgment.score is not None
-        assert result.score == (judgment.score + 1) / 2
+        assert result.reward == (judgment.score + 1) / 2
         assert result.label == judgment.label
         await scoring.close()
     [[again]] = await scoring.score([REQUEST])
     assert again == result
-    assert scorings.of(OFFLINE) is scoring
-    await scorings.close()
+    assert shared_scoring(OFFLINE) is scoring
+    await close()
 
 
 @pytest.mark.slow
@@ -44,7 +43,7 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
     ]
     results = [await scoring.score([{"prompt": "Name a prime.", "response": "Seven."}]) for scoring in scorings]
     assert results[0] == results[1]
-    assert results[0][0][0].score is not None
+    assert results[0][0][0].reward is not None
     for scoring in scorings:
         await scoring.close()
     with pytest.raises(SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"):
@@ -97,13 +96,11 @@ def test_a_source_pickles_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -
     assert pickle.loads(pickle.dumps(source)) == source
     assert source.bearer_token() == "secret"
     assert "secret" not in repr(JudgeSource(URL, {"judge_api_key": "secret"}, token="secret"))
-    scorings = SharedScorings()
-    assert scorings.of(source) is scorings.of(JudgeSource(URL, token_env="SERVER_TOKEN", mount="m"))
+    assert shared_scoring(source) is shared_scoring(JudgeSource(URL, token_env="SERVER_TOKEN", mount="m"))
     monkeypatch.setenv("SERVER_TOKEN", "another")
-    assert scorings.of(source) is not scorings.of(JudgeSource(URL, token="secret", mount="m"))
+    assert shared_scoring(source) is not shared_scoring(JudgeSource(URL, token="secret", mount="m"))
 
 
 async def test_settings_of_any_library_share_what_scores() -> None:
-    scorings = SharedScorings()
-    of_mount = scorings.of(JudgeSource(judge=JudgeMount(judge="arena_hard"), offline=True))
-    assert of_mount is scorings.of(JudgeSource(judge={"judge": "arena_hard"}, offline=True))
+    of_mount = shared_scoring(JudgeSource(judge=JudgeMount(judge="arena_hard"), offline=True))
+    assert of_mount is shared_scoring(JudgeSource(judge={"judge": "arena_hard"}, offline=True))

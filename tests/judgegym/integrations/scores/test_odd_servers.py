@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.integrations.scores import server_source
-from judgegym.integrations.scores.scoring import RewardScorer
-from judgegym.integrations.scores.sources import JudgeSource
+from judgegym.integrations.scores import server as server_source
+from judgegym.integrations.scores.sources import JudgeSource, RewardScorer
 from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
 
@@ -46,7 +45,7 @@ async def test_what_is_no_score_from_0_to_1_is_a_failure(body: str) -> None:
         source = scoring(url)
         [[result]] = await source.score([REQUEST])
         await source.close()
-    assert result.score is None
+    assert result.reward is None
     assert result.is_failed
 
 
@@ -64,7 +63,7 @@ async def test_a_proxy_that_knows_nothing_while_the_server_starts_again_ends_no_
         source = scoring(url)
         for _ in range(2):
             [[result]] = await source.score([REQUEST])
-            assert result.score == 0.5
+            assert result.reward == 0.5
         with pytest.raises(SettingsError, match=str(status)):  # it stays away: a setting of the server has changed
             await source.score([REQUEST])
         await source.close()

@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 
 from judgegym.integrations import slime
-from judgegym.integrations.scores.settings import secret_in, token_of
+from judgegym.integrations.scores.sources import JudgeSource, secret_in
 from judgegym.integrations.verl import function
 from judgegym.integrations.verl.function import compute_score
-from judgegym.integrations.verl.settings import ManagerSettings
+from judgegym.integrations.verl.rewards import ManagerSettings
 from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.scoring_server import answering
 
@@ -48,11 +48,12 @@ def test_other_settings_are_none() -> None:
 
 def test_a_token_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "sk-1")
-    assert [token_of(None, None), token_of("a", None), token_of(None, "SOME_TOKEN")] == [None, "a", "sk-1"]
+    given: list[dict[str, str]] = [{}, {"token": "a"}, {"token_env": "SOME_TOKEN"}]
+    assert [JudgeSource("http://h", **each).bearer_token() for each in given] == [None, "a", "sk-1"]
     with pytest.raises(SettingsError, match="either token or token_env"):
-        token_of("a", "SOME_TOKEN")
+        JudgeSource("http://h", token="a", token_env="SOME_TOKEN").bearer_token()
     with pytest.raises(SettingsError, match="token_env: the environment variable NO_TOKEN is not set"):
-        token_of(None, "NO_TOKEN")
+        JudgeSource("http://h", token_env="NO_TOKEN").bearer_token()
 
 
 async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judgegym.integrations.single_turn.source import EnvironmentSource, source_of
+from judgegym.integrations.single_turn import EnvironmentSource, source_of
 from judgegym.llm.errors import SettingsError
 
 OFFLINE = EnvironmentSource.of("rubric_absolute", offline=True)

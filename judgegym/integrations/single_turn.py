@@ -1,15 +1,16 @@
-"""An environment that is open in this process, for a trainer that samples by itself.
+"""The environments for trainers that sample by themselves: the messages of each row, and the rewards of completions.
 
-Guarantees: equal sources share one environment, with its rows, its judge's limits and its judgment cache; while one is
-opened, others answer; any thread and any event loop, or none, may ask for rewards, which are made on the background
-loop of the process and closed with it; rewards are those of `serve`: equal completions of a row are judged once, a
-failed judgment is asked for once more, and one that fails for good has no reward. A judge that knows neither key nor
-model from the first request on, or refuses the first eight completions, is an error in the settings.
+An `EnvironmentSource` says which environment, with which settings. Guarantees: it is a small value that pickles,
+compares and hashes, so that it can travel to other processes and find there the environment that is already open;
+nothing is read before it is opened; its `repr` shows no setting, since an API key may be among them.
 
-A child that was forked from a process with open environments can read their rows. For rewards it must be started
-with the method spawn, which an error says.
-
-An environment as a judge of samples that a trainer gives one by one.
+An `OpenedEnvironment` is open in this process. Guarantees: equal sources share one environment, with its rows, its
+judge's limits and its judgment cache; while one is opened, others answer; any thread and any event loop, or none, may
+ask for rewards, which are made on the background loop of the process and closed with it; rewards are those of `serve`:
+equal completions of a row are judged once, a failed judgment is asked for once more, and one that fails for good has no
+reward. A judge that knows neither key nor model from the first request on, or refuses the first eight completions, is
+an error in the settings. A child that was forked from a process with open environments can read their rows. For rewards
+it must be started with the method spawn, which an error says.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, closing
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, cast
 
 from judgegym.cli.environments import load_environment
+from judgegym.data.rows import Split
 from judgegym.data.task_list import positions_of, uids_of
 from judgegym.engine.completions import Clients, read_completion
 from judgegym.engine.metrics import MetricAggregator
@@ -34,18 +38,126 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
-from judgegym.integrations.scores.gathering import Judge
-from judgegym.integrations.scores.requests import CompletionRow
-from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, CompletionReward, check_seconds
-from judgegym.integrations.scores.scoring import REFUSED_AT_START
-from judgegym.integrations.single_turn.source import EnvironmentRow, EnvironmentSource
+from judgegym.integrations.scores.groups import Judge
+from judgegym.integrations.scores.requests import CellError, CompletionRow, plain
+from judgegym.integrations.scores.results import (
+    JUDGE_FAILED,
+    REFUSED,
+    REFUSED_AT_START,
+    CompletionReward,
+    FirstRequests,
+    check_seconds,
+)
+from judgegym.integrations.scores.sources import refuse_unknown
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import Status
+from judgegym.llm import wire
 from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
-from judgegym.llm.wire import Choice
+from judgegym.llm.wire import Choice, Message
+
+logger = logging.getLogger(__name__)
+
+UID = "uid"
+"""The field of a sample that has the id of its row in the environment."""
+_ARGUMENTS = ("environment", "settings", "config", "offline", "split")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSource:
+    """An environment with its settings.
+
+    Attributes:
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`, `package.module:Class`.
+        arguments: its settings as on the command line, such as `--env.judge_model_name=gpt-4.1-mini`. As there,
+            environment variables are read beside them, and relative paths are those of the process that opens it.
+        split: which rows.
+    """
+
+    environment: str
+    arguments: tuple[str, ...] = field(default=(), repr=False)
+    split: Split = "train"
+
+    @classmethod
+    def of(
+        cls,
+        environment: str,
+        settings: Mapping[str, object] | None = None,
+        *,
+        config: str | Path | None = None,
+        offline: bool = False,
+        split: Split = "train",
+    ) -> EnvironmentSource:
+        """Name an environment by settings in any configuration library's containers.
+
+        Args:
+            environment: as in the attribute.
+            settings: the settings under `env`, without that prefix, such as `{"judge_model_name": "gpt-4.1-mini"}`;
+                one that is `None` is left at its default.
+            config: a YAML file or a preset with further settings.
+            offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
+            split: which rows.
+
+        Raises:
+            SettingsError: a value has no counterpart in JSON, or the split is not known.
+        """
+        if split not in ("train", "eval"):
+            raise SettingsError(f"split: expected train or eval, found {split!r}")
+        named = [_argument(name, value) for name, value in (settings or {}).items() if value is not None]
+        arguments = [*(() if config is None else (f"--config={config}",)), *named, *(("--offline",) if offline else ())]
+        return cls(environment, tuple(arguments), split)
+
+
+def source_of(value: EnvironmentSource | Mapping[str, object] | str) -> EnvironmentSource:
+    """A source as settings name it: itself, the name of an environment, or the arguments of `EnvironmentSource.of`.
+
+    Raises:
+        SettingsError: an argument is unknown or wrong.
+    """
+    if isinstance(value, EnvironmentSource):
+        return value
+    if isinstance(value, str):
+        return EnvironmentSource.of(value)
+    refuse_unknown(map(str, value), _ARGUMENTS, within="environment")
+    given = cast("dict[str, Any]", plain(value))
+    if not isinstance(given.get("environment"), str) or not isinstance(given.get("settings", {}), Mapping):
+        raise SettingsError("environment: expected `environment`, its name, and optionally a mapping of `settings`")
+    return EnvironmentSource.of(given.pop("environment"), given.pop("settings", None), **given)
+
+
+def _argument(name: str, value: object) -> str:
+    """A setting as on the command line, where text is text and all else is JSON.
+
+    Raises:
+        SettingsError: the value has no counterpart in JSON.
+    """
+    if isinstance(value, PurePath):
+        value = str(value)
+    try:
+        given = plain(value)
+    except CellError as error:
+        raise SettingsError(f"settings.{name}: {error}") from None
+    return f"--env.{name}={given if isinstance(given, str) else wire.dumps(given).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRow:
+    """A row of an environment.
+
+    Attributes:
+        uid: its id, unique in the dataset.
+        messages: what the policy is asked, system prompt included.
+        question: the text that identifies the row in reports.
+        category: for metrics by category.
+    """
+
+    uid: str
+    messages: tuple[Message, ...]
+    question: str
+    category: str | None = None
+
 
 _PREFIX = "train"
 _CLOSED = "the environment was closed, as by the end of another training, before the judge had answered"
@@ -67,8 +179,7 @@ class OpenedEnvironment:
         self._tasks: Sequence[Any] = env.load_tasks(source.split)
         self._stack = stack
         self._is_closed = False
-        self._is_proven = False
-        self._refused = 0
+        self._first = FirstRequests()
 
     @property
     def uids(self) -> Sequence[str]:
@@ -127,7 +238,7 @@ class OpenedEnvironment:
             judged = await judge_completions_of(env, task, read)
         except EndpointOutage as outage:
             results = [CompletionReward(None, JUDGE_FAILED, explanation=str(outage))] * len(choices)
-            self._check(results, {choice.text for choice in choices})
+            self._check(results, choices)
             return results
         except RuntimeError:  # aiohttp's, of a session that is closed
             if not self._is_closed:
@@ -148,27 +259,19 @@ class OpenedEnvironment:
             results.append(
                 CompletionReward(reward, judgment.status.value, judgment.label, judgment.explanation, values)
             )
-        self._check(results, {choice.text for choice in choices})
+        self._check(results, choices)
         return results
 
-    def _check(self, results: Sequence[CompletionReward], texts: Collection[str]) -> None:
-        """Find out at the start whether the judge knows neither the key nor the model: all others would end the same.
-
-        Other refusals (of a field in the request, say) may be the completion's fault, but not `REFUSED_AT_START` ones.
+    def _check(self, results: Sequence[CompletionReward], choices: Sequence[Choice]) -> None:
+        """Find out at the start whether the judge refuses all requests; a trainer would go on without any reward.
 
         Raises:
-            SettingsError: it does not; a trainer would otherwise go on without any reward.
+            SettingsError: it does. One refusal (of a field in the request, say) may be the completion's fault.
         """
-        self._is_proven = self._is_proven or any(each.status == Status.OK.value for each in results)
-        if self._is_proven:
-            return
-        refused = [each for each in results if each.refusal]
-        self._refused += min(len(refused), 1 if self.compares else len(texts))
-        wrong = next((each for each in results if each.is_unauthorized), None)
-        if wrong is None and refused and self._refused >= REFUSED_AT_START:
-            wrong = refused[-1]
-        if wrong is not None:
-            raise SettingsError(f"the judge's endpoint refuses its requests: {wrong.explanation}")
+        distinct = {choice.text: result for choice, result in zip(choices, results, strict=True)}
+        refusals = self._first.add(*([results] if self.compares else [[each] for each in distinct.values()]))
+        if any(refusals) and self._first.are_refused():
+            raise SettingsError(f"the judge's endpoint refuses its requests: {self._first.refusal}")
 
     def _task(self, uid: str) -> Any:
         place = positions_of(self._tasks).get(uid)
@@ -275,12 +378,6 @@ async def _made(
     session = await stack.enter_async_context(open_session())
     clients = stack.enter_context(closing(Clients(settings, session)))
     return env_type.kind_for(settings)(settings, clients, verb="serve")
-
-
-logger = logging.getLogger(__name__)
-
-UID = "uid"
-"""The field of a sample that has the id of its row in the environment."""
 
 
 def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:

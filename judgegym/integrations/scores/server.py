@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from judgegym.integrations.scores.results import JUDGE_FAILED, TextScore
-from judgegym.integrations.scores.scoring import RefusedError, Request
+from judgegym.integrations.scores.requests import RefusedError, Request
+from judgegym.integrations.scores.results import JUDGE_FAILED, OK, CompletionReward
 from judgegym.llm import wire
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import SettingsError
@@ -78,7 +78,7 @@ class ServerSource:
         self._is_away = False
         self._is_proven = False
 
-    async def score(self, request: Request) -> list[TextScore]:
+    async def score(self, request: Request) -> list[CompletionReward]:
         """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached.
 
         A server that is busy (503) is asked again after its `Retry-After`, until the deadline: what it has begun goes
@@ -119,7 +119,7 @@ class ServerSource:
         if hint:
             raise SettingsError(f"{failed} ({hint})")
         logger.warning("no score: %s", failed)
-        return [TextScore(None, JUDGE_FAILED, failed)] * count
+        return [CompletionReward(None, JUDGE_FAILED, explanation=failed)] * count
 
     def _say(self, failed: str = "", *, back: bool = False) -> None:
         """Say once that the server does not answer and is asked again, and once that it is back."""
@@ -159,22 +159,22 @@ def _is_http(url: str) -> bool:
         return False
 
 
-def _results(body: JSON, count: int) -> list[TextScore]:
+def _results(body: JSON, count: int) -> list[CompletionReward]:
     several = body.get("results", [body]) if isinstance(body, Mapping) else None
     if not isinstance(several, Sequence) or len(several) != count:
         raise ValueError(f"expected an object with {count} results")
     return [_scored(result) for result in several]
 
 
-def _scored(result: JSON) -> TextScore:
+def _scored(result: JSON) -> CompletionReward:
     if not isinstance(result, Mapping) or not isinstance(result.get("status"), str):
         raise ValueError("expected a result with score and status")
     score, label = result.get("score"), result.get("label")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1):
         raise ValueError(f"expected a score from 0 to 1, found {score!r}"[:_LONGEST])  # NaN is none of these
-    return TextScore(
-        score=None if score is None or result["status"] != "ok" else float(score),
+    return CompletionReward(
+        reward=None if score is None or result["status"] != OK else float(score),
         status=str(result["status"]),
-        explanation=str(result.get("explanation", "")),
         label=label if isinstance(label, str) else None,
+        explanation=str(result.get("explanation", "")),
     )

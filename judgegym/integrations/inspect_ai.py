@@ -1,0 +1,467 @@
+"""The judges as scorers of inspect_ai, and the environments as its tasks.
+
+    inspect score LOG --scorer judgegym/rubric -S url=http://127.0.0.1:8400
+    inspect eval judgegym/arena_hard -T offline=true --model openai/gpt-5-mini
+
+Guarantees: a judge that fails leaves the sample unscored, with the reason, so that inspect's metrics and reducers leave
+it out and count it in `unscored_samples`; an empty completion is a wrong answer, flagged with inspect's own reason; a
+setting that cannot work is one line, and no key or token is written into a log.
+
+inspect has no scorer of several samples, and a reducer of epochs makes no calls. `listwise`, `tournament` and `choice`
+therefore wait in each epoch's scorer until all epochs of the sample are there: score a finished log with them, since
+an evaluation may start later epochs only when earlier ones have ended.
+
+inspect reads the value of `-S name=value` and `-T name=value` as YAML, and then splits a plain text at its commas. A
+text with commas arrives whole; an unknown argument is an error that names the one that was probably meant.
+
+Source: inspect-ai 0.3.285, its scorers, tasks and entry points.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from rich.markup import escape
+
+from judgegym.cli.environments import built_in
+from judgegym.data.rows import Split
+from judgegym.integrations.scores.requests import (
+    CellError,
+    RefusedError,
+    Request,
+    conversation_json,
+    fields_of,
+    group_ids,
+)
+from judgegym.integrations.scores.requests import Field as Cell
+from judgegym.integrations.scores.results import REFUSED, CompletionReward
+from judgegym.integrations.scores.sources import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    JudgeSource,
+    RewardScorer,
+    is_of_groups,
+    refuse_unknown,
+    secret_in,
+    shared_scoring,
+)
+from judgegym.judges.config.explaining import text_or_file
+from judgegym.judges.config.extras import needs, require
+from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.scorers.items import rubric_of
+from judgegym.judges.scorers.registry import JudgeKind
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.wire import CUT_OFF, JSON, Choice
+from judgegym.server.settings.server import JudgeMount
+
+with needs("inspect"):
+    from inspect_ai import Task, task
+    from inspect_ai._util.error import PrerequisiteError
+    from inspect_ai._util.registry import registry_name
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+    from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+    from inspect_ai.solver import TaskState, generate
+
+if TYPE_CHECKING:
+    from judgegym.integrations.single_turn import EnvironmentRow, OpenedEnvironment
+
+__all__ = [
+    "TASKS",
+    "arena_hard",
+    "aspect",
+    "choice",
+    "environment_task",
+    "listwise",
+    "peer",
+    "reward",
+    "rubric",
+    "tournament",
+]
+
+_NOT_HERE = frozenset({"judge", "rubric"})
+"""Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""
+_LISTS = frozenset({"aspects"})
+"""Arguments that are lists; a list in the place of any other is a text that was split."""
+
+
+def whole(value: object) -> object:
+    """A text that inspect's command line has split at its commas."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return ",".join(map(str, value))
+    return value
+
+
+def _rubric(value: object) -> object:
+    if isinstance(value, Mapping) and "criteria" not in value:
+        raise ValueError("expected text, or an object with criteria; a text with a colon needs quotes of its own")
+    if isinstance(value, Mapping):
+        rubric_of(value)
+        return value
+    return whole(value)
+
+
+def _file(value: object) -> object:
+    return text_or_file(f"@{whole(value)}")
+
+
+class ScorerOptions(BaseModel):
+    """What a scorer takes beside the settings of its judge.
+
+    Attributes:
+        url: the URL of a reward server, whose judge is asked; without it, the judge runs in inspect's process.
+        mount: the name of a judge at the server; empty for the judge at the root.
+        token_env: the environment variable with the server's bearer token.
+        offline: without `url`, ask the stand-in, without key or network; its scores mean nothing.
+        rubric: the criteria, as text or as an object of criteria, score1_description, …; a sample's own `rubric` in its
+            metadata comes first.
+        rubric_file: instead, a file with the text.
+        aspects: yes/no questions, as for the judge's setting; a sample's own come first.
+        reference: where the reference is: `target`, or a field of the sample's metadata; empty for none.
+        baseline: the field of the metadata with the response to compare with; without one, the reference is it.
+        include_history: the prompt is all that was said before the completion, with calls of tools, instead of the
+            sample's input.
+        invalid_completion_score: the score of an empty completion; null leaves the sample unscored.
+        timeout_s: seconds for one attempt at the server.
+        deadline_s: seconds within which a sample has its score, or is unscored.
+    """
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    url: Annotated[str | None, BeforeValidator(whole)] = None
+    mount: str = ""
+    token_env: str = "JUDGEGYM_TOKEN"
+    offline: bool = False
+    rubric: Annotated[str | dict[str, object] | None, BeforeValidator(_rubric)] = None
+    rubric_file: Annotated[str | None, BeforeValidator(_file)] = None
+    aspects: object = None
+    reference: str = "target"
+    baseline: str = "baseline"
+    include_history: bool = False
+    invalid_completion_score: float | None = Field(0.0, ge=0, le=1)
+    timeout_s: float = Field(TIMEOUT_S, gt=0)
+    deadline_s: float = Field(DEADLINE_S, gt=0)
+
+
+class JudgeArguments(NamedTuple):
+    """What a scorer asks, and how.
+
+    Attributes:
+        options: its own arguments.
+        scoring: what scores, shared with the other scorers of equal arguments.
+        model: the judge's model, if the judge runs in this process.
+    """
+
+    options: ScorerOptions
+    scoring: RewardScorer
+    model: str | None
+
+
+def refuse_secrets(arguments: Mapping[str, object]) -> None:
+    """Refuse what inspect would write into its log.
+
+    Raises:
+        SettingsError: an argument is secret.
+    """
+    found = secret_in(arguments)
+    if found is not None:
+        raise SettingsError(f"{found}, since inspect writes arguments into its log")
+
+
+def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> JudgeArguments:
+    """What a scorer of a kind asks.
+
+    Raises:
+        SettingsError: an argument is unknown, wrong, or secret.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    settings = [name for name in JudgeMount.model_fields if name not in _NOT_HERE]
+    refuse_secrets(given)
+    refuse_unknown(given, [*ScorerOptions.model_fields, *settings], within=kind)
+    of_options = {name: value for name, value in given.items() if name in ScorerOptions.model_fields}
+    if arguments.get("invalid_completion_score", 0.0) is None:
+        of_options["invalid_completion_score"] = None
+    options = settings_from_keywords(ScorerOptions, of_options)
+    if options.rubric is not None and options.rubric_file is not None:
+        raise SettingsError("rubric_file: expected either rubric or rubric_file")
+    of_judge = {name: value for name, value in given.items() if name not in of_options}
+    if options.url is not None:
+        if of_judge:
+            raise SettingsError(f"{next(iter(of_judge))}: only without url; the judge's settings are the server's")
+        return JudgeArguments(options, _scoring(options, None), None)
+    if options.aspects is not None:
+        of_judge["aspects"] = options.aspects
+    if is_of_groups({"judge": kind}) and "group_size" not in of_judge:
+        raise SettingsError(f"group_size: {kind} compares the epochs of a sample, and needs their number")
+    plain = {name: value if name in _LISTS else whole(value) for name, value in of_judge.items()}
+    mount = settings_from_keywords(JudgeMount, {"judge": kind, **plain})  # the names as they were given, in its errors
+    if not options.offline:
+        mount.chat_settings(section="")  # a missing key is an error now, and not at the first sample
+    return JudgeArguments(options, _scoring(options, {"judge": kind, **plain}), mount.judge_model_name)
+
+
+def _scoring(options: ScorerOptions, judge: Mapping[str, object] | None) -> RewardScorer:
+    source = JudgeSource(
+        options.url,
+        judge,
+        offline=options.offline,
+        token=os.environ.get(options.token_env) if options.url is not None else None,
+        mount=options.mount,
+        timeout_s=options.timeout_s,
+        deadline_s=options.deadline_s,
+    )
+    return shared_scoring(source)
+
+
+@contextmanager
+def shown_as_one_line() -> Iterator[None]:
+    """Raise an error of the user's as the one that inspect shows without a traceback."""
+    try:
+        yield
+    except UserError as error:
+        raise PrerequisiteError(escape(str(error))) from None
+
+
+PACKAGE = "judgegym"
+
+
+def registered(name: str) -> str:
+    """The name to register as, so that inspect has it as `judgegym/NAME`.
+
+    inspect adds the package's name itself, but only where it finds how the package was installed, which it does not for
+    a checkout on PYTHONPATH.
+    """
+    return name if registry_name(registered, name) != name else f"{PACKAGE}/{name}"
+
+
+_FINISH_REASONS = {"max_tokens": CUT_OFF, "model_length": CUT_OFF}
+TARGET = "target"
+
+
+def request_of(state: TaskState, target: Target, options: ScorerOptions) -> Request | RefusedError:
+    """The body of `POST /v1/score` for a sample, or why there is none."""
+    metadata = state.metadata or {}
+    cells: dict[Cell, object] = {
+        "reference": "\n".join(target) if options.reference == TARGET else metadata.get(options.reference),
+        "rubric": _first(metadata.get("rubric"), options.rubric, options.rubric_file),
+        "aspects": _first(metadata.get("aspects"), options.aspects),
+        "baseline": metadata.get(options.baseline),
+        "context": metadata.get("context"),
+    }
+    try:
+        fields = fields_of(cells)
+    except CellError as error:
+        return RefusedError(str(error))
+    ids = group_ids(str(state.sample_id), state.epoch)  # for a judge that compares epochs
+    return {"prompt": _prompt(state, options), "response": state.output.completion, **fields, **ids}
+
+
+def choice_of(state: TaskState) -> Choice:
+    """The completion of a sample, with how it ended and the reasoning that inspect keeps apart."""
+    if not state.output.choices:
+        return Choice(state.output.completion)
+    content = state.output.message.content
+    thoughts = [] if isinstance(content, str) else [part.reasoning for part in content if part.type == "reasoning"]
+    reason = str(state.output.stop_reason)
+    return Choice(state.output.completion, "\n".join(thoughts) or None, _FINISH_REASONS.get(reason, reason))
+
+
+def _first(*values: object) -> object:
+    return next((value for value in values if value is not None), None)
+
+
+def _prompt(state: TaskState, options: ScorerOptions) -> JSON:
+    if not options.include_history:
+        return state.input if isinstance(state.input, str) else conversation_json([_turn(each) for each in state.input])
+    said = list(state.messages)
+    if said and said[-1].role == "assistant" and said[-1].text == state.output.completion:
+        said.pop()
+    return conversation_json([_turn(each) for each in said])
+
+
+def _turn(message: ChatMessage) -> dict[str, JSON]:
+    """A message with its text, and its calls of tools in the shape of the OpenAI API."""
+    calls: list[JSON] = [
+        {"function": {"name": call.function, "arguments": call.arguments}}
+        for call in getattr(message, "tool_calls", None) or ()
+    ]
+    return {"role": message.role, "content": message.text, **({"tool_calls": calls} if calls else {})}
+
+
+def opened_source(
+    environment: str,
+    settings: Mapping[str, object],
+    *,
+    config: str | Path | None,
+    split: str,
+    offline: bool,
+) -> OpenedEnvironment:
+    """The environment of these settings; reads its rows, unless it is open already.
+
+    Raises:
+        SettingsError: a setting is unknown, wrong or secret, or the packages of the environments are not installed.
+        DataError: the rows cannot be loaded.
+    """
+    require("environments")
+    from judgegym.integrations.single_turn import EnvironmentSource, opened
+
+    refuse_secrets(settings)
+    given = {name: whole(value) if _was_split(value) else value for name, value in settings.items()}
+    found = opened(EnvironmentSource.of(environment, given, config=config, offline=offline, split=cast("Split", split)))
+    if found.compares:
+        raise SettingsError(
+            "group_judge: inspect scores each sample by itself; choose a judge that sees one completion"
+        )
+    return found
+
+
+def _was_split(value: object) -> bool:
+    """Whether a list may be a text that inspect's command line has split: settings of lists read such a text, too."""
+    return isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
+
+
+_METRICS = [mean(), stderr()]
+_NO_RESPONSE = "no_response"
+_EMPTY = "the completion is empty: there is nothing to judge"
+
+
+def _scorer_of(kind: JudgeKind, about: str) -> Callable[..., Scorer]:
+    """Make the scorer of a kind of judge, and register it."""
+
+    @scorer(metrics=_METRICS, name=registered(kind))
+    def judged(url: str | None = None, **arguments: object) -> Scorer:
+        with shown_as_one_line():
+            judging = judging_of(kind, {"url": url, **arguments})
+        options = judging.options
+
+        async def score(state: TaskState, target: Target) -> Score:
+            with shown_as_one_line():
+                requests = [request_of(state, target, options)]
+                [[rewarded]] = await judging.scoring.score(requests, options.invalid_completion_score)
+            return _score(state, rewarded, {"judge_model": judging.model}, invalid=_NO_RESPONSE)
+
+        return score
+
+    judged.__name__ = judged.__qualname__ = kind
+    judged.__doc__ = f"""Score from 0 to 1: {about}
+
+    Args:
+        url: the URL of a reward server; without one, the judge runs in this process.
+        arguments: those of `ScorerOptions`, and the settings of the judge (`judge_model_name`, …).
+    """
+    return cast("Callable[..., Scorer]", judged)
+
+
+_EPOCHS = "`group_size`, which a judge in this process needs, is the number of epochs."
+rubric = _scorer_of("rubric", "by a rubric, (score − lowest) / (highest − lowest).")
+aspect = _scorer_of("aspect", "the weighted share of yes/no questions (`aspects`) that speak for the completion.")
+peer = _scorer_of("peer", "a peer's 0 to 100 by a rubric in text, over 100.")
+arena_hard = _scorer_of(
+    "arena_hard", "the win rate in both orders against the sample's `baseline`, or else its target."
+)
+listwise = _scorer_of("listwise", f"a score for each epoch of a sample, in one call. {_EPOCHS}")
+tournament = _scorer_of("tournament", f"games between the epochs of a sample. {_EPOCHS}")
+choice = _scorer_of("choice", f"1 for the best of the epochs of a sample, 0 for the others. {_EPOCHS}")
+
+
+@scorer(metrics=_METRICS, name=registered("reward"))
+def reward(
+    environment: str,
+    config: str | Path | None = None,
+    split: str = "eval",
+    offline: bool = False,
+    **settings: object,
+) -> Scorer:
+    """Score with the reward of an environment, in that environment's own range; a sample's id is the id of its row.
+
+    Args:
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
+        config: a YAML file or a preset with further settings.
+        split: which rows the samples are.
+        offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
+        settings: the settings under `env`.
+    """
+    with shown_as_one_line():
+        environment_opened = opened_source(environment, settings, config=config, split=split, offline=offline)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        with shown_as_one_line():
+            [result] = await environment_opened.rewards(str(state.sample_id), [choice_of(state)])
+        return _score(state, result, result.metrics, invalid="invalid_response_format")
+
+    return score
+
+
+def _score(state: TaskState, rewarded: CompletionReward, further: Mapping[str, object], *, invalid: str) -> Score:
+    """A sample's score; without one it is unscored, which inspect's metrics and reducers leave out.
+
+    Args:
+        state: the sample.
+        rewarded: what its completion is worth.
+        further: metadata beside status and label.
+        invalid: inspect's reason for an invalid completion.
+    """
+    metadata = {"status": rewarded.status, "label": rewarded.label, **further}
+    answer, reason = state.output.completion, invalid if rewarded.is_invalid else None
+    explanation = rewarded.explanation or (_EMPTY if reason == _NO_RESPONSE else "")
+    if rewarded.reward is not None:
+        return Score(value=rewarded.reward, answer=answer, explanation=explanation, reason=reason, metadata=metadata)
+    missing = "scoring_failed" if rewarded.status == REFUSED else "grader_failed"
+    return Score.unscored(reason=reason or missing, answer=answer, explanation=explanation, metadata=metadata)
+
+
+_MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+
+
+def environment_task(
+    environment: str,
+    config: str | Path | None = None,
+    split: str = "eval",
+    offline: bool = False,
+    **settings: object,
+) -> Task:
+    """The task of an environment, built-in or of one's own.
+
+    Args:
+        environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
+        config: a YAML file or a preset with further settings.
+        split: which rows.
+        offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
+        settings: the settings under `env`.
+    """
+    with shown_as_one_line():
+        rows = opened_source(environment, settings, config=config, split=split, offline=offline).rows()
+        samples = [_sample(row) for row in rows]
+    return Task(
+        dataset=MemoryDataset(samples, name=environment),
+        solver=generate(),
+        scorer=reward(environment, config=config, split=split, offline=offline, **settings),
+    )
+
+
+def _sample(row: EnvironmentRow) -> Sample:
+    messages = [_MESSAGES[message["role"]](content=message["content"]) for message in row.messages]
+    metadata = {"question": row.question, **({} if row.category is None else {"category": row.category})}
+    return Sample(input=messages, id=row.uid, metadata=metadata)
+
+
+def _register(name: str) -> object:
+    """Register the task of a built-in environment under its name."""
+
+    @task(name=registered(name))
+    def of_environment(
+        config: str | None = None, split: str = "eval", offline: bool = False, **settings: object
+    ) -> Task:
+        return environment_task(name, config=config, split=split, offline=offline, **settings)
+
+    of_environment.__doc__ = f"The rows of the environment {name}, scored with its reward."
+    return of_environment
+
+
+TASKS = {name: _register(name) for name in built_in()}
+"""The tasks of the built-in environments, by name."""

@@ -1,0 +1,495 @@
+"""Plugins for verifiers (`import verifiers.v1`, 0.4 of November 2026): judges, tasksets and an Env for groups.
+
+verifiers finds a plugin by the name of a top-level module: `setup.py` has these names, and each is a copy of
+`verifiers_plugin/`, which takes from `plugin` the classes of its own name. prime-rl takes the same ids.
+
+Judges are plugged with `[[env.taskset.task.judges]]`. Guarantees: a score from 0 to 1 for each trace, or an error where
+the judge failed, so that the trace is not `ok` and has no reward; traces of one process share connections, limits and
+the judge's cache. A judge that compares needs a server, or a judge in this process, that gathers the traces of a task
+(`group_size`); the Env `judgegym-group` does not.
+
+Tasksets have the rows of an environment as tasks, and its judgments as rewards. Guarantees: the reward of a trace is
+that of `serve` for the same completion; a task carries the name of its environment and its row's id, so that the worker
+of an env server finds the row by itself; nothing needs the runtime, so that `vf-replay` rescores, also with other
+settings.
+
+The Env runs n attempts of a task at once. Guarantees: one judgment of all attempts that ended well, by the environment
+of the task or by a judge of groups; each attempt gets its own reward, `group`; an attempt without a verdict has none,
+and its trace is not `ok`, so that prime-rl does not train on it. With `keep_scored` such a trace does not spoil the
+others: prime-rl leaves out all traces of an episode that is not `ok`.
+
+The explanation and the status of a judgment are in `trace.info["judge_calls"]`, where verifiers records its own judges;
+metrics say whether the judge failed and whether the completion was empty or in the wrong format.
+
+Source: verifiers 0.4.0 (`v1/task.py`, `v1/env.py`), prime-rl of August 2026 (`orchestrator/envs.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from judgegym.cli.environments import built_in
+from judgegym.integrations.scores.requests import Field as Cell
+from judgegym.integrations.scores.requests import conversation_json, fields_of
+from judgegym.integrations.scores.results import CompletionReward, NoRewardError
+from judgegym.integrations.scores.sources import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    JudgeSource,
+    RewardScorer,
+    is_of_groups,
+    secret_in,
+    shared_scoring,
+)
+from judgegym.integrations.single_turn import EnvironmentRow, EnvironmentSource, OpenedEnvironment, opened
+from judgegym.judges.config.extras import needs
+from judgegym.judges.scorers.registry import JUDGES
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON, Choice
+
+with needs("verifiers"):
+    import verifiers.v1 as vf
+    from verifiers.v1.harnesses.null import NullHarness
+
+REWARD = "judgegym"
+GROUP_REWARD = "group"
+_FEWEST = 2
+_UNSET = ""
+_OF_CLIENT = {"model": "judge_model_name", "base_url": "judge_base_url", "api_key_var": "judge_api_key_env"}
+"""verifiers' names of what a judge in this process calls by its own."""
+
+
+def record(
+    rewarded: CompletionReward, trace: vf.Trace, name: str, request: Mapping[str, JSON], *, prefix: str = ""
+) -> None:
+    """Record on a trace what a judge said of it.
+
+    Args:
+        rewarded: what it said.
+        trace: the trace that was judged.
+        name: the reward's name.
+        request: what the judge was asked.
+        prefix: of the names of the metrics.
+    """
+    parsed = {"score": rewarded.reward, "status": rewarded.status, "label": rewarded.label}
+    response = vf.JudgeResponse(text=rewarded.explanation, parsed=parsed)
+    trace.record_judge_call(name=name, request=request, response=response)
+    metrics = {**rewarded.metrics, **rewarded.flags}
+    trace.record_metrics({f"{prefix}{metric}": value for metric, value in metrics.items()})
+
+
+def refuse_secrets(settings: Mapping[str, object], within: str = "") -> None:
+    """Refuse keys among settings, which verifiers writes into the run's directory.
+
+    Raises:
+        ValueError: there is one.
+    """
+    found = secret_in(settings, within)
+    if found is not None:
+        raise ValueError(found)
+
+
+class ScoresConfig(vf.BaseConfig):
+    """A reward server, or a judge in this process."""
+
+    url: str = ""
+    """URL of the reward server, such as http://127.0.0.1:8400; empty for a judge in this process."""
+    mount: str = ""
+    """Name of a judge at the server; empty for the judge at the root."""
+    token_env: str = ""
+    """Environment variable with the server's bearer token."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of a judge in this process, under the server's names, such as `judge_model_name`."""
+    offline: bool = False
+    """Judge with the stand-in in this process; its scores mean nothing."""
+    timeout_s: float = TIMEOUT_S
+    """Seconds for one attempt at the server."""
+    deadline_s: float = DEADLINE_S
+    """Seconds within which there is a score, or the judge has failed."""
+    invalid_completion_score: float = Field(0.0, allow_inf_nan=False)
+    """Reward of an empty completion, about which no judge is asked."""
+
+    view: Literal["last_reply", "full_trace"] = "last_reply"
+    """What of a trace is judged."""
+    rubric: str = ""
+    """Rubric of tasks that have none."""
+    question_field: str = ""
+    """The task's field with the question; empty for its prompt."""
+    reference_field: str = "answer"
+    """The task's field with the reference, and so on. A task without it has none; one of another name must exist."""
+    rubric_field: str = "rubric"
+    aspects_field: str = "aspects"
+    baseline_field: str = "baseline"
+    context_field: str = "context"
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        refuse_secrets(self.settings, "settings")
+        refuse_secrets({"url": self.url, "base_url": getattr(self, "base_url", "")})
+        if self.url and (self.settings or self.offline):
+            raise ValueError(f"{'settings' if self.settings else 'offline'}: only without url; the server has its own")
+        if not self.url and (self.mount or self.token_env):
+            raise ValueError(f"{'mount' if self.mount else 'token_env'}: only with url")
+        return self
+
+    def scoring(self, settings: Mapping[str, object]) -> RewardScorer:
+        """What scores; shared by all traces of the process.
+
+        Args:
+            settings: of the judge, for one in this process.
+
+        Raises:
+            SettingsError: a setting cannot work, or the token's variable is not set.
+        """
+        source = JudgeSource(
+            self.url or None,
+            None if self.url else settings,
+            offline=self.offline,
+            token_env=self.token_env or None,
+            mount=self.mount,
+            timeout_s=self.timeout_s,
+            deadline_s=self.deadline_s,
+        )
+        return shared_scoring(source)
+
+    def fields(self, task: vf.TaskData) -> dict[str, JSON]:
+        """The fields of a request that come from the task.
+
+        Raises:
+            CellError: a field cannot be sent to a judge.
+            SettingsError: the task has no question, or not a field that a setting names.
+        """
+        names: Mapping[Cell, str] = {
+            "reference": self.reference_field,
+            "rubric": self.rubric_field,
+            "aspects": self.aspects_field,
+            "baseline": self.baseline_field,
+            "context": self.context_field,
+        }
+        for cell, name in names.items():
+            setting = f"{cell}_field"
+            if name and name != type(self).model_fields[setting].default and not hasattr(task, name):
+                raise SettingsError(f"{setting}: the task has no field {name!r}")
+        found = fields_of({cell: getattr(task, name, None) for cell, name in names.items() if name})
+        if self.rubric:
+            found.setdefault("rubric", self.rubric)
+        return {"prompt": self._prompt(task), **found}
+
+    def response(self, trace: vf.Trace) -> JSON:
+        """The last reply; with `view=full_trace`, all messages since the policy's first one, calls of tools too."""
+        branches = trace.branches
+        nodes = branches[-1].nodes if self.view == "full_trace" and branches else []
+        first = next((place for place, node in enumerate(nodes) if node.sampled), None)
+        if first is None:
+            return str(trace.last_reply)
+        return conversation_json([node.message.model_dump(exclude_none=True) for node in nodes[first:]])
+
+    def _prompt(self, task: vf.TaskData) -> JSON:
+        if not self.question_field:
+            given = task.prompt or ""
+            if isinstance(given, str):
+                return given
+            return conversation_json([message.model_dump(exclude_none=True) for message in given])
+        question = getattr(task, self.question_field, None)
+        if not isinstance(question, str):
+            raise SettingsError(f"question_field: the task has no text in {self.question_field!r}")
+        return question
+
+
+class JudgePluginConfig(ScoresConfig, vf.JudgeConfig):
+    """Settings of a plugged judge; `model`, `base_url` and `api_key_var` are those of a judge in this process."""
+
+    model: str = _UNSET
+    base_url: str = _UNSET
+    api_key_var: str = _UNSET
+
+
+class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
+    """One of the judges; a subclass names its kind."""
+
+    KIND: ClassVar[str]
+
+    async def score(self, task: vf.TaskData, trace: vf.Trace) -> float:
+        """The score of a trace.
+
+        Raises:
+            NoRewardError: the judge failed.
+            CellError: a field of the task cannot be sent to a judge.
+            SettingsError: a setting cannot work.
+        """
+        config, name = self.config, self.reward_name
+        request = {**config.fields(task), "response": config.response(trace)}
+        ids: dict[str, JSON] = {"group": trace.task.key or trace.task.hash, "member": trace.id}
+        scoring = config.scoring({} if config.url else self._settings())
+        verdict: CompletionReward
+        ((verdict,),) = await scoring.score([{**request, **ids}], config.invalid_completion_score)
+        record(verdict, trace, name, request, prefix=f"{name}/")
+        if verdict.reward is None:
+            raise verdict.error()
+        return verdict.reward
+
+    def _settings(self) -> dict[str, object]:
+        """The settings of a judge in this process.
+
+        Raises:
+            SettingsError: it is one of another kind, or it compares, and nothing gathers the traces of a task.
+        """
+        config = self.config
+        of_client = {ours: value for name, ours in _OF_CLIENT.items() if (value := getattr(config, name))}
+        settings = {"judge": self.KIND, **of_client, **config.settings}
+        if settings["judge"] != self.KIND:
+            raise SettingsError(f"settings.judge: expected {self.KIND} or nothing, found {settings['judge']}")
+        if is_of_groups(settings) and not settings.get("group_size"):
+            raise SettingsError(
+                f"the judge {self.KIND} compares completions: use the environment judgegym-group, or set group_size to "
+                "the number of rollouts of a task"
+            )
+        return settings
+
+
+def judge_of(kind: str) -> type[ScoreJudge]:
+    """The plugin's class for a kind of judge."""
+    return type(f"{kind.title().replace('_', '')}Judge", (ScoreJudge,), {"KIND": kind, "__module__": __name__})
+
+
+class EnvironmentTaskConfig(vf.TaskConfig):
+    """Settings of the environment, under `--env.taskset.task.*`."""
+
+    environment: str = ""
+    """For the taskset `judgegym-environment`: `path/to/file.py:Class`, `package.module:Class` or a built-in name."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the environment as under `--env.`, such as `judge_model_name`."""
+    config: str = ""
+    """A preset or YAML file with further settings."""
+    split: Literal["train", "eval"] = "train"
+    """Which rows."""
+    offline: bool = False
+    """Judge with the stand-in, on the bundled samples; its rewards mean nothing."""
+
+    @model_validator(mode="after")
+    def _has_no_secrets(self) -> Self:
+        refuse_secrets(self.settings, "settings")
+        return self
+
+    def source(self, environment: str) -> EnvironmentSource:
+        """The environment with these settings.
+
+        Raises:
+            SettingsError: a setting has no counterpart in JSON.
+        """
+        return EnvironmentSource.of(
+            environment, self.settings, config=self.config or None, offline=self.offline, split=self.split
+        )
+
+
+class EnvironmentTasksetConfig(vf.TasksetConfig):
+    """Settings of a taskset that is made from an environment."""
+
+    task: EnvironmentTaskConfig = EnvironmentTaskConfig()
+
+
+class EnvironmentData(vf.TaskData):
+    """A row of an environment: what a worker needs to find it again."""
+
+    environment: str
+    uid: str
+    category: str | None = None
+
+
+class EnvironmentTask(vf.Task[EnvironmentData, vf.State, EnvironmentTaskConfig]):
+    """A row of an environment, whose completions the environment judges."""
+
+    @property
+    def key(self) -> str:
+        """The row's identity."""
+        return f"{self.data.environment}/{self.config.split}/{self.data.uid}"
+
+    @vf.reward(weight=1.0)
+    async def judgegym(self, trace: vf.Trace) -> float:
+        """The environment's reward of the trace's last reply.
+
+        Raises:
+            NoRewardError: the judge failed.
+        """
+        (verdict,) = await self.judged([trace])
+        self.record(verdict, trace, REWARD)
+        if verdict.reward is None:
+            raise verdict.error()
+        return verdict.reward
+
+    async def judged(self, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
+        """What the environment says of the last replies; with its `group_judge`, compared with each other."""
+        environment = await asyncio.to_thread(self._opened)
+        return await environment.rewards(self.data.uid, [choice_of(trace) for trace in traces])
+
+    def record(self, verdict: CompletionReward, trace: vf.Trace, name: str) -> None:
+        """Record a verdict under the name of its reward."""
+        request: Mapping[str, JSON] = {"environment": self.data.environment, "uid": self.data.uid}
+        record(verdict, trace, name, request)
+
+    def _opened(self) -> OpenedEnvironment:
+        return opened(self.config.source(self.data.environment))
+
+
+class EnvironmentTaskset(vf.Taskset[EnvironmentTask, EnvironmentTasksetConfig]):
+    """The rows of an environment; a subclass names it."""
+
+    ENVIRONMENT: ClassVar[str] = ""
+
+    def load(self) -> Iterator[EnvironmentTask]:
+        """The tasks, in the order of the dataset.
+
+        Raises:
+            SettingsError: no environment is named, or a setting is wrong.
+            DataError: the rows cannot be loaded.
+        """
+        environment = self._environment()
+        rows = opened(self.config.task.source(environment)).rows()
+        return (EnvironmentTask(_data(row, environment), self.config.task) for row in rows)
+
+    def _environment(self) -> str:
+        given = self.config.task.environment
+        if self.ENVIRONMENT:
+            if given:
+                raise SettingsError("task.environment: only with the taskset judgegym-environment")
+            return self.ENVIRONMENT
+        if not given:
+            raise SettingsError("task.environment: expected path/to/file.py:Class or package.module:Class")
+        path, colon, name = given.partition(":")
+        return f"{Path(path).resolve()}{colon}{name}" if path.endswith(".py") else str(given)
+
+
+def taskset_of(environment: str) -> type[EnvironmentTaskset]:
+    """The taskset's class for an environment."""
+    name = f"{environment.title().replace('_', '')}Taskset"
+    return type(name, (EnvironmentTaskset,), {"ENVIRONMENT": environment, "__module__": __name__})
+
+
+def choice_of(trace: vf.Trace) -> Choice:
+    """The policy's last reply, with its reasoning and the reason why it ended."""
+    messages = trace.assistant_messages
+    reasoning = messages[-1].reasoning_content if messages else None
+    ended = next((call.finish_reason for call in reversed(trace.calls) if call.error is None), None)
+    return Choice(trace.last_reply, reasoning=reasoning, finish_reason=ended)
+
+
+def _data(row: EnvironmentRow, environment: str) -> EnvironmentData:
+    """A row as data: a system prompt of its own, and one question as text."""
+    messages = [dict(message) for message in row.messages]
+    system = messages.pop(0)["content"] if messages and messages[0]["role"] == "system" else None
+    is_question = len(messages) == 1 and messages[0]["role"] == "user"
+    return EnvironmentData(
+        environment=environment,
+        uid=row.uid,
+        category=row.category,
+        id=row.uid,
+        name=row.uid,
+        prompt=messages[0]["content"] if is_question else messages,
+        system_prompt=system,
+    )
+
+
+class GroupEnvConfig(vf.EnvConfig):
+    """Settings of the Env `judgegym-group`."""
+
+    agent: vf.AgentConfig = vf.AgentConfig()
+    """The policy."""
+    n: int = Field(4, ge=_FEWEST)
+    """Attempts at each task, compared with each other."""
+    max_concurrent_agents: int | None = Field(None, ge=1)
+    """Attempts that run at once; all of them if unset."""
+    judge: ScoresConfig = ScoresConfig()
+    """A judge of groups (`settings.judge`: listwise, tournament, choice, arena_hard); without it, the environment's."""
+    weight: float = 1.0
+    """Weight of the group's reward."""
+    own_rewards: bool = False
+    """Whether the task also scores each attempt by itself, with its own rewards and judges."""
+    keep_scored: bool = True
+    """Whether an episode is `ok` where at least two attempts have a reward, and others have none."""
+
+
+class GroupEnv(vf.Env[GroupEnvConfig]):
+    """n attempts at a task, rewarded by one judgment of the group."""
+
+    def __init__(self, config: GroupEnvConfig) -> None:
+        """Check that there is a judge.
+
+        Raises:
+            SettingsError: there is none, and the taskset is not one of an environment.
+        """
+        super().__init__(config)
+        self._has_judge = bool(config.judge.url or config.judge.settings or config.judge.offline)
+        if not self._has_judge and not issubclass(type(self.taskset).task_type(), EnvironmentTask):
+            raise SettingsError(
+                "env.judge: expected url (of a reward server) or settings (of a judge in this process), since the "
+                f"taskset {config.taskset.id} has no judge of groups"
+            )
+
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        """Start all attempts; how many run at once is the setting's."""
+        attempted = task if self.config.own_rewards else task.defer_scoring()
+        async with asyncio.TaskGroup() as attempts:  # type: ignore[attr-defined]  # verifiers needs Python 3.11
+            for _ in range(self.config.n):
+                attempts.create_task(agents.agent.run(attempted))
+
+    async def finalize(self, task: vf.Task, episode: vf.Episode) -> None:
+        """Judge the attempts that ended well."""
+        traces = [trace for trace in episode.traces if trace.ok]
+        if len(traces) < _FEWEST:
+            for trace in traces:
+                _fail(trace, NoRewardError(f"no group: {len(traces)} of {len(episode.traces)} attempts ended well"))
+            return
+        for trace, verdict in zip(traces, await self._judged(task, traces), strict=True):
+            if verdict.reward is None:
+                _fail(trace, verdict.error())
+            else:
+                trace.record_reward(GROUP_REWARD, verdict.reward, self.config.weight)
+
+    async def run_episode(self, task: vf.Task, ctx: Any, **watchers: Callable[..., None] | None) -> vf.Episode:
+        """One episode; with `keep_scored` a failed attempt does not make it fail."""
+        episode = await super().run_episode(task, ctx, **watchers)
+        if self.config.keep_scored and not episode.errors:
+            episode.ok = sum(trace.ok for trace in episode.traces) >= _FEWEST
+        return episode
+
+    async def _judged(self, task: vf.Task, traces: Sequence[vf.Trace]) -> list[CompletionReward]:
+        """A verdict for each trace, recorded there."""
+        if not self._has_judge:
+            verdicts: list[CompletionReward] = await task.judged(traces)
+            for trace, verdict in zip(traces, verdicts, strict=True):
+                task.record(verdict, trace, GROUP_REWARD)
+            return verdicts
+        judge = self.config.judge
+        scoring = judge.scoring({"judge": "listwise", **judge.settings})
+        fields, responses = judge.fields(task.data), [judge.response(trace) for trace in traces]
+        (verdicts,) = await scoring.score([{**fields, "responses": responses}], judge.invalid_completion_score)
+        for trace, verdict, response in zip(traces, verdicts, responses, strict=True):
+            record(verdict, trace, GROUP_REWARD, {**fields, "response": response})
+        return verdicts
+
+
+def _fail(trace: vf.Trace, error: NoRewardError) -> None:
+    """Mark a trace as one without a reward."""
+    trace.rewards[GROUP_REWARD] = None
+    trace.record_error(error)
+
+
+def plugin(name: str) -> dict[str, type]:
+    """The classes of the plugin with this name, by their own names.
+
+    Args:
+        name: `judgegym_` and a kind of judge, a built-in environment, `environment` or `group`.
+    """
+    what = name.removeprefix("judgegym_")
+    found: list[type] = [GroupEnv] if what == "group" else []
+    if what in JUDGES:
+        found.append(judge_of(what))
+    if what == "environment" or what in built_in():
+        found += [EnvironmentTaskset if what == "environment" else taskset_of(what), NullHarness]
+    return {each.__name__: each for each in found}

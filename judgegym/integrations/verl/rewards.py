@@ -1,0 +1,412 @@
+"""What verl's reward manager and our agent loop share: settings, samples, and one place where groups meet.
+
+verl gives each sample to a reward worker that it draws at random (`AgentLoopWorker._compute_score`), so that the
+samples of a prompt are spread over `reward.num_workers` processes. Guarantees: with several workers, one Ray actor
+gathers and judges for all of them; limits of the judge count for the training as a whole. An actor that dies is started
+again, and asked again.
+
+Source: verl 0.9.1: `reward.custom_reward_function.reward_kwargs`, the arguments of a deployed reward model,
+`AgentLoopWorker._compute_score` (all fields of the row, with `uid` and `raw_prompt`), `RewardLoopManager` (a deployed
+reward model that shares its GPUs: the trainer of v1 sends `raw_prompt` alone); Ray 2.60, named actors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from judgegym.integrations.scores.groups import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.scores.requests import (
+    CellError,
+    CompletionRow,
+    Conversation,
+    conversation_json,
+    fields_in,
+    group_id,
+    plain,
+)
+from judgegym.integrations.scores.results import TrainerReward
+from judgegym.integrations.scores.sources import JudgeSource, is_of_groups, refuse_unknown
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.server.protocols.chat_tokens import plain_prompt
+
+if TYPE_CHECKING:
+    from judgegym.integrations.single_turn import EnvironmentSource
+
+DEADLINE_S = 280.0
+"""Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
+WITHIN = "reward_kwargs"
+ESTIMATORS = (
+    *("grpo", "grpo_vectorized", "rloo", "rloo_vectorized"),
+    *("reinforce_plus_plus_baseline", "gpg", "gdpo"),
+)
+"""The values of `algorithm.adv_estimator` that subtract the mean of the group, or that of the others."""
+
+
+def check_on_failure(value: object) -> None:
+    """Check what is to become of a failed judge.
+
+    Raises:
+        SettingsError: the value is unknown.
+    """
+    if value not in ("leave_out", "score"):
+        raise SettingsError(f"{WITHIN}.on_failure: expected leave_out or score, found {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """The reward model that verl has deployed.
+
+    Attributes:
+        address: host and port of its router, which speaks the protocol of OpenAI.
+        model: the name under which it is served: the path of its tokenizer, which is loaded from the same place.
+    """
+
+    address: str
+    model: str | None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, object]) -> Router | None:
+        """The router in the arguments that verl adds; `None` if it has deployed no reward model."""
+        address = arguments.get("reward_router_address")
+        if not isinstance(address, str):
+            return None
+        name = getattr(arguments.get("reward_model_tokenizer"), "name_or_path", None)
+        return cls(address, name if isinstance(name, str) and name else None)
+
+    def serving(self, judge: Mapping[str, JSON]) -> Mapping[str, JSON]:
+        """The settings of a judge that is served by this router, unless they name another endpoint."""
+        if judge.get("judge_base_url") is not None:
+            return judge
+        model: Mapping[str, JSON] = {} if self.model is None else {"judge_model_name": self.model}
+        return {**model, **judge, "judge_base_url": f"http://{self.address}/v1"}
+
+
+def judge_settings(judge: Mapping[str, object] | None, router: Router | None) -> Mapping[str, JSON] | None:
+    """The settings of a judge in the containers of any configuration library, as JSON."""
+    if judge is None:
+        return None
+    settings = cast("Mapping[str, JSON]", plain(judge))
+    return settings if router is None else router.serving(settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManagerSettings(JudgeSource):
+    """What the reward manager reads in `reward.custom_reward_function.reward_kwargs`: a source, and what follows.
+
+    One of `url`, `judge` and `environment` is set.
+
+    Attributes:
+        environment: instead: an environment, whose rewards these are; `extra_info.uid` names its row.
+        together: whether the samples of a prompt are one request; by default if `judge` is one that
+            compares, or `environment` has a `group_judge`.
+        fallback_score: the score of a sample whose group has no other.
+        invalid_completion_score: the score of an empty response, about which no judge is asked.
+        group_wait_s: seconds after its first sample for which a group waits for the others.
+        on_failure: `leave_out`: a failed judgment adds nothing to the loss; or `score`: the mean of its group, or
+            `fallback_score`, may be trained as a reward.
+    """
+
+    environment: EnvironmentSource | None = None
+    together: bool | None = None
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
+    deadline_s: float = DEADLINE_S
+    group_wait_s: float = GROUP_WAIT_S
+    on_failure: str = "leave_out"
+
+    @classmethod
+    def of(cls, given: object, router: Router | None) -> ManagerSettings:
+        """Read the settings, in the containers of any configuration library.
+
+        Raises:
+            SettingsError: one is unknown, or cannot work.
+        """
+        values = plain(given or {})
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"{WITHIN}: expected a mapping of settings, found {type(values).__name__}")
+        refuse_unknown(values, [field.name for field in dataclasses.fields(cls)], within=WITHIN)
+        known: dict[str, Any] = dict(values)
+        for name in ("fallback_score", "invalid_completion_score", "timeout_s", "deadline_s", "group_wait_s"):
+            value = known.get(name, 0.0)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise SettingsError(f"{WITHIN}.{name}: expected a number, found {value!r}")
+        check_on_failure(known.get("on_failure", "leave_out"))
+        if known.get("judge") is not None:
+            if not isinstance(known["judge"], Mapping):
+                raise SettingsError(f"{WITHIN}.judge: expected a mapping of settings")
+            known["judge"] = judge_settings(known["judge"], router)
+        if known.get("environment") is not None:
+            from judgegym.integrations.single_turn import source_of  # late: it needs all packages
+
+            known["environment"] = source_of(known["environment"])
+        settings = cls(**known)
+        if sum(each is not None for each in (settings.url, settings.judge, settings.environment)) != 1:
+            raise SettingsError(f"{WITHIN}: expected one of url, judge and environment")
+        if settings.environment is None:
+            settings.scoring()  # so that a setting that cannot work is told here
+        return settings
+
+    def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
+        """Check that the mean of its group is no reward to a sample without a score.
+
+        Args:
+            algorithm: verl's `algorithm`.
+            size: `actor_rollout_ref.rollout.n`.
+
+        Raises:
+            SettingsError: the estimator trains it as one.
+        """
+        found = algorithm.get("adv_estimator")
+        estimator = str(getattr(found, "value", found))
+        if self.on_failure == "score" or (estimator in ESTIMATORS and size > 1):
+            return
+        raise SettingsError(
+            "algorithm.adv_estimator: JudgeRewardManager can give a failed judge nothing but the mean of its group, "
+            f"which {estimator} with rollout.n={size} trains as a reward. Expected {', '.join(ESTIMATORS)}, with a "
+            "rollout.n of 2 or more; or the agent loop judgegym.integrations.verl.loop.JudgeAgentLoop, which leaves "
+            f"such samples out with every estimator; or +reward.custom_reward_function.{WITHIN}.on_failure=score"
+        )
+
+    @property
+    def compares(self) -> bool:
+        """Whether the samples of a prompt are judged together; an environment is opened to know it.
+
+        Raises:
+            SettingsError: a setting of the environment is wrong.
+            DataError: its rows cannot be loaded.
+        """
+        if self.together is not None:
+            return self.together
+        if self.environment is not None:
+            from judgegym.integrations.single_turn import opened  # late: it needs all packages
+
+            return opened(self.environment).compares  # wherever its `group_judge` comes from: a file, a variable
+        return self.judge is not None and is_of_groups(self.judge)
+
+    def gathering(self, size: int) -> SampleBatcher:
+        """What scores samples one by one, and lets those of a prompt meet.
+
+        Args:
+            size: `actor_rollout_ref.rollout.n`.
+
+        Raises:
+            SettingsError: a setting is wrong.
+        """
+        settings = GatheringSettings(
+            size=size,
+            together=self.compares,
+            wait_s=self.group_wait_s,
+            fallback_score=self.fallback_score,
+            invalid_completion_score=self.invalid_completion_score,
+        )
+        if self.environment is None:
+            return SampleBatcher(judged_by(self.scoring(), settings), settings)
+        from judgegym.integrations.single_turn import judged_in  # late: it needs all packages
+
+        return SampleBatcher(judged_in(self.environment, deadline_s=self.deadline_s), settings)
+
+
+LONGEST = 500
+"""How much of an explanation is kept: verl makes an array of all of a batch, each as long as the longest."""
+PROMPTS = ("question", "prompt")
+"""The fields of `extra_info` that have the question, where it is not the policy's prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerlSample:
+    """A sample.
+
+    Attributes:
+        group: the id of its group: verl's `uid` of the prompt, or else the prompt itself.
+        has_uid: whether verl has said its `uid`.
+        is_validation: whether it is known to be one of a validation.
+        row: prompt, fields and response.
+    """
+
+    group: str
+    has_uid: bool
+    is_validation: bool
+    row: CompletionRow
+
+
+def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
+    """Read a sample; of an agent's several outputs, the last, as verl's own managers do.
+
+    Args:
+        data: verl's `DataProto`.
+        tokenizer: the policy's.
+        is_environment: whether `extra_info.uid` names a row of an environment, which has all other fields.
+    """
+    item = data[-1:][0]
+    fields: Mapping[str, Any] = item.non_tensor_batch
+    prompt = None if _messages(fields.get("raw_prompt")) is not None else _prompt(item, tokenizer)
+    sample = sample_of_row(fields, _response(item, tokenizer), prompt=prompt, is_environment=is_environment)
+    return dataclasses.replace(sample, is_validation=True) if data.meta_info.get("validate") else sample
+
+
+def sample_of_row(
+    fields: Mapping[str, Any], response: str, *, prompt: JSON = None, is_environment: bool = False
+) -> VerlSample:
+    """Read a sample in the fields of its row.
+
+    Args:
+        fields: the columns of the row, with verl's `uid` and `raw_prompt`.
+        response: the policy's text.
+        prompt: the policy's prompt, where `raw_prompt` has no messages.
+        is_environment: whether `extra_info.uid` names a row of an environment, which has all other fields.
+    """
+    info = fields.get("extra_info")
+    info = info if isinstance(info, Mapping) else {}
+    truth = fields.get("reward_model")
+    truth = truth.get("ground_truth") if isinstance(truth, Mapping) else None
+    prompt = prompt_in(info) or _messages(fields.get("raw_prompt")) or prompt
+    uid = group_id(plain(fields.get("uid")))
+    split = info.get("split")
+    return VerlSample(
+        group=f"{prompt!r}\n{truth!r}" if uid is None else str(uid),
+        has_uid=uid is not None,
+        is_validation=isinstance(split, str) and split != "train",
+        row=_row_of_environment(info, response) if is_environment else _row(prompt, info, truth, response),
+    )
+
+
+def extra_info(worth: TrainerReward) -> dict[str, float | str]:
+    """What verl logs of a sample (`reward_extra_info`); all samples have the same keys."""
+    said = worth.rewarded
+    return {**worth.numbers, "judge_status": said.status, "judge_explanation": said.explanation[:LONGEST]}
+
+
+def prompt_in(info: Mapping[str, object]) -> JSON:
+    """The question in `extra_info`; `None` if there is none."""
+    for name in PROMPTS:
+        value = info.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+        if (messages := _messages(value)) is not None:
+            return messages
+    return None
+
+
+def _messages(value: object) -> JSON:
+    turns = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns):
+        return conversation_json(cast(Conversation, turns))
+    return None
+
+
+def _row(prompt: JSON, info: Mapping[str, object], truth: object, response: str) -> CompletionRow:
+    try:
+        return CompletionRow({"prompt": prompt, **fields_in(info, truth)}, response)
+    except CellError as refusal:
+        return CompletionRow({"prompt": prompt}, response, str(refusal))
+
+
+def _row_of_environment(info: Mapping[str, object], response: str) -> CompletionRow:
+    uid = info.get("uid")
+    return CompletionRow({"uid": uid if isinstance(uid, str) else None}, response)
+
+
+def _response(item: Any, tokenizer: Any) -> str:
+    """The response, decoded as verl's own managers do."""
+    ids, mask = item.batch["responses"], item.batch["attention_mask"]
+    length = item.non_tensor_batch.get("response_len")  # several outputs of one agent are padded together
+    count = int(mask[-ids.shape[-1] :].sum()) if length is None else int(length)
+    return str(tokenizer.decode(ids[:count], skip_special_tokens=True))
+
+
+def _prompt(item: Any, tokenizer: Any) -> str:
+    """The prompt, decoded; its tokens are padded on either side."""
+    ids, mask = item.batch["prompts"], item.batch["attention_mask"]
+    length = item.non_tensor_batch.get("prompt_len")
+    kept = ids[mask[: ids.shape[-1]].bool()] if length is None else ids[: int(length)]
+    return plain_prompt(tokenizer.decode(kept, skip_special_tokens=False))
+
+
+_MOST_WAITING = 100_000
+"""How many samples may wait in the actor; each of verl's reward workers takes 1,000 at a time."""
+
+Score: TypeAlias = Callable[..., Awaitable[TrainerReward]]
+"""`SampleBatcher.score`."""
+
+
+class Actor:
+    """The groups of a training, in a process of their own."""
+
+    def __init__(self, settings: ManagerSettings, size: int) -> None:
+        """Gather groups of `size`."""
+        self._gathering = settings.gathering(size)
+
+    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> TrainerReward:
+        """See `SampleBatcher`."""
+        return await self._gathering.score(group, row, size=size, recurs=recurs)
+
+
+def in_actor(settings: ManagerSettings, size: int) -> Score:
+    """The scores of the actor of these settings, which all reward workers share; starts it if it is not there."""
+    import ray  # late: verl brings it along
+
+    digest = hashlib.sha256(repr((dataclasses.asdict(settings), size)).encode()).hexdigest()[:16]
+    options = {
+        "name": f"judgegym-{digest}",
+        "get_if_exists": True,
+        "num_cpus": 0,
+        "max_concurrency": _MOST_WAITING,
+        "max_restarts": -1,
+        "max_task_retries": -1,
+    }
+    actor: Any = ray.remote(Actor).options(**options).remote(settings, size)
+
+    async def score(group: str, row: CompletionRow, *, size: int, recurs: bool) -> TrainerReward:
+        worth: TrainerReward = await actor.score.remote(group, row, size=size, recurs=recurs)
+        return worth
+
+    return score
+
+
+class GroupRewards:
+    """The rewards of samples that one process of verl has, whose groups meet in one place.
+
+    Attributes:
+        settings: those in verl's configuration.
+        size: how many samples a prompt has.
+    """
+
+    def __init__(self, config: Any, router: Router | None, *, workers: int) -> None:
+        """Read the settings in verl's configuration.
+
+        Args:
+            config: the trainer's configuration.
+            router: the reward model that verl has deployed.
+            workers: how many processes have samples of a prompt.
+
+        Raises:
+            SettingsError: a setting cannot work.
+        """
+        function = config.reward.get("custom_reward_function") or {}
+        self.settings = ManagerSettings.of(function.get("reward_kwargs"), router)
+        rollout = config.actor_rollout_ref.rollout
+        self.size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
+        here = self.settings.gathering(self.size)  # also where it is not used, so that a wrong setting is told here
+        self._score: Score = in_actor(self.settings, self.size) if workers > 1 and _has_ray() else here.score
+
+    async def of(self, sample: VerlSample) -> TrainerReward:
+        """What a sample is worth, when its group has come as far as its judge needs it.
+
+        Raises:
+            SettingsError: no sample can be judged.
+        """
+        size = self._validation_size if sample.is_validation else self.size
+        return await self._score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
+
+
+def _has_ray() -> bool:
+    """Whether this process belongs to a training of verl's, and not to a script."""
+    import ray  # late: verl brings it along
+
+    return bool(ray.is_initialized())
