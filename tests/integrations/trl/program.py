@@ -19,7 +19,7 @@ import transformers
 import trl
 from trl.chat_template_utils import qwen2_5_chat_template
 
-from judgegym.integrations.single_turn import opened
+from judgegym.integrations import single_turn
 from judgegym.integrations.trl import combined_reward, judge_environment, judge_reward
 from judgegym.llm.errors import SettingsError
 
@@ -208,11 +208,11 @@ def train(name, run):
         "error": error,
         "advantages": trainer.advantages,
         "sockets": open_sockets(),
-        "open": len(opened._OPENED),
+        "open": len(single_turn._OPENED),
     }
     if "evaluate" in run:
         trainer.evaluate()
-        result |= {"sockets_evaluated": open_sockets(), "open_evaluated": len(opened._OPENED)}
+        result |= {"sockets_evaluated": open_sockets(), "open_evaluated": len(single_turn._OPENED)}
     # The first process alone writes the tables, perhaps while the others are here already.
     tables = sorted((directory / name / "completions").glob("*.parquet")) if RANK == 0 else []
     result["tables"] = [pyarrow.parquet.read_table(path).to_pylist() for path in tables]
