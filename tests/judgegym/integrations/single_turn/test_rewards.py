@@ -11,6 +11,7 @@ import pytest
 from judgegym.integrations.scores.requests import CompletionRow as Sample
 from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, REFUSED_AT_START, CompletionReward
 from judgegym.integrations.single_turn import EnvironmentSource, OpenedEnvironment, close_all, judged_in, opened
+from judgegym.llm import presence
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
