@@ -19,7 +19,7 @@ import threading
 from typing import Any
 
 from judgegym.integrations.scores.results import FailuresInARow
-from judgegym.integrations.verl.rewards import GroupRewards, extra_info, sample_of_row
+from judgegym.integrations.verl.rewards import SampleRewards, extra_info, sample_of_row
 from judgegym.judges.config.extras import needs
 
 with needs("verl"):
@@ -27,7 +27,7 @@ with needs("verl"):
     from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 
-class LoopRewards(GroupRewards):
+class LoopRewards(SampleRewards):
     """The rewards of the samples that one process makes for one configuration."""
 
     def __init__(self, config: Any) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypedDict
 
-from judgegym.integrations.verl.rewards import GroupRewards, Router, extra_info, sample_of
+from judgegym.integrations.verl.rewards import SampleRewards, Router, extra_info, sample_of
 from judgegym.judges.config.extras import needs
 
 with needs("verl"):
@@ -61,7 +61,7 @@ class JudgeRewardManager(RewardManagerBase):
             "reward_router_address": reward_router_address,
             "reward_model_tokenizer": reward_model_tokenizer,
         }
-        self._rewards = GroupRewards(config, Router.of(deployed), workers=int(config.reward.num_workers))
+        self._rewards = SampleRewards(config, Router.of(deployed), workers=int(config.reward.num_workers))
         self._rewards.settings.check_estimator(config.get("algorithm") or {}, self._rewards.size)
 
     async def run_single(self, data: Any) -> RewardOfVerl:

@@ -369,7 +369,7 @@ def in_actor(settings: ManagerSettings, size: int) -> Score:
     return score
 
 
-class GroupRewards:
+class SampleRewards:
     """The rewards of samples that one process of verl has, whose groups meet in one place.
 
     Attributes:
