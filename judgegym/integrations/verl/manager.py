@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypedDict
 
-from judgegym.integrations.verl.rewards import SampleRewards, Router, extra_info, sample_of
+from judgegym.integrations.verl.rewards import Router, SampleRewards, extra_info, sample_of
 from judgegym.judges.config.extras import needs
 
 with needs("verl"):
