@@ -1,10 +1,12 @@
-"""How many functions of how many files a row of Arena-Hard passes on its way through `evaluate --offline`.
+"""How many functions of how many files a row passes: in evaluate, score and process, and as a request to the server.
 
-Counted with `sys.setprofile`, in a process of its own for each round, while one row is evaluated: from the moment at
-which the asyncio task that carries the row enters its first function of the project until that task is done, by when
-the row's sample is on disk. A progress display that a row reports to is on its way; one that looks for itself a few
-times a second is not, unless it looks just then. All tasks and threads count meanwhile, among them the two games that
-are judged at once. That task is the first that runs code of the project once the run directory is there.
+Counted with `sys.setprofile`, in a process of its own for each round, while one row is on its way, with stand-ins as
+endpoints: from the moment at which the asyncio task that carries it enters its first function of the project until that
+task is done. In `evaluate` and `score` its samples are on disk by then, in `process` its group is made. That task is
+the first that runs code of the project once the run directory is there. A progress display that a row reports to is on
+its way; one that looks for itself a few times a second is not, unless it looks just then. All tasks and threads count
+meanwhile, among them the two games that are judged at once. A request is followed from the ASGI application's call to
+its end.
 
 Functions are those of the project's packages, the stand-in (`judgegym/offline`) apart; comprehensions belong to the
 function that they stand in, what is made at run time (dataclasses' constructors) is left out. A change of file is one
@@ -12,7 +14,7 @@ between two calls that follow each other, whoever made them; a coroutine that go
 Which of the two games is answered first moves the number of changes by a few, so the median of the rounds is printed.
 Versions of Python differ in what they report: compare figures of one version.
 
-    python -m benchmarks.row_path [--checkout PATH] [--python PATH] [--entry FILE] [--rounds 5] [--list]
+    python -m benchmarks.row_path [--way evaluate …] [--checkout PATH] [--python PATH] [--rounds 5] [--list]
 """
 
 from __future__ import annotations
@@ -29,17 +31,21 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import TYPE_CHECKING
 
 from benchmarks.measured import Measured, report, results_option
 
-LIMIT_FUNCTIONS, LIMIT_FILES = 70, 20
+if TYPE_CHECKING:
+    from judgegym.server.asgi import RewardServer
+
+LIMITS = {"evaluate": (70, 20), "score": (80, 22), "request": (60, 18), "process": (100, 26)}
+"""For each way the most functions, and the most files that they are in."""
 HERE = Path(__file__).resolve()
 PACKAGES = ("judgegym",)
 STAND_IN = "judgegym/offline/"
-ENTRY = "eval_environments/arena_hard_environment.py"
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 Function = tuple[str, str, int]
@@ -57,6 +63,10 @@ class RowPath:
         self._run_directory = run_directory
         self._before: set[asyncio.Task[object]] = set()
         self._row: asyncio.Task[object] | None = None
+
+    def know_all_tasks(self) -> None:
+        """Take a task that is not there yet for the row's."""
+        self._before |= asyncio.all_tasks()
 
     def watch(self) -> None:
         """Begin to look for the row."""
@@ -103,23 +113,67 @@ def is_function(code: CodeType) -> bool:
     return bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name not in COMPREHENSIONS
 
 
-def follow_row(checkout: Path, entry: str) -> list[Function]:
-    """Evaluate one row in this process; the calls on its way."""
+def follow(checkout: Path, way: str) -> list[Function]:
+    """Send one row on its way in this process; the calls on it."""
+    sys.path.insert(0, str(checkout))
     with tempfile.TemporaryDirectory() as folder:
-        run_directory = Path(folder) / "run"
-        path = RowPath(checkout, run_directory)
-        options = ["evaluate", "--offline", "--limit=1", f"--env.data_dir_to_save_evals={run_directory}"]
-        sys.argv = [str(checkout / entry), *options]
-        sys.path.insert(0, str(checkout))
-        path.watch()
-        try:
-            runpy.run_path(sys.argv[0], run_name="__main__")
-        except SystemExit as end:
-            if end.code not in (None, 0):
-                raise
-        assert path.is_over, "no task carried a row once the run directory was there"
-        assert (run_directory / "samples.jsonl").read_bytes().count(b"\n") == 1
+        return asyncio.run(_follow_request(checkout)) if way == "request" else _follow_row(checkout, way, Path(folder))
+
+
+def _follow_row(checkout: Path, verb: str, folder: Path) -> list[Function]:
+    run_directory, rows = folder / "run", folder / "rows.jsonl"
+    if verb == "score":
+        rows.write_text('{"prompt": "Why is the sky blue?", "response": "It mirrors the sea."}\n')
+        options = [f"--data={rows}", f"--out={folder / 'judged.jsonl'}"]
+        run_directory = folder / "judged.run"
+    elif verb == "process":
+        options = ["arena_hard", "--env.total_steps=1", f"--env.data_path_to_save_groups={folder / 'groups.jsonl'}"]
+        run_directory = folder / "groups.run"
+    else:
+        options = ["arena_hard", "--limit=1", f"--env.data_dir_to_save_evals={run_directory}"]
+    path = RowPath(checkout, run_directory)
+    sys.argv = ["judgegym", verb, *options, "--offline"]
+    path.watch()
+    try:
+        runpy.run_module("judgegym", run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
+    assert path.is_over, "no task carried a row once the run directory was there"
     return path.calls
+
+
+async def _follow_request(checkout: Path) -> list[Function]:
+    from judgegym.server.asgi import RewardServer
+
+    server = RewardServer(offline=True)
+    async with server.lifespan():
+        await _request(server, "Name a prime.")  # the first one opens connections and files
+        path = RowPath(checkout, Path(__file__))  # the run directory is there: the next task is the request
+        path.know_all_tasks()
+        path.watch()
+        await asyncio.create_task(_request(server, "Why is the sky blue?"))
+    assert path.is_over
+    return path.calls
+
+
+async def _request(server: RewardServer, prompt: str) -> None:
+    body = json.dumps({"prompt": prompt, "responses": ["It mirrors the sea."]}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/score", "raw_path": b"/v1/score", "query_string": b""}
+    arriving: list[dict[str, object]] = [{"type": "http.request", "body": body, "more_body": False}]
+    statuses: list[object] = []
+
+    async def receive() -> dict[str, object]:
+        if not arriving:
+            await asyncio.Event().wait()  # the client stays until it has the response
+        return arriving.pop()
+
+    async def send(message: Mapping[str, object]) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    await server({**scope, "headers": headers}, receive, send)
+    assert statuses == [200], statuses
 
 
 def changes(calls: Sequence[Function]) -> int:
@@ -127,7 +181,7 @@ def changes(calls: Sequence[Function]) -> int:
     return sum(one[0] != other[0] for one, other in itertools.pairwise(calls))
 
 
-def in_process_of_its_own(python: str, checkout: Path, entry: str) -> list[Function]:
+def in_process_of_its_own(python: str, checkout: Path, way: str) -> list[Function]:
     """The calls on a row's way, in a fresh process: caches are empty."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "calls.json"
@@ -136,7 +190,7 @@ def in_process_of_its_own(python: str, checkout: Path, entry: str) -> list[Funct
             "-m",
             "benchmarks.row_path",
             f"--checkout={checkout}",
-            f"--entry={entry}",
+            f"--way={way}",
             f"--child={result}",
         ]
         paths = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}  # the checkout's own come before it
@@ -151,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkout", type=Path, default=HERE.parent.parent)
     parser.add_argument("--python", help="interpreter (default: the checkout's .venv/bin/python, or this one)")
-    parser.add_argument("--entry", default=ENTRY, help="the environment's file in the checkout (default: %(default)s)")
+    parser.add_argument("--way", choices=tuple(LIMITS), help="one of them (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--list", action="store_true", help="the functions, by file")
     results_option(parser)
@@ -159,26 +213,32 @@ def main() -> None:
     arguments = parser.parse_args()
     checkout = arguments.checkout.resolve()
     if arguments.child is not None:
-        arguments.child.write_text(json.dumps(follow_row(checkout, arguments.entry)))
+        arguments.child.write_text(json.dumps(follow(checkout, arguments.way)))
         return
     own = checkout / ".venv" / "bin" / "python"
     python = arguments.python or (str(own) if own.exists() else sys.executable)
-    rounds = [in_process_of_its_own(python, checkout, arguments.entry) for _ in range(arguments.rounds)]
-    for number, calls in enumerate(rounds, start=1):
-        print(f"round {number}: {described(len(set(calls)), len({call[0] for call in calls}), changes(calls))}")
-    functions = statistics.median_low(len(set(calls)) for calls in rounds)
-    files = statistics.median_low(len({call[0] for call in calls}) for calls in rounds)
-    print(f"changes of file, median: {statistics.median_low(changes(calls) for calls in rounds)}")
-    lines = (
-        Measured("rows", f"a row of {Path(arguments.entry).stem}: {what}", unit, ours, "limit", limit, at_most=1.0)
-        for what, unit, ours, limit in (
-            ("functions that it passes", "functions", functions, LIMIT_FUNCTIONS),
-            ("files that they are in", "files", files, LIMIT_FILES),
-        )
-    )
+    lines: list[Measured] = []
+    for way in [arguments.way] if arguments.way else LIMITS:
+        rounds = [in_process_of_its_own(python, checkout, way) for _ in range(arguments.rounds)]
+        for number, calls in enumerate(rounds, start=1):
+            print(f"{way}, round {number}: {described(*size(calls), changes(calls))}")
+        functions, files = (statistics.median_low(size(calls)[place] for calls in rounds) for place in (0, 1))
+        print(f"{way}, changes of file, median: {statistics.median_low(changes(calls) for calls in rounds)}")
+        most_functions, most_files = LIMITS[way]
+        lines += [
+            Measured(
+                "rows", f"{way}: functions on the way", "functions", functions, "limit", most_functions, at_most=1.0
+            ),
+            Measured("rows", f"{way}: files that they are in", "files", files, "limit", most_files, at_most=1.0),
+        ]
+        if arguments.list:
+            show(rounds[0])
     report(lines, arguments.results)
-    if arguments.list:
-        show(rounds[0])
+
+
+def size(calls: Sequence[Function]) -> tuple[int, int]:
+    """How many functions there are, and in how many files."""
+    return len(set(calls)), len({call[0] for call in calls})
 
 
 def described(functions: int, files: int, changed: int) -> str:

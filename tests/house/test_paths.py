@@ -1,0 +1,19 @@
+"""The way of a row through the house has a budget: `python -m benchmarks.row_path --list` names its functions."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.row_path import in_process_of_its_own, size
+from tests.command import ROOT
+from tests.gate import BUDGET
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", BUDGET["paths"])
+def test_way_of_a_row(way: str) -> None:
+    functions, files = size(in_process_of_its_own(sys.executable, ROOT, way))
+    most = BUDGET["paths"][way]
+    assert (functions <= most["functions"], files <= most["files"]) == (True, True), (functions, files)
