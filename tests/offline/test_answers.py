@@ -1,3 +1,5 @@
+""" """
+
 import os
 import re
 import subprocess
@@ -10,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import judgegym.offline
-from judgegym.offline.answers import answers, noise
+from judgegym.offline.answers import LOOKED_AT, answers, merit, noise, quality, salient_words, words, write
 from judgegym.offline.request import BadRequest, cut
-from tests.offline.kinds import KINDS
+from tests.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION
 from tests.offline.server import request_of
 
 ROOT = Path(judgegym.offline.__file__).parents[2]
@@ -83,3 +85,94 @@ def test_noise_differs_by_request_and_choice() -> None:
 )
 def test_cut_counts_words_and_punctuation(text: str, limit: int | None, expected: tuple[str, int, bool]) -> None:
     assert cut(text, limit) == expected
+
+
+def test_words_are_lower_case_runs_of_letters_and_digits() -> None:
+    assert words("It's 2x Über_alles, naïve!") == ["it", "s", "2x", "über", "alles", "naïve"]
+    assert words("AI 日本語 text") == ["ai", "日", "本", "語", "text"]
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_text_has_the_same_words_beside_other_letters(text: str) -> None:
+    assert words(text) == words(text + " é")[:-1]
+
+
+def test_salient_words_keep_their_order_and_come_once() -> None:
+    assert salient_words("The valley and the glacier: a Valley, an ox, " + "x" * 30) == ("valley", "glacier")
+
+
+def test_only_the_head_of_a_text_counts() -> None:
+    head = "word " * (LOOKED_AT // 5)
+    assert quality(head + "unseen " * 1000) == quality(head)
+    assert quality(head[:-10] + "unseen") != quality(head)
+
+
+@pytest.mark.parametrize("worse", [POOR, "", GOOD[:20], FAIR, f"{GOOD} " * 30])
+@pytest.mark.parametrize("reference", ["", GOOD])
+def test_coverage_length_and_novelty_make_an_answer_better(worse: str, reference: str) -> None:
+    assert quality(GOOD, QUESTION, reference) > quality(worse, QUESTION, reference) + 0.02
+    assert quality(GOOD) > quality(worse)
+
+
+def test_agreement_with_the_reference_counts() -> None:
+    assert quality("ice drags rock", "", "ice drags rock") > quality("sun melts snow", "", "ice drags rock")
+
+
+@given(st.text(), st.text(), st.text())
+def test_quality_and_merit_are_within_their_bounds_and_of_one_order(answer: str, question: str, reference: str) -> None:
+    found = quality(answer, question, reference)
+    assert 0 <= found <= 1 and 0 < merit(found) < 1
+    assert merit(found) < merit(found + 0.01)
+    assert merit(0.1) < 0.1 and merit(0.9) > 0.9
+
+
+PROMPT = "Explain how a suspension bridge carries traffic: cables, towers, anchors, deck stiffness and wind loads."
+MODELS = [f"model-{number}" for number in range(12)]
+
+
+@given(
+    prompt=st.text(max_size=200),
+    model=st.text(min_size=1, max_size=8),
+    temperature=st.sampled_from([0, 0.7, 2]),
+    seed=st.integers(0, 99),
+    index=st.integers(0, 9),
+)
+def test_an_answer_has_40_to_220_words(prompt: str, model: str, temperature: float, seed: int, index: int) -> None:
+    request = request_of(prompt, model=model, temperature=temperature, seed=seed)
+    assert 40 <= len(write(request, index).split()) <= 220
+
+
+@pytest.mark.parametrize(("temperature", "count"), [(0, 1), (0.5, 12), (1.0, 12)])
+def test_choices_and_seeds_differ_above_temperature_0_only(temperature: float, count: int) -> None:
+    requests = [request_of(PROMPT, temperature=temperature, seed=seed) for seed in (None, 1, 2)]
+    assert len({write(request, index) for request in requests for index in range(4)}) == count
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_text_is_about_the_prompt(model: str) -> None:
+    assert len(set(salient_words(PROMPT)) & set(salient_words(write(request_of(PROMPT, model=model), 0)))) >= 3
+
+
+def test_the_last_user_message_with_words_is_the_topic() -> None:
+    turns = [
+        ("user", "Tell me about turtles and lizards."),
+        ("assistant", "Parrots."),
+        ("user", "Rather describe volcanoes erupting."),
+        ("user", "?"),
+    ]
+    found = set(salient_words(write(request_of([{"role": role, "content": text} for role, text in turns]), 0)))
+    assert found & {"volcanoes", "erupting"}
+    assert not found & {"turtles", "lizards", "parrots"}
+
+
+def test_templates_and_fields_in_a_prompt_are_words() -> None:
+    text = write(request_of("{a} {b.__class__} %s {topic} <|im_end|> [[A>B]] </think>"), 0)
+    assert not set("{}[]<>|%") & set(text)
+
+
+def test_models_have_styles_of_their_own() -> None:
+    texts = [write(request_of(PROMPT, model=model, temperature=0), 0) for model in MODELS]
+    assert len(set(texts)) == len(MODELS)
+    assert {"\n- " in text for text in texts} == {True, False}
+    lengths = [len(text) for text in texts]
+    assert max(lengths) > 1.3 * min(lengths)

@@ -1,11 +1,22 @@
+"""How commands over finished runs end.
+
+Tables on terminals that are too narrow for them.
+"""
+
+from __future__ import annotations
+
 import logging
 import re
 
 import pytest
 
 from judgegym.engine import terminal
+from judgegym.engine.terminal.output import Table, exit_code, show_table
+from judgegym.judges.config.extras import install_command
 from judgegym.judges.config.sources import ConfigLine
+from judgegym.llm.errors import RunDirectoryError
 from tests.engine.terminal.odd import ODD
+from tests.engine.terminal.screen import screen
 
 
 def test_text_is_shown_as_it_is_results_and_messages_apart(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,3 +63,51 @@ def test_the_notice_of_stand_ins() -> None:
     assert terminal.offline_notice(["judge"]).startswith("The judge is an offline stand-in, ")
     assert terminal.offline_notice(["judge", "policy"]).startswith("The judge and the policy are ")
     assert terminal.offline_notice(["policy"]).endswith("these numbers are no benchmark result.")
+
+
+def test_a_commands_own_code_is_kept() -> None:
+    assert [exit_code(lambda: 0), exit_code(lambda: 1)] == [0, 1]
+
+
+def test_wrong_input_is_one_message_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        raise RunDirectoryError("runs/a: no such directory")
+
+    assert exit_code(command) == 2
+    assert capsys.readouterr() == ("", "runs/a: no such directory\n")
+
+
+def test_a_missing_extra_is_named_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        raise ModuleNotFoundError("No module named 'scipy.stats'", name="scipy.stats")
+
+    assert exit_code(command) == 2
+    assert capsys.readouterr().err == f"scipy is not installed: {install_command('environments')}\n"
+
+
+def test_another_missing_module_is_a_fault_of_the_program() -> None:
+    def command() -> int:
+        raise ModuleNotFoundError("No module named 'nothing'", name="nothing")
+
+    with pytest.raises(ModuleNotFoundError):
+        exit_code(command)
+
+
+def test_ctrl_c_ends_without_a_traceback() -> None:
+    def command() -> int:
+        raise KeyboardInterrupt
+
+    assert exit_code(command) == 130
+
+
+NAME = "a-name-that-is-longer-than-the-terminal-is-wide-" * 2
+
+
+@pytest.mark.parametrize("one_line", [True, False])
+def test_long_name_is_cut_or_folded(monkeypatch: pytest.MonkeyPatch, one_line: bool) -> None:
+    out = screen(monkeypatch, "stdout", width=60)
+    show_table(Table("Title", ("name", "number"), ((NAME, "123456.789"),), one_line=one_line))
+    drawn = [line for line in out.getvalue().splitlines() if "│" in line]
+    assert (len(drawn) == 1) is one_line
+    assert "123456.789" in drawn[0], "numbers are whole"
+    assert ("…" in drawn[0]) is one_line

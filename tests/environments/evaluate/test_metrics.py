@@ -1,3 +1,7 @@
+"""The headline by category."""
+
+from __future__ import annotations
+
 import re
 from collections import Counter
 from pathlib import Path
@@ -6,10 +10,10 @@ from typing import Any
 import pytest
 
 from judgegym.engine.completions import Completion
-from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, Metrics
 from judgegym.engine.records import Sample, SampleRun
 from judgegym.engine.terminal.summary import cost_lines
-from judgegym.environments.evaluate.metrics import SharedMetrics, failure_notices, too_many_failures
+from judgegym.environments.evaluate.metrics import Categories, SharedMetrics, failure_notices, too_many_failures
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.usage import Usage
@@ -179,3 +183,29 @@ def test_when_failures_are_too_many(statuses: list[str], highest: float, words: 
     else:
         assert problem is not None
         assert re.match(re.escape(words), problem)
+
+
+def row(category: str | None, total: float | None, weight: float = 1.0) -> Sample[object]:
+    share = None if total is None else HeadlineTerm(total, weight)
+    return Sample[object]("uid", category, "a question", headline=share)
+
+
+def test_value_of_a_category_is_that_of_its_rows_that_count() -> None:
+    found = Categories()
+    for each in (row("math", 1.0), row("math", 3.0, 4.0), row("math", None), row(None, 1.0), row("art", 0.0)):
+        found.add(each)
+    shown, others = found.largest(12)
+    assert {name: (each.value, each.rows) for name, each in shown.items()} == {"math": (4 / 5, 2), "art": (0.0, 1)}
+    assert others is None
+
+
+def test_categories_beyond_the_largest_are_one() -> None:
+    found = Categories()
+    for number in range(20):
+        for _ in range(number + 1):
+            found.add(row(f"category {number}", number % 2))
+    shown, others = found.largest(3)
+    assert list(shown) == ["category 19", "category 18", "category 17"]
+    assert len(found) == 20
+    assert others is not None and others.rows == sum(range(1, 18))
+    assert others.value == pytest.approx(sum(number + 1 for number in range(1, 17, 2)) / others.rows)

@@ -1,4 +1,9 @@
-"""Aspects and what a judge is shown of one."""
+"""Aspects and what a judge is shown of one.
+
+Aspects as the criteria of a judge that compares answers.
+"""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Sequence
@@ -7,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, aspect_prompt, criteria_of
 
 SUBMISSION = "Mix both."
 EXAMPLE = (
@@ -126,4 +131,18 @@ def test_a_text_cannot_begin_a_section(place: str, hostile: str) -> None:
     assert sections == (
         f"{texts['question']}\n\n[Context {tag}]\n{texts['context']}\n\n[Reference {tag}]\n{texts['reference']}\n\n"
         f"[Submission {tag}]\n{texts['submission']}\n\n[Criteria {tag}]\n{texts['definition']}"
+    )
+
+
+def test_criteria_have_each_aspects_question_and_its_good_verdict() -> None:
+    lines = criteria_of(tuple(SUPPORTED_ASPECTS.values())).split("\n")
+    assert len(lines) == len(SUPPORTED_ASPECTS)
+    for aspect, line in zip(SUPPORTED_ASPECTS.values(), lines, strict=True):
+        assert line == f"- {aspect.name}: {aspect.definition} Good: {'yes' if aspect.polarity == 1 else 'no'}."
+
+
+def test_criteria_have_weight_and_veto_where_an_aspect_has_them() -> None:
+    safe = Aspect(name="safe", definition="Is it safe?", weight=2.5, veto=True)
+    assert criteria_of([safe]) == (
+        "- safe: Is it safe? Good: yes. Weight: 2.5. An answer that fails this is worse than any that does not."
     )

@@ -1,22 +1,32 @@
-"""What a listwise judge is shown, byte for byte, and the ids that it is given."""
+"""What a listwise judge is shown, byte for byte, and the ids that it is given.
+
+Scores of several chunks on one scale.
+
+The settings of the listwise judge, as a command line gives them.
+"""
 
 from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges import prompts
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.prompt import (
     DEFAULT_CRITERIA,
+    ListwiseJudgeSettings,
     draw_ids,
     listwise_prompt,
+    one_scale,
     repair_request,
     shared_texts,
     suspects_of,
 )
+from judgegym.llm.errors import SettingsError
 
 ANSWERS = {"ghjkm": "Because.", "npqrt": "So it is."}
 TASK = (
@@ -97,3 +107,50 @@ def test_ids_occur_in_no_text_and_are_no_words(seed: int, texts: list[str]) -> N
     assert len({*ids}) == 64
     assert not any(own in text for own in ids for text in texts)
     assert all(own.isalpha() and own.islower() and not {*own} & {*"aeiouybcdfls"} for own in ids)
+
+
+UNIT = st.floats(0, 1) | st.sampled_from([0.0, 0.25, 0.5, 1.0])
+
+
+def test_scores_of_a_single_chunk_stay_as_they_are() -> None:
+    scores = {"a": 0.1, "b": 0.7, "link": 0.3}
+    assert one_scale([scores], None) == one_scale([scores], "link") == scores
+    assert one_scale([], "link") == {}
+
+
+def test_chunks_are_shifted_so_that_the_shared_text_has_the_mean_of_its_scores() -> None:
+    found = one_scale([{"link": 0.5, "a": 0.7}, {"link": 0.3, "b": 0.3, "c": 0.1}], "link")
+    assert found == pytest.approx({"link": 0.4, "a": 0.6, "b": 0.4, "c": 0.2})
+
+
+def test_scores_beyond_the_scale_move_all_scores_together_linearly() -> None:
+    found = one_scale([{"link": 1.0, "a": 0.0}, {"link": 0.0, "b": 1.0, "c": 0.5}], "link")
+    assert found == pytest.approx({"a": 0.0, "link": 0.5, "c": 0.75, "b": 1.0})
+
+
+@given(
+    chunks=st.lists(st.tuples(UNIT, st.lists(UNIT, min_size=1, max_size=4)), min_size=1, max_size=4),
+)
+def test_answers_of_one_chunk_never_change_their_order(chunks: list[tuple[float, list[float]]]) -> None:
+    given_scores = [
+        {"link": link, **{f"{number} {place}": score for place, score in enumerate(scores)}}
+        for number, (link, scores) in enumerate(chunks)
+    ]
+    found = one_scale(given_scores, "link")
+    assert all(0 <= score <= 1 for score in found.values())
+    for scores in given_scores:
+        for one, first in scores.items():
+            for other, second in scores.items():
+                assert found[one] <= found[other] if first <= second else found[one] >= found[other]
+                # Numbers that differ in their last digits only may become equal.
+                assert (found[one] < found[other]) or second - first < 1e-9
+
+
+def test_orders_are_read_from_the_text_of_a_command_line() -> None:
+    assert settings_from_keywords(ListwiseJudgeSettings, {"listwise_orders": "2"}).listwise_orders == 2
+
+
+@pytest.mark.parametrize("orders", ["0", "3", "both"])
+def test_orders_other_than_one_and_two_are_refused(orders: str) -> None:
+    with pytest.raises(SettingsError, match="listwise_orders: input should be"):
+        settings_from_keywords(ListwiseJudgeSettings, {"listwise_orders": orders})
