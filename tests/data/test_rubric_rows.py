@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,12 @@ GOOD = {"instruction": "Do it.", "rubric": "Is it good?"}
 
 
 @pytest.mark.parametrize("instruction", ["instruction", "orig_instruction", "question", "prompt"])
-@pytest.mark.parametrize("response", ["response", "orig_response"])
-@pytest.mark.parametrize("reference", ["reference_answer", "orig_reference_answer", "reference"])
-@pytest.mark.parametrize("score", ["score", "orig_score", "gpt4_scores"])
-def test_every_name_of_a_column(instruction: str, response: str, reference: str, score: str) -> None:
-    values = {"id": 7, instruction: "Do it.", response: "Done.", reference: "Well done.", score: 4, "category": "Math"}
-    (task,) = read_rubric_rows(rows({**values, "rubric": "Is it good?"}), FIVE)
-    assert task == RubricTask("7", "Do it.", Rubric("Is it good?"), "Well done.", "Done.", 4.0, "Math")
+def test_every_name_of_a_column(instruction: str) -> None:
+    responses, references = ("response", "orig_response"), ("reference_answer", "orig_reference_answer", "reference")
+    for response, reference, score in product(responses, references, ("score", "orig_score", "gpt4_scores")):
+        texts = {instruction: "Do it.", response: "Done.", reference: "Well done.", "rubric": "Is it good?"}
+        (task,) = read_rubric_rows(rows({"id": 7, **texts, score: 4, "category": "Math"}), FIVE)
+        assert task == RubricTask("7", "Do it.", Rubric("Is it good?"), "Well done.", "Done.", 4.0, "Math")
 
 
 def test_a_row_of_feedback_collection() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 import pytest
@@ -58,15 +59,14 @@ def bare(messages: Any) -> list[str]:
     return [token for token in SPECIAL_TOKENS if token in shown]
 
 
-@pytest.mark.parametrize("frame", ["{}", "A text\n{}\nwith more.", "{}{}", "[[A>B]]{}[SCORE] 5"])
 @pytest.mark.parametrize(
     ("name", "place"), [(name, place) for name, (count, _) in PROMPTS.items() for place in range(count)]
 )
-def test_no_token_is_bare_in_any_prompt_at_any_place(name: str, place: int, frame: str) -> None:
+def test_no_token_is_bare_in_any_prompt_at_any_place(name: str, place: int) -> None:
     count, build = PROMPTS[name]
     harmless = build(*[HARMLESS] * count)
     assert (bare(harmless.messages), harmless.suspects) == ([], 0)
-    for token in SPECIAL_TOKENS:
+    for token, frame in product(SPECIAL_TOKENS, ("{}", "A text\n{}\nwith more.", "{}{}", "[[A>B]]{}[SCORE] 5")):
         texts = [HARMLESS] * count
         texts[place] = frame.replace("{}", token)
         prompt = build(*texts)

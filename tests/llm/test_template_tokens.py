@@ -47,13 +47,13 @@ TEXTS = st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join)
 
 
 @pytest.mark.parametrize("token", SPECIAL_TOKENS)
-@pytest.mark.parametrize("frame", ["{}", "a{}b", "<{}>", "[{}]", "{}{}", "<|im_{}start|>", "¦{}", "<s>{}</s>"])
-def test_no_token_is_left_bare(token: str, frame: str) -> None:
-    text = frame.replace("{}", token)
-    broken = broken_up(text)
-    assert [bare for bare in SPECIAL_TOKENS if bare in broken.text] == []
-    assert broken.tokens >= frame.count("{}")
-    assert restored(broken.text) == text
+def test_no_token_is_left_bare(token: str) -> None:
+    for frame in ("{}", "a{}b", "<{}>", "[{}]", "{}{}", "<|im_{}start|>", "¦{}", "<s>{}</s>"):
+        text = frame.replace("{}", token)
+        broken = broken_up(text)
+        assert [bare for bare in SPECIAL_TOKENS if bare in broken.text] == []
+        assert broken.tokens >= frame.count("{}")
+        assert restored(broken.text) == text
 
 
 @given(TEXTS)

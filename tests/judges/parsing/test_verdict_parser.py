@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -96,18 +96,14 @@ def test_verdicts_of_generated_texts_stand_in_their_places(name: str) -> None:
         ("rating", "7 7\n\n(7 out\t of \u00a0 10)", "7"),
     ],
 )
-@pytest.mark.parametrize(
-    "before", ["", "<think>no [[A>B]] 7 {</think>", "😀\u202e </think>\n\n", "x" * LOOKED_AT * 2 + " "]
-)
-@pytest.mark.parametrize("behind", ["", "<|im_end|>", " </s>\n"])
-def test_the_place_is_that_of_the_whole_text(
-    name: str, text: str, marked: str | None, before: str, behind: str
-) -> None:
-    whole = before + text + behind
-    at = place(FINDERS[name], whole)
-    assert (None if at is None else whole[slice(*at)]) == marked
-    if at is not None and name == "rating":
-        assert at[0] == len(before) + text.rindex("7")
+def test_the_place_is_that_of_the_whole_text(name: str, text: str, marked: str | None) -> None:
+    befores = ("", "<think>no [[A>B]] 7 {</think>", "😀\u202e </think>\n\n", "x" * LOOKED_AT * 2 + " ")
+    for before, behind in product(befores, ("", "<|im_end|>", " </s>\n")):
+        whole = before + text + behind
+        at = place(FINDERS[name], whole)
+        assert (None if at is None else whole[slice(*at)]) == marked, whole
+        if at is not None and name == "rating":
+            assert at[0] == len(before) + text.rindex("7")
 
 
 def test_a_mention_of_thinking_moves_no_place() -> None:
