@@ -40,8 +40,8 @@ from typing import Literal
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import CallRun, JudgeCall
-from judgegym.judges.tournament.game import GameResult, TournamentSettings
 from judgegym.judges.tournament.progress import TournamentJudge
+from judgegym.judges.tournament.schedule import GameResult, TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.statistics.agreement import correlation
 from judgegym.statistics.bradley_terry import GameOutcome, fit

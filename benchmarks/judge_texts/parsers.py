@@ -17,7 +17,7 @@ from random import Random
 from benchmarks.judge_texts.oracle import PARSERS
 from benchmarks.judge_texts.texts import IDS
 from benchmarks.measured import Measured, report, results_option
-from judgegym.eval_environments.arena.style import style_of
+from judgegym.eval_environments.arena.standings import style_of
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.judge import read_verdict
 from judgegym.judges.aspects.prompt import aspect_prompt

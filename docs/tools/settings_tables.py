@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import load_environment
-from judgegym.datasets.sample.sampling import is_used
+from judgegym.datasets.sample import is_used
 from judgegym.datasets.score.command import MOST_USED
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.env import EnvConfig
@@ -28,7 +28,7 @@ from judgegym.environments.command_line.arguments import process_defaults, setti
 from judgegym.judges.config.fields import group_of, is_operational, verbs_of
 from judgegym.judges.config.help import DeclaredSetting, declared_settings, default_in_words, describe, in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings import RewardServerSettings
 
 _MARKER = re.compile(r"^<!-- settings: (?P<kind>[\w-]+)(?P<words>(?: [\w-]+)*) -->$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")

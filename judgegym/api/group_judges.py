@@ -25,8 +25,8 @@ from judgegym.judges.core.group import (
 from judgegym.judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.errors import DataError
 
 

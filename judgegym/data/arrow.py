@@ -19,9 +19,9 @@ import orjson
 
 from judgegym.data.hub import why_out_of_reach
 from judgegym.data.lazy_sequence import LazySequence
-from judgegym.data.mapped import MappedFiles
 from judgegym.data.stored import (
     JoinedTables,
+    MappedFiles,
     MappedTable,
     ParquetFile,
     StoredTable,

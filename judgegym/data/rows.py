@@ -1,6 +1,8 @@
 """The rows of a dataset. A row that cannot be read is an error that names its place; no value is made up.
 
 Guarantee: memory holds the places of rows and, where they are looked up, their ids; a row is read when it is asked for.
+
+Which datasets were read, so that a result can say what it was measured on.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-from judgegym.data import provenance
 from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.opening import STDIN, kind_of, open_data
@@ -316,7 +318,7 @@ def load_rows(source: str, *, split: str, skips: bool = False) -> DataSet:
         first = next(iter(opened.bad_lines), None)
         raise DataError(f"{source}: no rows" if first is None else bad_line_words(first))
     is_file = kind_of(source) is not None or source == STDIN or bool(opened.files)
-    provenance.record(source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest)
+    record(source, split=None if is_file else split, rows=len(opened.values), digest=opened.digest)
     return DataSet(source, opened.values, opened.files, opened.bad_lines)
 
 
@@ -367,3 +369,53 @@ def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> RowsByUid:
             raise DataError(f"{row.place}: the id {uid!r} is also that of row {rows[places[uid]].number}")
         places[uid] = place
     return RowsByUid(rows, places)
+
+
+_READ: ContextVar[list[DatasetRead] | None] = ContextVar("datasets that were read", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRead:
+    """A dataset that was read.
+
+    Attributes:
+        name: the file, or the name on the hub.
+        split: the split on the hub; `None` for a file.
+        rows: how many rows it has.
+        digest: SHA-256 of the file, as `sha256sum` gives it; of a hub dataset, of its rows as JSON.
+    """
+
+    name: str
+    split: str | None
+    rows: int
+    digest: str
+
+    def to_json(self) -> dict[str, JSON]:
+        """As `metrics.json` holds it."""
+        return {"name": self.name, "split": self.split, "rows": self.rows, "digest": self.digest}
+
+
+@contextmanager
+def recording() -> Iterator[list[DatasetRead]]:
+    """A list to which each dataset is added that is read within the block, once."""
+    read: list[DatasetRead] = []
+    token = _READ.set(read)
+    try:
+        yield read
+    finally:
+        _READ.reset(token)
+
+
+def record(name: str, *, split: str | None, rows: int, digest: str) -> None:
+    """Note that a dataset was read; outside `recording` nothing is done.
+
+    Args:
+        name: the name by which the settings call it.
+        split: the split of a hub dataset; `None` for a file.
+        rows: how many rows it has.
+        digest: SHA-256 of the file, or of the rows of a hub dataset.
+    """
+    read = _READ.get()
+    if read is None or any((known.name, known.split) == (name, split) for known in read):
+        return
+    read.append(DatasetRead(name, split, rows, f"sha256:{digest}"))

@@ -25,7 +25,7 @@ from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
-from judgegym.eval_environments.arena.style import style_controlled_win_rate, style_difference, style_of
+from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
 from judgegym.judges.arena import ArenaCase, ArenaDetail, arena_judge, row_result
 from judgegym.judges.core.judgment import Judgment
 

@@ -37,8 +37,17 @@ from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
-from judgegym.eval_environments.pairwise.metrics import SwapVotes, expect, official_scores, record_choice, record_ties
-from judgegym.eval_environments.pairwise.settings import PairwiseConfig, PairwiseDetail, read_choices, read_ratings
+from judgegym.eval_environments.pairwise import (
+    PairwiseConfig,
+    PairwiseDetail,
+    SwapVotes,
+    expect,
+    official_scores,
+    read_choices,
+    read_ratings,
+    record_choice,
+    record_ties,
+)
 from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import did_you_mean

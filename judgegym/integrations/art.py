@@ -47,7 +47,7 @@ from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSou
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
-    from judgegym.server.settings.server import JudgeMount
+    from judgegym.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 

@@ -57,7 +57,7 @@ from judgegym.judges.scorers.items import rubric_of
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import CUT_OFF, JSON, Choice
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 
 with needs("inspect"):
     from inspect_ai import Task, task

@@ -29,7 +29,7 @@ from judgegym.server.answers import OverloadError
 from judgegym.server.asgi import RewardServer
 from judgegym.server.cohorts.register import Cohorts, Connect
 from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
-from judgegym.server.settings.server import RewardServerSettings, gathering
+from judgegym.server.settings import RewardServerSettings, gathering
 
 _TARGET_ONGOING = 256
 """Requests in flight in a replica before Ray starts another: they wait for judges, not for the processor."""

@@ -29,11 +29,11 @@ from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
 from judgegym.server.cohorts.register import Connect
 from judgegym.server.cohorts.shared import check_one_process
-from judgegym.server.operation.telemetry import JsonLines
+from judgegym.server.operation import JsonLines
 from judgegym.server.service.bodies import ServerRequest, ServerResponse, TooLargeError, without_token
-from judgegym.server.service.opened import Service, opened
+from judgegym.server.service.handlers import Service, opened
 from judgegym.server.service.respond import Respond, failed_response, request_id, responder
-from judgegym.server.settings.server import RewardServerSettings, gathering, with_preset
+from judgegym.server.settings import RewardServerSettings, gathering, with_preset
 
 logger = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from judgegym.llm.errors import SettingsError, UserError
 from judgegym.server import workers
 from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
-from judgegym.server.operation.telemetry import JsonLines
-from judgegym.server.service.opened import opened
-from judgegym.server.settings.server import RewardServerSettings, gathering, with_preset
+from judgegym.server.operation import JsonLines
+from judgegym.server.service.handlers import opened
+from judgegym.server.settings import RewardServerSettings, gathering, with_preset
 
 logger = logging.getLogger(__name__)
 

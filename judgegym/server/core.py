@@ -31,9 +31,9 @@ from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
 from judgegym.server.cohorts.register import Connect
-from judgegym.server.operation.health import CohortListener, JudgeHealth, RecentJudgment, Record, ResultListener, watch
+from judgegym.server.operation import CohortListener, JudgeHealth, RecentJudgment, Record, ResultListener, watch
 from judgegym.server.pending import Case, PendingJudgment, PendingJudgments, RecentScores, settled
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 

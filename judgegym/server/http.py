@@ -18,9 +18,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from judgegym.llm import wire
 from judgegym.server.asgi import Message, Receive, Send, answer
-from judgegym.server.service.opened import Service
+from judgegym.server.service.handlers import Service
 from judgegym.server.service.respond import responder
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings import RewardServerSettings
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.server.operation.telemetry import MULTIPROCESS, forget_worker
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.operation import MULTIPROCESS, forget_worker
+from judgegym.server.settings import RewardServerSettings
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import datasets
 import pytest
 
-from judgegym.data.provenance import DatasetRead, recording
-from judgegym.data.rows import load_rows
+from judgegym.data.rows import DatasetRead, load_rows, recording
 
 
 def test_file_is_recorded_once_with_the_digest_that_sha256sum_gives(tmp_path: Path) -> None:

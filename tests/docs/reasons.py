@@ -20,7 +20,7 @@ from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.sources import load
 from judgegym.llm.urls import is_public
-from judgegym.server.settings.server import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.docs.blocks import Block, Command
 from tests.forking import ROOT
 

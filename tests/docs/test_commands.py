@@ -17,7 +17,7 @@ from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.sources import load
-from judgegym.server.settings.server import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import in_process
 from tests.docs.blocks import PAGES, Block, Command, blocks, name_of
 from tests.docs.reasons import why_not_run, words_of_judgegym

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from judgegym.cli.environments import built_in, load_environment
-from judgegym.datasets.sample.sampling import is_used
+from judgegym.datasets.sample import is_used
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
 from judgegym.judges.config.help import declared_settings, describe
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings import RewardServerSettings
 from tests.chromium import browser, needs_chromium, watched
 from tests.forking import ROOT
 

@@ -19,7 +19,7 @@ from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJu
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from judgegym.judges.config.help import names_given
 from judgegym.judges.config.sources import load
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings import RewardServerSettings
 from tests.command import ROOT
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [

@@ -13,7 +13,7 @@ from judgegym.eval_environments.peer.results import PeerAnswer
 from judgegym.eval_environments.peer.row import score_all
 from judgegym.judges.arena import ArenaJudgeSettings, arena_judge
 from judgegym.judges.peers import PeerJudgeSettings, peer_judge
-from judgegym.judges.tournament.game import TournamentSettings, pair_judge
+from judgegym.judges.tournament.schedule import TournamentSettings, pair_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
 from judgegym.llm.ledger import recorded_in

@@ -11,7 +11,7 @@ import yaml
 
 from examples.processes import ROOT
 from judgegym.judges.config.sources import load
-from judgegym.server.settings.server import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.scripted import Json, Reply
 from tests.server.bodies import DOWN
 from tests.server.running import asked, running

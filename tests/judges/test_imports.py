@@ -7,7 +7,7 @@ import pytest
 
 MODULES = [
     "judgegym.judges.arena",
-    "judgegym.eval_environments.arena.style",
+    "judgegym.eval_environments.arena.standings",
     "judgegym.judges.aspects.judge",
     "judgegym.judges.pairwise",
     "judgegym.judges.listwise.judge",

@@ -19,7 +19,7 @@ from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 from tests.scripted import ScriptedEndpoint
 
 SHARED = ("What is red?", "What a reader knows.", "Does it answer that?")

@@ -22,8 +22,8 @@ from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_jud
 from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
 from tests.scripted import Json, Reply, ScriptedEndpoint

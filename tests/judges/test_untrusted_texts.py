@@ -22,8 +22,8 @@ from judgegym.judges.parsing.scores import ScoreObject
 from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge, peer_prompt
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
-from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.schedule import TournamentSettings
 from tests.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.scripted import Json, ScriptedEndpoint
 

@@ -12,8 +12,8 @@ import aiohttp
 
 from judgegym.judges.config.sources import load
 from judgegym.server.http import listening
-from judgegym.server.service.opened import Service, opened
-from judgegym.server.settings.server import RewardServerSettings, with_preset
+from judgegym.server.service.handlers import Service, opened
+from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.scripted import Reply, Script, ScriptedEndpoint
 
 

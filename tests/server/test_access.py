@@ -10,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from judgegym.server.operation.telemetry import JsonLines
+from judgegym.server.operation import JsonLines
 from tests.server.bodies import VERIFY
 from tests.server.running import running
 

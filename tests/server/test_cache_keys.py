@@ -13,7 +13,7 @@ import pytest
 
 from judgegym.judges.scorers.items import Item
 from judgegym.server.core import Core
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 from tests.scripted import ScriptedEndpoint
 
 ITEM = {"prompt": "What is 2 + 2?", "responses": ("4", "It is five."), "reference": "4", "context": "Arithmetic."}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.trl import close, judge_reward
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.server.bodies import VERIFY
 from tests.server.running import Running, running

@@ -11,9 +11,9 @@ import pytest
 
 from judgegym.judges.config.sources import load
 from judgegym.server.service.bodies import ServerRequest
-from judgegym.server.service.opened import opened
+from judgegym.server.service.handlers import opened
 from judgegym.server.service.respond import responder
-from judgegym.server.settings.server import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.scripted import Reply, ScriptedEndpoint
 from tests.server.running import judged_by
 

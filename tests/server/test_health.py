@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from judgegym.server.operation import health
+from judgegym.server import operation
 from tests.scripted import Json, Reply, completion
 from tests.server.bodies import DOWN
 from tests.server.running import running
@@ -25,7 +25,7 @@ GENEROUS = ("--judge_max_retries=100", "--judge_deadline=900")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_POLL_S", 0.01)
+    monkeypatch.setattr(operation, "_POLL_S", 0.01)
 
 
 def unused_url() -> str:
@@ -65,7 +65,7 @@ async def listening_at(port: int, text: str) -> AsyncIterator[None]:
 async def test_a_judge_that_is_away_is_told_at_once_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     async with running(*GENEROUS, f"--judge_base_url=http://127.0.0.1:{port}/v1") as server:
-        answers = [await asyncio.wait_for(server.post("/v1/score", ASK), 20) for _ in range(health.FAILURES - 1)]
+        answers = [await asyncio.wait_for(server.post("/v1/score", ASK), 20) for _ in range(operation.FAILURES - 1)]
         down = await server.get("/readyz")
         async with listening_at(port, VERDICT):
 
@@ -85,11 +85,11 @@ async def test_a_judge_that_is_away_is_told_at_once_and_found_again(caplog: pyte
 
 async def test_a_judge_that_was_away_is_ready_again_before_anybody_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """All judgments have failed by then: its client alone looks for it."""
-    monkeypatch.setattr(health, "_QUIET_S", 1e9)
+    monkeypatch.setattr(operation, "_QUIET_S", 1e9)
     port = free_port()
     flags = ("--endpoint_away_deadline=0.05", f"--judge_base_url=http://127.0.0.1:{port}/v1")
     async with running(*GENEROUS, *flags) as server:
-        for number in range(health.FAILURES + 1):
+        for number in range(operation.FAILURES + 1):
             await server.post("/v1/score", {**ASK, "response": str(number)})
         assert (await server.get("/readyz")).status == 503
         async with listening_at(port, "I cannot say."):
@@ -109,7 +109,7 @@ async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.Log
 
     async with running(judge=judge) as server:
         before = await server.get("/readyz")
-        for number in range(health.FAILURES + 3):
+        for number in range(operation.FAILURES + 3):
             await server.post("/v1/score", {**ASK, "response": str(number)})
         down = await server.get("/readyz")
         alive = await server.get("/healthz")
@@ -121,7 +121,7 @@ async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.Log
     assert [before.status, down.status, alive.status, back.status] == [200, 503, 200, 200]
     assert down.json["error"]["type"] == "judge_down"
     assert server.judge.base_url not in down.text
-    records = [record for record in caplog.records if record.name == "judgegym.server.operation.health"]
+    records = [record for record in caplog.records if record.name == "judgegym.server.operation"]
     lines = [record.getMessage() for record in records]
     assert [line.partition(":")[0] for line in lines] == ["the judge does not answer", "the judge is back"]
     assert "out of order" in lines[0]
@@ -130,7 +130,7 @@ async def test_a_dead_judge_is_said_once_and_so_is_its_return(caplog: pytest.Log
 
 async def test_a_judge_that_is_late_again_and_again_is_down() -> None:
     async with running("--deadline=0.05", *GENEROUS, judge=Reply(hang=True)) as server:
-        for number in range(health.FAILURES):
+        for number in range(operation.FAILURES):
             await server.post("/v1/score", {**ASK, "response": str(number)})
         down = await server.get("/readyz")
     assert (down.status, down.json["error"]["type"]) == (503, "judge_down")
@@ -147,9 +147,9 @@ async def test_single_failures_and_unreadable_verdicts_are_no_dead_judge() -> No
 async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_its_endpoint_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(health, "_QUIET_S", 0.05)
+    monkeypatch.setattr(operation, "_QUIET_S", 0.05)
     async with running(judge=DOWN) as server:
-        for number in range(health.FAILURES):
+        for number in range(operation.FAILURES):
             await server.post("/v1/score", {**ASK, "response": str(number)})
 
         async def ready() -> bool:
@@ -163,7 +163,7 @@ async def test_a_judge_that_nobody_asks_any_more_is_ready_again_when_its_endpoin
 async def test_a_mounted_judge_that_is_down_is_named() -> None:
     mounts = f'{{"safety": {{"judge": "aspect", "judge_base_url": "{unused_url()}"}}}}'
     async with running(f"--mounts={mounts}", "--deadline=0.5", "--judge_deadline=0.3") as server:
-        for number in range(health.FAILURES):
+        for number in range(operation.FAILURES):
             await server.post("/safety/v1/score", {**ASK, "response": str(number)})
         down = await server.get("/readyz")
     assert (down.status, "'safety'" in down.json["error"]["message"]) == (503, True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import SettingsError
-from judgegym.server.operation.telemetry import JsonLines
+from judgegym.server.operation import JsonLines
 from tests.scripted import Json, Reply, completion, in_turn
 from tests.server.bodies import logs
 from tests.server.running import Running, running

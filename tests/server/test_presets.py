@@ -8,7 +8,7 @@ import pytest
 
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
-from judgegym.server.settings.server import RewardServerSettings, with_preset
+from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.server.bodies import DOWN, VERIFY
 from tests.server.running import running
 from tests.server.served import run

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.server.operation.telemetry import forget_worker
+from judgegym.server.operation import forget_worker
 from tests.command import PATIENCE_S, eventually, serving
 from tests.scripted import Json, Meeting
 from tests.server.served import run, started

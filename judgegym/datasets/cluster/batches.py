@@ -34,7 +34,7 @@ from judgegym.datasets.rows.schema import RESPONSES_OF_ROW
 from judgegym.datasets.rows.unit import KEY_BYTES, ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.engine.loop import all_of
-from judgegym.engine.settings.values import STAND_IN_JUDGE
+from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
 from judgegym.judges.scorers.items import ResponseScore

@@ -25,7 +25,7 @@ from judgegym.api.session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.engine.terminal.output import dollars
 from judgegym.environments.command_line.arguments import without_secrets
 from judgegym.judges.config.judge import STAND_IN_IDENTITY

@@ -20,7 +20,7 @@ from judgegym.data.opening import STDIN
 from judgegym.datasets.cluster.settings import LOCAL
 from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.files.shards import Shard
-from judgegym.datasets.sample.sampling import check_sampling_flags, is_used
+from judgegym.datasets.sample import check_sampling_flags, is_used
 from judgegym.datasets.score.clients import budget_of, resume_command, spent_message
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
@@ -30,7 +30,7 @@ from judgegym.engine.runs.disk import DiskFull
 from judgegym.engine.runs.log import begin_logs
 from judgegym.engine.terminal.output import exit_code
 from judgegym.environments.command_line.commands import StopSignal, interruptible, log_heading, until_stopped
-from judgegym.environments.command_line.servers import with_replicas
+from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import help_page, help_requested
 from judgegym.judges.config.presets import profiled
@@ -190,8 +190,8 @@ def _kept(run: ScoreRun) -> str:
 
 def _shown(scored: ScoreOutput, settings: ScoreSettings, command: Sequence[str]) -> int:
     """Print the result; return the exit code."""
+    from judgegym.datasets.score.results.ending import selecting, what_is_where  # late, as above
     from judgegym.datasets.score.results.numbers import BEST
-    from judgegym.datasets.score.results.summary import selecting, what_is_where  # late, as above
 
     if scored.result is not None:
         terminal.show_summary(scored.result.summary)

@@ -19,13 +19,11 @@ from pydantic import ValidationError
 from judgegym.datasets.files.shards import group_starts, merge_shards, shards_of
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.sample.sampling import compared_settings
-from judgegym.datasets.score.input import read_input
-from judgegym.datasets.score.results.ending import ScoreOutput, concluded
-from judgegym.datasets.score.results.summary import Part
+from judgegym.datasets.sample import compared_settings
+from judgegym.datasets.score.results.ending import Part, ScoreOutput, concluded
 from judgegym.datasets.score.run import write_quarantine
 from judgegym.datasets.score.saved import read_ended
-from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judgegym.datasets.score.settings import OUT, ScoreSettings, read_input
 from judgegym.engine.runs.directory import (
     CONFIG,
     FAILURES,

@@ -19,11 +19,9 @@ from judgegym.datasets.files.columns import RESPONSE, AddedColumns, check_column
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import StoredRows, quarantine_lines, quarantine_of, scored_content
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.sample.sampling import FinishUnit, JudgeElsewhere, JudgingEarlier, PolicySampler, ResponseJudge
+from judgegym.datasets.sample import FinishUnit, JudgeElsewhere, JudgingEarlier, PolicySampler, ResponseJudge
 from judgegym.datasets.score.clients import ScoreClients, note_earlier
-from judgegym.datasets.score.input import SKIP_HINT, read_input
-from judgegym.datasets.score.results.ending import ScoreOutput, concluded
-from judgegym.datasets.score.results.summary import Part
+from judgegym.datasets.score.results.ending import Part, ScoreOutput, concluded
 from judgegym.datasets.score.saved import (
     FinishedTasks,
     GoldColumn,
@@ -34,7 +32,7 @@ from judgegym.datasets.score.saved import (
     read_earlier,
     unit_end,
 )
-from judgegym.datasets.score.settings import OUT, AddedOfRows, ScoreSettings
+from judgegym.datasets.score.settings import OUT, SKIP_HINT, AddedOfRows, ScoreSettings, read_input
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
 from judgegym.engine.runs.disk import Disk, remove_unfinished

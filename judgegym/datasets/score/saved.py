@@ -17,7 +17,7 @@ from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import Row
 from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.sample.sampling import JudgedResponse
+from judgegym.datasets.sample import JudgedResponse
 from judgegym.engine.loop import RowEnd
 from judgegym.engine.metrics import GoldLabel, HeadlineTerm
 from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun

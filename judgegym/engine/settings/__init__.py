@@ -2,8 +2,7 @@
 
 from judgegym.engine.settings.command import EnvSettings
 from judgegym.engine.settings.env import ConfigT, EnvConfig
-from judgegym.engine.settings.policy import PolicySettings, ReplicaSettings
-from judgegym.engine.settings.values import BUNDLED_TOKENIZER, SAMPLES, comma_separated
+from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, SAMPLES, PolicySettings, ReplicaSettings, comma_separated
 
 __all__ = [
     "BUNDLED_TOKENIZER",

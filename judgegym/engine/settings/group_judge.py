@@ -17,8 +17,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings, PromptLayout
 from judgegym.judges.core.group import GroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.tournament.game import WITH_ROUNDS, TournamentSettings
-from judgegym.judges.tournament.schedule import game_count
+from judgegym.judges.tournament.schedule import WITH_ROUNDS, TournamentSettings, game_count
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 

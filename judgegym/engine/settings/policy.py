@@ -4,11 +4,14 @@ The request fields that ask a hosted reasoning model for an effort or a token bu
 
 The fields are those that Atropos sends (`atroposlib` 0.4.0, `ReasoningConfig.build_extra_body`). They have nothing to
 do with `thinking_mode`, which asks for `<think>` tags in the text.
+
+Values that can be written in more than one way, and constants: bundled files, names of the stand-ins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validator
@@ -16,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validato
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import EndpointWaits, api_key, checked_headers, numbers_as_text
+from judgegym.llm import wire
 from judgegym.llm.outcome import FinishRules, accepted_reasons
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_not_blank, check_urls, same_host, split_urls
@@ -253,3 +257,21 @@ class PolicySettings(BaseModel):
             )
             for replica in replicas
         )
+
+
+_PACKAGE = Path(__file__).parents[2]
+SAMPLES = _PACKAGE / "data" / "samples"
+BUNDLED_TOKENIZER = _PACKAGE / "environments" / "rollouts" / "tokenizers" / "bytes"
+
+STAND_IN_JUDGE = "offline-judge"
+STAND_IN_POLICY = "offline-policy"
+"""The models of the offline stand-ins."""
+
+
+def comma_separated(value: object) -> object:
+    """A list from `a,b` or from a JSON list; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return wire.loads(value)
+    return [part.strip() for part in value.split(",") if part.strip()]

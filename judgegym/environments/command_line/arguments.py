@@ -21,9 +21,8 @@ from pydantic import BaseModel
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.training import refuse_ignored, without_ignored
 from judgegym.engine.settings.verbs import Verb, uses
-from judgegym.environments.command_line.offline import with_stand_ins
+from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
-from judgegym.environments.command_line.servers import with_replicas
 from judgegym.judges.config.fields import OTHER_GROUP, group_of, is_common, read_instead_of, verbs_of
 from judgegym.judges.config.help import (
     DeclaredSetting,

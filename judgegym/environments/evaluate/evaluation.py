@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
-from judgegym.data.provenance import DatasetRead, recording
-from judgegym.data.rows import TaskT
+from judgegym.data.rows import DatasetRead, TaskT, recording
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.loop import NothingSucceeds, RowEnd, RunProgress, judge_rows

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from judgegym.data.provenance import DatasetRead
-from judgegym.data.rows import TaskT
+from judgegym.data.rows import DatasetRead, TaskT
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table

@@ -29,13 +29,19 @@ from judgegym.eval_environments.arena.standings import (
     winrate_name,
     with_bounds,
 )
-from judgegym.eval_environments.models.candidate import Candidate, CandidateReply
-from judgegym.eval_environments.models.runner import CandidatesRunner, ModelSettings, no_answers, offline_models
+from judgegym.eval_environments.models import (
+    Candidate,
+    CandidateReply,
+    CandidatesRunner,
+    ModelSettings,
+    no_answers,
+    offline_models,
+)
 from judgegym.judges.arena import arena_judge
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.tournament.game import pair_judge
+from judgegym.judges.tournament.schedule import pair_judge
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import component

@@ -25,12 +25,12 @@ from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, ROLLOUTS, Verb
 from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.eval_environments.models.runner import Models, ModelSettings, names_of, urls_of, with_url
+from judgegym.eval_environments.models import Models, ModelSettings, names_of, urls_of, with_url
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.naming import slug
-from judgegym.judges.tournament.game import TournamentSettings
+from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import Message
 

@@ -22,8 +22,17 @@ from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import JudgeCall, Judgment
 from judgegym.judges.core.seeding import derive
-from judgegym.judges.tournament.game import PairJudge, TournamentSettings
-from judgegym.judges.tournament.schedule import Meeting, Pair, game_count, in_order, pair, planned, swiss_round
+from judgegym.judges.tournament.schedule import (
+    Meeting,
+    Pair,
+    PairJudge,
+    TournamentSettings,
+    game_count,
+    in_order,
+    pair,
+    planned,
+    swiss_round,
+)
 from judgegym.llm.at_once import all_results
 from judgegym.llm.ledger import component
 from judgegym.statistics.bradley_terry import GameOutcome, fit

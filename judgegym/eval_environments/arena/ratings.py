@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from judgegym.eval_environments.models.candidate import CandidateReply
+from judgegym.eval_environments.models import CandidateReply
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.judges.tournament.schedule import Pair, components, pair

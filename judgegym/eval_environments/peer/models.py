@@ -12,8 +12,7 @@ from functools import cached_property
 from judgegym.engine.completions import Clients, Policy
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.verbs import Verb
-from judgegym.eval_environments.models.candidate import Candidate
-from judgegym.eval_environments.models.runner import ModelSettings, offline_models
+from judgegym.eval_environments.models import Candidate, ModelSettings, offline_models
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.peers import PeerCase, PeerDetail, PeerJudgeSettings, peer_judge

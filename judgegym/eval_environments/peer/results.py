@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgegym.eval_environments.models.candidate import CandidateReply
+from judgegym.eval_environments.models import CandidateReply
 from judgegym.eval_environments.peer.ranking import ScoreMatrix, adjusted_intervals
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
 from judgegym.judges.peers import PeerDetail

@@ -15,8 +15,7 @@ from judgegym.engine.records import Sample, SampleRun
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import JudgedEnv
-from judgegym.eval_environments.models.candidate import Candidate
-from judgegym.eval_environments.models.runner import CandidatesRunner, no_answers
+from judgegym.eval_environments.models import Candidate, CandidatesRunner, no_answers
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import PeerModel, PeerModels, calls_and_price
 from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerResults, PeerTable, cell_of, cells_of

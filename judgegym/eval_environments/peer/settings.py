@@ -14,7 +14,7 @@ from judgegym.data.task_list import TaskList
 from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.env import AskedEndpoints
 from judgegym.engine.settings.verbs import EVALUATE, ROLLOUTS, Verb
-from judgegym.eval_environments.models.runner import Models, names_of, urls_of, with_url
+from judgegym.eval_environments.models import Models, names_of, urls_of, with_url
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerJudgeSettings

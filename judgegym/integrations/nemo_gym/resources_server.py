@@ -20,7 +20,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
 from judgegym.llm.wire import JSON
 from judgegym.server.asgi import RewardServer
-from judgegym.server.settings.server import gathering
+from judgegym.server.settings import gathering
 
 with needs("nemo-gym"):
     from fastapi import FastAPI

@@ -48,7 +48,7 @@ with needs("openenv"):
     from openenv.core.rubrics import Rubric
 
 if TYPE_CHECKING:
-    from judgegym.server.settings.server import JudgeMount
+    from judgegym.server.settings import JudgeMount
 
 __all__ = ["FailSafe", "JudgeRubric", "close"]
 

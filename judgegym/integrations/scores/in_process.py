@@ -19,7 +19,7 @@ from judgegym.judges.scorers.items import ResponseScore
 from judgegym.server.answers import OverloadError
 from judgegym.server.core import Core
 from judgegym.server.protocols.native import Native, ScoreBody
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 
 _MOST_PENDING = 100_000
 

@@ -36,7 +36,7 @@ from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judgegym.integrations.scores.in_process import InProcessSource
-    from judgegym.server.settings.server import JudgeMount
+    from judgegym.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
 
@@ -303,7 +303,7 @@ def _in_process(judge: JudgeMount | Mapping[str, object], deadline_s: float, *, 
     # Late: beside a reward server a trainer's environment needs none of the judges' packages.
     from judgegym.integrations.scores.in_process import InProcessSource
     from judgegym.judges.config.sources import settings_from_keywords
-    from judgegym.server.settings.server import JudgeMount
+    from judgegym.server.settings import JudgeMount
 
     if isinstance(judge, Mapping):
         named = dict(judge)

@@ -53,7 +53,7 @@ with needs("skyrl-gym"):
     from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
 if TYPE_CHECKING:
-    from judgegym.server.settings.server import JudgeMount
+    from judgegym.server.settings import JudgeMount
 
 __all__ = [
     "EnvironmentSource",

@@ -36,7 +36,7 @@ from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
-    from judgegym.server.settings.server import JudgeMount
+    from judgegym.server.settings import JudgeMount
 
 
 class RewardFunction(Protocol):

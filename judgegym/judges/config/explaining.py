@@ -15,8 +15,8 @@ from typing import Annotated, TypeAlias, cast, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic_core import ErrorDetails
 
-from judgegym.judges.config.guesses import did_you_mean_flags
 from judgegym.judges.config.help import DeclaredSetting, declared_settings, section_of
+from judgegym.judges.config.one_line_parser import did_you_mean_flags
 from judgegym.llm.urls import without_credentials
 
 Uses: TypeAlias = Callable[[DeclaredSetting], bool]

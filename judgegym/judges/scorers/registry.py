@@ -28,12 +28,11 @@ from judgegym.judges.pairwise import MOST_CHOICES, ChoiceJudgeSettings
 from judgegym.judges.peers import DEFAULT_RUBRIC, SCALE, PeerCase, PeerJudgeSettings, peer_judge
 from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.judges.scorers.comparisons import ArenaScorer, ChoiceScorer
-from judgegym.judges.scorers.groups import GroupJudgeScorer
+from judgegym.judges.scorers.comparisons import ArenaScorer, ChoiceScorer, GroupJudgeScorer
 from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.scorer import ItemError, Scorer, SingleScorer
-from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.tournament.game import GameResult, PairJudge, TournamentSettings, pair_judge
 from judgegym.judges.tournament.result import (
     PlayedGame,
     Players,
@@ -31,12 +30,16 @@ from judgegym.judges.tournament.result import (
     strengths_of,
 )
 from judgegym.judges.tournament.schedule import (
+    GameResult,
     Meeting,
     Pair,
+    PairJudge,
+    TournamentSettings,
     completed,
     connecting,
     in_order,
     pair,
+    pair_judge,
     planned,
     swiss_round,
 )

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from judgegym.judges.core.group import GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.tournament.game import GameResult
-from judgegym.judges.tournament.schedule import components, pair
+from judgegym.judges.tournament.schedule import GameResult, components, pair
 from judgegym.statistics.bradley_terry import GameOutcome, fit
 
 

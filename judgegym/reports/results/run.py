@@ -22,7 +22,7 @@ from judgegym.engine.records import Sample, read_sample
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings, run_directory_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
-from judgegym.engine.settings.values import STAND_IN_JUDGE
+from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON

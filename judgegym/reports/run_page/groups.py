@@ -13,7 +13,7 @@ from statistics import fmean
 from judgegym.engine import terminal
 from judgegym.engine.runs.directory import read_settings, run_directory_of
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
-from judgegym.engine.settings.values import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.judges.core.group import OrderAgreement, looks_in_words, orders_in_words
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire

@@ -23,7 +23,7 @@ from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failur
 from judgegym.judges.scorers.scorer import GroupScorer, ScoresInProgress, result_without_judge
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
-from judgegym.server.operation.health import Record
+from judgegym.server.operation import Record
 
 
 @dataclass(frozen=True, slots=True)

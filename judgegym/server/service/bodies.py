@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import RequestError
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings import RewardServerSettings
 
 _JSON: Mapping[str, str] = {"Content-Type": "application/json"}
 

@@ -3,6 +3,8 @@
 The routes: which handler answers a method and a path, and the token that a path may begin with.
 
 The page at `/`: judge a prompt and a response, and see the last hundred judgments.
+
+The opened service: judges, metrics and tokens of one process, which all bindings answer with.
 """
 
 from __future__ import annotations
@@ -10,17 +12,25 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.scorers.scorer import ItemError
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.wire import JSON
+from judgegym.offline import StandIn
 from judgegym.server.answers import UNUSABLE, FailureAnswers, NotYetError, OverloadError, RequestError
+from judgegym.server.cohorts.register import Connect
+from judgegym.server.core import Core
+from judgegym.server.operation import Telemetry, telemetry
 from judgegym.server.protocols.adapters import ADAPTERS
 from judgegym.server.protocols.base import Adapter, ProtocolReply
 from judgegym.server.protocols.native import result_json
@@ -28,6 +38,7 @@ from judgegym.server.protocols.nemo_gym import AggregateBody, aggregate
 from judgegym.server.service import openapi
 from judgegym.server.service.bodies import (
     PREFIX,
+    Access,
     ServerRequest,
     ServerResponse,
     json_response,
@@ -35,7 +46,75 @@ from judgegym.server.service.bodies import (
     validated,
     without_token,
 )
-from judgegym.server.service.opened import Service
+from judgegym.server.settings import JudgeMount, RewardServerSettings
+
+
+@dataclass(slots=True)
+class Service:
+    """What answers requests; `draining` refuses new ones."""
+
+    settings: RewardServerSettings
+    mounts: Mapping[str, JudgeMount]
+    core: Core
+    telemetry: Telemetry
+    access: Access
+    draining: bool = False
+
+    def drain(self) -> None:
+        """Refuse new requests, and judge the cohorts that wait for members: none come."""
+        self.draining = True
+        self.core.stop_gathering()
+
+
+@asynccontextmanager
+async def opened(
+    loaded: LoadedSettings[RewardServerSettings], *, connect: Connect = nullcontext
+) -> AsyncIterator[Service]:
+    """The service for these settings, with the stand-in if they ask for it; open while the context lasts.
+
+    Args:
+        loaded: the settings.
+        connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
+
+    Raises:
+        SettingsError: a judge's settings are wrong.
+    """
+    settings = loaded.settings
+    async with _judges(loaded) as (mounts, identity):
+        counted = telemetry(lambda: core.pending)
+        core = Core(
+            mounts,
+            deadline_s=settings.deadline,
+            queue_s=settings.queue_deadline,
+            max_pending=settings.max_pending,
+            on_result=counted.judged,
+            on_cohort=counted.cohort,
+            judge_identity=identity,
+            connect=connect,
+        )
+        async with core:
+            watching = asyncio.create_task(core.watch())
+            try:
+                yield Service(settings, mounts, core, counted, Access(settings.tokens))
+            finally:
+                watching.cancel()
+
+
+@asynccontextmanager
+async def _judges(loaded: LoadedSettings[RewardServerSettings]) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
+    """The judges; with `--offline` all of them call the stand-in, whatever endpoint the settings name."""
+    settings, mounts = loaded.settings, loaded.settings.judges()
+    if not settings.offline:
+        yield mounts, ""
+        return
+    try:
+        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
+    except ValueError as error:
+        raise SettingsError(f"--faults or --latency_ms: {error}") from error
+    async with stand_in:
+        update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
+        yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, STAND_IN_IDENTITY
+
 
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.base import Adapter
 from judgegym.server.protocols.nemo_gym import AggregateBody
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 
 _REF = "#/components/schemas/{model}"
 

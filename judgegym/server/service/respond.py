@@ -18,8 +18,7 @@ from judgegym.llm.errors import let_go
 from judgegym.llm.urls import is_loopback
 from judgegym.server.answers import RequestError
 from judgegym.server.service.bodies import ServerRequest, ServerResponse, json_response
-from judgegym.server.service.handlers import Route, Routes
-from judgegym.server.service.opened import Service
+from judgegym.server.service.handlers import Route, Routes, Service
 
 logger = logging.getLogger(__name__)
 

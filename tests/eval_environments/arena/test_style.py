@@ -8,8 +8,8 @@ from statistics import mean
 
 import pytest
 
-from judgegym.eval_environments.arena import style
-from judgegym.eval_environments.arena.style import LOOKED_AT, TextStyle, style_difference, style_of
+from judgegym.eval_environments.arena import standings
+from judgegym.eval_environments.arena.standings import LOOKED_AT, TextStyle, style_difference, style_of
 from judgegym.llm.usage import count_tokens
 
 EQUAL = [0.0, 0.0, 0.0, 0.0]
@@ -81,7 +81,7 @@ def test_empty_answers_have_no_style() -> None:
 
 
 def style_controlled_win_rate(rows: Sequence[Sequence[float]], differences: Sequence[Sequence[float]]) -> float | None:
-    return style.style_controlled_win_rate(zip(rows, differences, strict=True))
+    return standings.style_controlled_win_rate(zip(rows, differences, strict=True))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.9])

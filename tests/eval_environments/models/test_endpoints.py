@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from judgegym.engine.settings import EnvConfig
-from judgegym.eval_environments.models.runner import Models, ModelSettings
+from judgegym.eval_environments.models import Models, ModelSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Prices
 

@@ -10,8 +10,14 @@ import pytest
 from judgegym.data.pairs import PairTask
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample, SampleRun
-from judgegym.eval_environments.pairwise.metrics import SwapVotes, official_scores, record_choice, record_ties
-from judgegym.eval_environments.pairwise.settings import PairwiseConfig, PairwiseDetail
+from judgegym.eval_environments.pairwise import (
+    PairwiseConfig,
+    PairwiseDetail,
+    SwapVotes,
+    official_scores,
+    record_choice,
+    record_ties,
+)
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.judges.core.judgment import Judgment, Status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.data.pairs import PairTask
-from judgegym.eval_environments.pairwise.settings import ParseMode, read_choices, read_ratings
+from judgegym.eval_environments.pairwise import ParseMode, read_choices, read_ratings
 from judgegym.judges.core.judgment import Status
 
 CHOICE = PairTask("a", "Why?", "Math", "choice", ("right", "wrong"), (0,))

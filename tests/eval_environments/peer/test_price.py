@@ -1,4 +1,4 @@
-from judgegym.eval_environments.models.runner import ModelSettings
+from judgegym.eval_environments.models import ModelSettings
 from judgegym.eval_environments.peer.models import calls_and_price
 
 URL = "http://127.0.0.1:9/v1"

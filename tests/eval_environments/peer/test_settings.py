@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from judgegym.eval_environments.models.runner import ModelSettings
+from judgegym.eval_environments.models import ModelSettings
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from tests.command import write_lines
 from tests.peers import Bench, bench, peer, queries

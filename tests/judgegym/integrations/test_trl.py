@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from judgegym.integrations.trl import close, combined_reward, judge_environment, judge_reward
 from judgegym.llm.errors import SettingsError
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 from tests.listwise import judging
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 from tests.server.running import asked, running

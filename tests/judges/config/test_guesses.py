@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from judgegym.datasets.sample.sampling import is_used
+from judgegym.datasets.sample import is_used
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.verbs import Verb, uses
 from judgegym.environments.command_line.arguments import load_settings, settings_type
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
-from judgegym.judges.config.guesses import MEANINGS
 from judgegym.judges.config.help import declared_settings
+from judgegym.judges.config.one_line_parser import MEANINGS
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
-from judgegym.server.settings.server import RewardServerSettings
+from judgegym.server.settings import RewardServerSettings
 
 GUESSES = (
     *("seed", "model", "temperature", "dataset", "data", "out", "output", "output_dir", "concurrency", "max_tokens"),

@@ -13,8 +13,8 @@ import pytest
 from judgegym.judges.core.group import GroupCase, GroupJudgment
 from judgegym.judges.listwise.judge import listwise_judge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.tournament.game import TournamentSettings
 from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.template_tokens import restored
 from judgegym.llm.wire import scrub
 from tests.judges.test_untrusted_texts import bare

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.tournament.game import GameResult, TournamentSettings
 from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE, TournamentJudge
+from judgegym.judges.tournament.schedule import GameResult, TournamentSettings
 
 
 class Counting:

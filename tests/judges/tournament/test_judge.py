@@ -13,8 +13,8 @@ from judgegym.judges.config import extras
 from judgegym.judges.config.extras import MissingExtraError
 from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, OrderAgreement
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.tournament.game import ArenaPairJudge, GameResult, Schedule, TournamentSettings
 from judgegym.judges.tournament.progress import TournamentJudge, tournament_judge
+from judgegym.judges.tournament.schedule import ArenaPairJudge, GameResult, Schedule, TournamentSettings
 from judgegym.llm.errors import SettingsError
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint
 from tests.tournaments import DOWN, by_quality, failing, group, shown, text_of

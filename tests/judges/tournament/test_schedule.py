@@ -8,9 +8,10 @@ from typing import get_args
 
 import pytest
 
-from judgegym.judges.tournament.game import Schedule, TournamentSettings
 from judgegym.judges.tournament.schedule import (
     Pair,
+    Schedule,
+    TournamentSettings,
     circle,
     completed,
     components,

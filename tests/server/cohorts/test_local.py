@@ -18,7 +18,7 @@ from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts, Work
-from judgegym.server.operation.health import JudgeHealth, Record
+from judgegym.server.operation import JudgeHealth, Record
 from tests.trainer import until
 
 NEVER_S = 10_000.0

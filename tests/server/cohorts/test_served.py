@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.scores.in_process import InProcessSource
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 from tests.command import PATIENCE_S, eventually, serving
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.server.cohort_traffic import arena_judge, listwise_judge, metric

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.llm.errors import SettingsError
 from judgegym.server.core import Core
-from judgegym.server.settings.server import JudgeMount, RewardServerSettings
+from judgegym.server.settings import JudgeMount, RewardServerSettings
 from tests.server.running import running
 from tests.server.served import run
 

@@ -21,7 +21,7 @@ from typing import Literal
 
 from judgegym.datasets.rows.unit import ScoreTask
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.datasets.sample.sampling import conversation_of
+from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTasks, cost_of
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.prompt_format import ShownPrompt

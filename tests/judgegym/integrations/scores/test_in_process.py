@@ -9,7 +9,7 @@ import pytest
 from judgegym import ArenaHardJudge
 from judgegym.integrations.scores.sources import JudgeSource, close, shared_scoring
 from judgegym.llm.errors import SettingsError
-from judgegym.server.settings.server import JudgeMount
+from judgegym.server.settings import JudgeMount
 from tests.scripted import Reply, ScriptedEndpoint
 from tests.server.running import running
 

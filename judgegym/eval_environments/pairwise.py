@@ -1,0 +1,342 @@
+"""The settings of pairwise judgement.
+
+Read letters and ratings from a policy's answers, and compare them with the right ones.
+
+Metrics of pairwise judgement: the specification's, and RewardBench-2's own.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from judgegym.data.pairs import SWAPPED, Mode, PairTask, Shuffle
+from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import EnvConfig, comma_separated
+from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
+from judgegym.judges import prompts
+from judgegym.judges.config.explaining import TextOrFile, prompt_digest
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.pairwise import (
+    MOST_CHOICES,
+    SUBSETS,
+    TIES,
+    UNREADABLE_CHOICE,
+    ChoiceJudgeSettings,
+    TiesRow,
+    leaderboard_score,
+    ties_row_score,
+    ties_score,
+)
+from judgegym.judges.parsing.labels import choice_letter, choice_letter_official
+from judgegym.judges.parsing.scores import rating, rating_official
+
+ParseMode = Literal["last", "official"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseDetail:
+    """The verdicts of a policy on one row.
+
+    Attributes:
+        mode: one choice, or a rating for each answer.
+        gold: the right letter of each conversation (two if both orders were asked); empty in ties.
+        letters: the letter that was read in each; `None` where none could be.
+        official_letters: the same as RewardBench-2's own code reads it.
+        ratings: the rating of each answer, the correct ones first; `None` where none could be read; empty in choice.
+        official_ratings: the same as RewardBench-2's own code reads it.
+        ambiguous: whether RewardBench-2's own code reads a rating that differs from ours, whichever counts.
+        num_correct: how many of the ratings are of correct answers.
+        truncated: answers were left out.
+    """
+
+    mode: Mode
+    gold: tuple[str, ...] = ()
+    letters: tuple[str | None, ...] = ()
+    official_letters: tuple[str | None, ...] = ()
+    ratings: tuple[int | None, ...] = ()
+    official_ratings: tuple[int | None, ...] = ()
+    ambiguous: tuple[bool, ...] = ()
+    num_correct: int = 0
+    truncated: bool = False
+
+
+def read_choices(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
+    """Judge choices: 1.0 if the letter is right in each order, else 0.0; invalid if an order has no letter."""
+    official = tuple(choice_letter_official(text) for text in texts)
+    shown = tuple(letter if letter is not None and letter in task.letters else None for letter in official)
+    letters = shown if mode == "official" else tuple(choice_letter(text, task.letters) for text in texts)
+    orders = [task, task.swapped()][: len(texts)]
+    gold = tuple(order.gold for order in orders)
+    detail = PairwiseDetail("choice", gold=gold, letters=letters, official_letters=official)
+    if None in letters:
+        return _unreadable(detail)
+    return Judgment(
+        float(letters == gold), Status.OK, label="".join(letter or "-" for letter in letters), detail=detail
+    )
+
+
+def read_ratings(task: PairTask, texts: Sequence[str], mode: ParseMode) -> Judgment[PairwiseDetail]:
+    """Judge the ratings of a Ties row by the specification's rule; invalid if no rating can be read."""
+    official = tuple(rating_official(text) for text in texts)
+    ours = tuple(rating(text) for text in texts)
+    ratings = official if mode == "official" else ours
+    detail = PairwiseDetail(
+        "ties",
+        ratings=ratings,
+        official_ratings=official,
+        ambiguous=tuple(theirs is not None and theirs != own for theirs, own in zip(official, ours, strict=True)),
+        num_correct=len(task.correct),
+        truncated=task.truncated,
+    )
+    if all(value is None for value in ratings):
+        return _unreadable(detail)
+    return Judgment(ties_row_score(ratings, detail.num_correct), Status.OK, detail=detail)
+
+
+def _unreadable(detail: PairwiseDetail) -> Judgment[PairwiseDetail]:
+    return Judgment(None, Status.INVALID_COMPLETION, explanation="no readable verdict", detail=detail)
+
+
+class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
+    """Pairwise judgement's own settings."""
+
+    thinking_mode: bool = setting(
+        True,
+        "Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong.",
+        group="policy",
+        common=True,
+    )
+    eval_max_tokens: int = setting(
+        16384,
+        "Limit a judgement in evaluations to this many tokens; 0 sends no limit.",
+        verbs=EVALUATIONS,
+        group="policy",
+        ge=0,
+    )
+    min_response_length: int = setting(
+        0, "Retry a judgement of an evaluation with fewer characters.", verbs=EVALUATIONS, group="policy", ge=0
+    )
+    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(
+        4, "Show this many answers (2 to 26), each under a letter; auto: as many as the row has.", common=True
+    )
+    eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
+        None,
+        'Evaluate only these subsets, such as Math,Safety or ["Math", "Safety"], written as in the rows; all if unset.',
+        verbs=EVALUATIONS,
+        common=True,
+        min_length=1,
+    )
+    max_ties_responses: int = setting(
+        100, "Rate at most this many answers of a row of the Ties subset, one call each.", verbs=EVALUATIONS, ge=2
+    )
+    shuffle: Shuffle = setting(
+        "permutation",
+        "Choose the order of the answers. permutation: shuffle all. official_swap: put the correct one into a random "
+        "place, as RewardBench-2's code does.",
+    )
+    parse_mode: ParseMode = setting(
+        "last",
+        "Choose how a judgement is read. last: its last [[X]] or rating. official: as RewardBench-2's code reads it.",
+    )
+    swap_evaluate: bool = setting(
+        False, "Ask for each choice in both orders; a row counts as right only if both are.", verbs=EVALUATIONS
+    )
+    swap_consistency: bool = setting(
+        False, "Also train on each row in reverse order, as a second group.", verbs=ROLLOUTS
+    )
+    min_pass_rate: float = operational(
+        0.0,
+        "Drop groups whose share (0 to 1) of right answers is below this: they are too hard to learn from.",
+        verbs=ROLLOUTS,
+        ge=0,
+        le=1,
+    )
+    max_pass_rate: float = operational(
+        1.0,
+        "Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn from.",
+        verbs=ROLLOUTS,
+        ge=0,
+        le=1,
+    )
+    judge_rating_prompt: TextOrFile | None = setting(
+        None,
+        "Use this text instead of the built-in instructions of a rating; @file reads it from a file, byte for byte.",
+        group="judge",
+    )
+    eval_dataset: str = setting(
+        "allenai/reward-bench-2",
+        "Evaluate on this dataset: hub name or file.",
+        verbs=EVALUATIONS,
+        group="data",
+        common=True,
+    )
+    eval_split: str = setting("test", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
+    train_dataset: str | None = setting(
+        None, "Train on this dataset of preferences: hub name or file.", verbs=ROLLOUTS, group="data", common=True
+    )
+    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
+
+    @property
+    def policy_is_judge(self) -> bool:
+        """Always true: the policy judges, and no other judge is called."""
+        return True
+
+    def prompt_digests(self) -> dict[str, str]:
+        """The digests of the prompts of choices and of ratings."""
+        rating = prompts.load("rating") if self.judge_rating_prompt is None else self.judge_rating_prompt
+        return {**super().prompt_digests(), "judge_rating_prompt": prompt_digest(rating)}
+
+
+_RATINGS = range(1, 11)
+
+
+def expect(metrics: MetricAggregator, tasks: Sequence[PairTask], *, swaps: bool) -> None:
+    """Name the documented metrics of these rows, with the reason why one may have no value."""
+    categories: dict[str, None] = {}
+    letters: dict[str, None] = {}
+    choices = 0
+    for task in tasks:  # once: each is built anew
+        if task.category is not None:
+            categories[task.category] = None
+        if task.mode == "choice":
+            choices += 1
+            letters.update(dict.fromkeys(task.letters))
+    for category in categories:
+        metrics.expect("no row of this category was judged", f"percent_correct_{metrics.names(category)}")
+    none = "there is no row with a choice" if not choices else "no choice was answered"
+    metrics.expect(none, "choice_format_compliance_rate", *(f"gold_letter_freq_{letter}" for letter in letters))
+    metrics.expect(none if not choices else "no letter could be read", *(f"predicted_letter_freq_{x}" for x in letters))
+    metrics.expect(none if not choices else "no readable choice was wrong", "wrong_answer_a_bias_rate")
+    if swaps:
+        metrics.expect(none, "position_consistency_rate")
+    has_ties = choices < len(tasks)
+    none = "no rating was answered" if has_ties else "there is no row of the Ties subset"
+    rates = ("format_compliance_rate", "error_rate", "ambiguous_rating_rate", "truncated_rate")
+    metrics.expect(none, *(f"ties_{name}" for name in rates))
+    frequencies = (f"ties_rating_freq_{rating}" for rating in _RATINGS)
+    metrics.expect("no rating could be read" if has_ties else none, "avg_ties_rating", *frequencies)
+
+
+def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: str) -> None:
+    """Record formats, letters and A-bias of one choice; with both orders, whether they agree."""
+    for gold, letter in zip(detail.gold, detail.letters, strict=True):
+        metrics.rate("choice_format_compliance_rate", letter is not None)
+        for shown in letters:
+            metrics.rate(f"gold_letter_freq_{shown}", gold == shown)
+        if letter is not None:
+            for shown in letters:
+                metrics.rate(f"predicted_letter_freq_{shown}", letter == shown)
+            if letter != gold:
+                metrics.rate("wrong_answer_a_bias_rate", letter == "A")
+    if len(detail.letters) == 2:
+        first, second = (_chosen(detail, order, letters) for order in (0, 1))
+        metrics.rate("position_consistency_rate", first is not None and first == second)
+
+
+def _chosen(detail: PairwiseDetail, order: int, letters: str) -> int | None:
+    """Return the place of the chosen answer in the first order."""
+    letter = detail.letters[order]
+    if letter is None:
+        return None
+    place = letters.index(letter)
+    return place if order == 0 else len(letters) - 1 - place
+
+
+def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
+    """Record formats and distribution of the ratings of one row."""
+    for value, is_ambiguous in zip(detail.ratings, detail.ambiguous, strict=True):
+        metrics.rate("ties_format_compliance_rate", value is not None)
+        metrics.rate("ties_error_rate", value is None)
+        metrics.rate("ties_ambiguous_rating_rate", is_ambiguous)
+        if value is not None:
+            metrics.mean("avg_ties_rating", value)
+            for rating in _RATINGS:
+                metrics.rate(f"ties_rating_freq_{rating}", value == rating)
+    metrics.rate("ties_truncated_rate", detail.truncated)
+
+
+def official_scores(
+    metrics: MetricAggregator, rows: Sequence[tuple[PairTask, Sample[PairwiseDetail]]], *, incomplete: str | None
+) -> None:
+    """Record RewardBench-2's own scores by subset and overall, or why they are left out.
+
+    Args:
+        metrics: the scores are recorded here, under `rewardbench2/`.
+        rows: all selected rows.
+        incomplete: why the run is not the whole benchmark, or `None`.
+    """
+    scores = {slug(subset): array("d") for subset in SUBSETS}
+    ties: list[TiesRow] = []
+    for task, sample in rows if incomplete is None else ():
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        if detail is None:
+            incomplete = "the policy failed on some rows"
+            break
+        if detail.truncated:
+            incomplete = "answers of the Ties subset were left out (env.max_ties_responses)"
+        subset = slug(task.category or "")
+        if subset == slug(TIES):
+            ties.append(TiesRow(id=task.uid, num_correct=detail.num_correct, ratings=detail.official_ratings))
+        elif subset in scores:
+            scores[subset].extend(_official_choices(detail))
+    if incomplete is not None:
+        for name in ("score", *map(slug, SUBSETS)):
+            metrics.leave_out(f"rewardbench2/{name}", incomplete)
+        return
+    _record_official(metrics, scores, ties)
+
+
+def _record_official(metrics: MetricAggregator, scores: Mapping[str, array[float]], ties: Sequence[TiesRow]) -> None:
+    found: dict[str, float] = {}
+    for subset in SUBSETS:
+        of_subset = scores[slug(subset)]
+        score = ties_score(ties) if subset == TIES else sum(of_subset) / len(of_subset) if of_subset else None
+        if score is None:
+            reason = "no question is there both as ref and as tied" if subset == TIES and ties else "no rows"
+            metrics.leave_out(f"rewardbench2/{slug(subset)}", reason)
+        else:
+            found[subset] = score
+            metrics.number(f"rewardbench2/{slug(subset)}", score)
+    if len(found) == len(SUBSETS):
+        metrics.number("rewardbench2/score", leaderboard_score(found))
+    else:
+        metrics.leave_out("rewardbench2/score", "a subset has no score")
+
+
+def _official_choices(detail: PairwiseDetail) -> Iterator[float]:
+    """Return for each choice 1 if it is right, 0 if it is wrong, 0.25 if it is unreadable."""
+    for letter, gold in zip(detail.official_letters, detail.gold, strict=True):
+        yield UNREADABLE_CHOICE if letter is None else float(letter == gold)
+
+
+@dataclass(slots=True)
+class SwapVotes:
+    """Collects a policy's choices in a row and in its reversed twin, until both groups are complete."""
+
+    group_size: int
+    _chosen: dict[str, tuple[list[int | None], list[int | None]]] = field(default_factory=dict)
+
+    def add(self, task: PairTask, letter: str | None) -> float | None:
+        """Add one rollout's choice.
+
+        Returns:
+            The share of rollouts, pair by pair, that chose the same answer in both orders; `None` until both groups are
+            complete.
+        """
+        is_swapped = task.uid.endswith(SWAPPED)
+        both = self._chosen.setdefault(task.uid.removesuffix(SWAPPED), ([], []))
+        place = None if letter is None else task.letters.index(letter)
+        both[is_swapped].append(len(task.answers) - 1 - place if is_swapped and place is not None else place)
+        if min(map(len, both)) < self.group_size:
+            return None
+        del self._chosen[task.uid.removesuffix(SWAPPED)]
+        pairs = list(zip(both[0], both[1], strict=False))
+        return sum(one == two is not None for one, two in pairs) / len(pairs)

@@ -1,1 +1,0 @@
-"""Pairwise judgement: settings, verdicts and metrics."""

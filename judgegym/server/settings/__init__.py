@@ -1,1 +1,0 @@
-"""The reward server's settings, and those of each judge that it serves."""
