@@ -12,6 +12,7 @@ from tests.gate import BUDGET
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # a process of its own for each
 @pytest.mark.parametrize("way", BUDGET["paths"])
 def test_way_of_a_row(way: str) -> None:
     """The shortest of three: a progress display that looks around while the row is on its way makes it longer."""
