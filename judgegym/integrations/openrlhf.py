@@ -32,17 +32,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
-from judgegym.integrations.scores.groups import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.group_rewards import GroupSettings
+from judgegym.integrations.scores.groups import SampleBatcher
 from judgegym.integrations.scores.requests import CellError, CompletionRow, label_fields
 from judgegym.integrations.scores.results import FailuresInARow, TrainerReward
-from judgegym.integrations.scores.sources import (
-    DEADLINE_S,
-    TIMEOUT_S,
-    JudgeSource,
-    is_of_groups,
-    refuse_unknown,
-    settings_in,
-)
+from judgegym.integrations.scores.sources import is_of_groups, refuse_unknown, settings_in
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.at_once import all_results
@@ -97,7 +91,7 @@ def reward_function(
     Raises:
         SettingsError: a setting is wrong, or a failed judge would be trained as a score.
     """
-    known = _known(group_size, settings)
+    rewards = _rewards(url, judge, environment, group_size, settings)
     if not _is_score(on_failure) and (estimator not in ESTIMATORS or (group_size or 1) < 2):
         raise SettingsError(
             "estimator: a reward function can give a failed judge nothing but the mean of its group, which only "
@@ -106,7 +100,6 @@ def reward_function(
             "agent_executor, which leaves such samples out with every estimator, or on_failure='score', which trains "
             "the mean or fallback_score as a reward"
         )
-    rewards = _rewards(url, judge, environment, group_size, **known)
     _more_threads()
 
     def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
@@ -156,7 +149,7 @@ def agent_executor(
     with needs("openrlhf"):
         from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-    rewards = _rewards(url, judge, environment, group_size, **_known(group_size, settings))
+    rewards = _rewards(url, judge, environment, group_size, settings)
 
     class AgentExecutor(SingleTurnAgentExecutor):
         """One turn, and its reward."""
@@ -215,58 +208,28 @@ def _is_score(on_failure: object) -> bool:
     return on_failure == "score"
 
 
-def _known(group_size: int | None, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The further settings, which may come from a variable, of which nobody has checked names and types.
-
-    Raises:
-        SettingsError: one is unknown, or there can be no groups of this size.
-    """
-    refuse_unknown(settings, _SETTINGS, within="settings")
-    is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
-    if group_size is not None and not is_size:
-        raise SettingsError(f"group_size: expected the number of samples of a prompt, found {group_size!r}")
-    return settings
-
-
 def _rewards(
     url: str | None,
     judge: Mapping[str, object] | None,
     environment: EnvironmentSource | Mapping[str, object] | str | None,
     group_size: int | None,
-    *,
-    token: str | None = None,
-    mount: str = "",
-    fallback_score: float = 0.0,
-    invalid_completion_score: float = 0.0,
-    timeout_s: float = TIMEOUT_S,
-    deadline_s: float = DEADLINE_S,
-    group_wait_s: float = GROUP_WAIT_S,
+    settings: Mapping[str, Any],
 ) -> _Rewards:
-    """What gives the rewards.
+    """What gives the rewards, by settings that may come from a variable, of which nobody has checked names and types.
 
     Raises:
-        SettingsError: a setting is wrong.
+        SettingsError: a setting is unknown or wrong, or there can be no groups of this size.
     """
+    refuse_unknown(settings, _SETTINGS, within="settings")
+    is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
+    if group_size is not None and not is_size:
+        raise SettingsError(f"group_size: expected the number of samples of a prompt, found {group_size!r}")
     if judge is not None and is_of_groups(judge) and group_size is None:
         raise SettingsError("group_size: a judge that compares needs --rollout.n_samples_per_prompt")
-    together = group_size is not None and group_size > 1 and (judge is None or is_of_groups(judge))
-    settings = GatheringSettings(
-        size=group_size or 1,
-        together=together,
-        wait_s=group_wait_s,
-        fallback_score=fallback_score,
-        invalid_completion_score=invalid_completion_score,
-    )
-    if environment is not None:
-        # Late: they need all packages of the judges.
-        from judgegym.integrations.single_turn import judged_in, source_of
-
-        if url is not None or judge is not None:
-            raise SettingsError("expected one of url, judge and environment")
-        judge_of_rows = judged_in(source_of(environment), deadline_s=deadline_s)
-        return _Rewards(SampleBatcher(judge_of_rows, settings), is_environment=True)
-    source = JudgeSource(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
-    return _Rewards(SampleBatcher(judged_by(source.scoring(), settings), settings), is_environment=False)
+    size = group_size or 1
+    together = size > 1 and (judge is None or is_of_groups(judge))
+    given = GroupSettings(url=url, judge=judge, environment=environment, together=together, **settings)
+    return _Rewards(given.gathering(size), is_environment=environment is not None)
 
 
 class _Rewards:

@@ -67,7 +67,11 @@ _ARGUMENTS = ("url", "judge", "token", "mount", "offline", *_NUMBERS)
 
 
 class JudgeEvaluator:
-    """Scores an episode's answer from 0 to 1."""
+    """Scores an episode's answer from 0 to 1.
+
+    The judge sees the task's instruction, the episode's answer, and of the task's metadata `messages` (in the place of
+    the instruction), `reference` (or `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `baseline`, `context`.
+    """
 
     def __init__(
         self,
@@ -82,7 +86,22 @@ class JudgeEvaluator:
         timeout_s: float = TIMEOUT_S,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        """See `judge_evaluator`."""
+        """Make an evaluator from a reward server (`url`) or a judge in rLLM's process (`judge`).
+
+        Args:
+            url: the URL of a reward server.
+            judge: the settings of a judge, under the server's names.
+            token: the server's bearer token.
+            mount: the name of a judge at the server.
+            offline: with `judge`, ask the stand-in.
+            correct_from: the score from which an answer counts as correct.
+            invalid_completion_score: that of an empty answer.
+            timeout_s: seconds for one attempt at the server.
+            deadline_s: seconds within which there is a score.
+
+        Raises:
+            SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
+        """
         if judge is not None and is_of_groups(judge) and judge.get("group_size") is None:
             raise SettingsError(f"judge.group_size: {judge.get('judge')} compares the rollouts of a task: how many?")
         check_finite(correct_from=correct_from, invalid_completion_score=invalid_completion_score)
@@ -105,30 +124,20 @@ class JudgeEvaluator:
         return _output(episode, result, self._correct_from)
 
 
-def judge_evaluator(url: str | None = None, **arguments: Any) -> JudgeEvaluator:
-    """Make an evaluator from a reward server (`url`) or a judge in rLLM's process (`judge`).
-
-    The judge sees the task's instruction, the episode's answer, and of the task's metadata `messages` (in the place of
-    the instruction), `reference` (or `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `baseline`, `context`.
-
-    Args:
-        url: the URL of a reward server.
-        arguments: `judge`: the settings of a judge, under the server's names. `token`: the server's bearer token.
-            `mount`: the name of a judge at the server. `offline`: with `judge`, ask the stand-in. `correct_from`: the
-            score from which an answer counts as correct. `invalid_completion_score`: that of an empty answer.
-            `timeout_s`: seconds for one attempt at the server. `deadline_s`: seconds within which there is a score.
-
-    Raises:
-        SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
-    """
-    return JudgeEvaluator(url, **arguments)
-
-
 class EnvironmentEvaluator:
-    """Gives an episode the reward of an environment's row."""
+    """Gives an episode the reward of an environment's row, in the environment's own range."""
 
     def __init__(self, environment: EnvironmentSource | Mapping[str, object] | str, correct_from: float = 0.5) -> None:
-        """See `environment_evaluator`."""
+        """Make an evaluator.
+
+        Args:
+            environment: a name, a source, or the arguments of `EnvironmentSource.of`.
+            correct_from: the reward from which an answer counts as correct.
+
+        Raises:
+            SettingsError: a setting is wrong.
+            DataError: the rows cannot be loaded.
+        """
         from judgegym.integrations.single_turn import (
             opened,  # late: beside a server it is not needed
             source_of,
@@ -152,20 +161,8 @@ class EnvironmentEvaluator:
         return _output(episode, rewarded, self._correct_from)
 
 
-def environment_evaluator(
-    environment: EnvironmentSource | Mapping[str, object] | str, *, correct_from: float = 0.5
-) -> EnvironmentEvaluator:
-    """Make an evaluator whose rewards are those of an environment, in its own range.
-
-    Args:
-        environment: a name, a source, or the arguments of `EnvironmentSource.of`.
-        correct_from: the reward from which an answer counts as correct.
-
-    Raises:
-        SettingsError: a setting is wrong.
-        DataError: the rows cannot be loaded.
-    """
-    return EnvironmentEvaluator(environment, correct_from)
+judge_evaluator = JudgeEvaluator
+environment_evaluator = EnvironmentEvaluator
 
 
 def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str) -> list[dict[str, JSON]]:

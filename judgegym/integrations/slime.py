@@ -5,8 +5,8 @@
 With `--group-rm` the samples of a prompt are one request, so that any judge can compare them. Without it, and in
 evaluations, for which slime has no `--group-rm`, each sample is a request of its own, which names its group and place.
 
-Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of `SlimeSettings`. Beside a
-reward server, slime's environment needs aiohttp and orjson only.
+Further settings are in the YAML file of `--custom-config-path`, under `judgegym`: those of `RewardSettings`. A
+`judge` that compares needs `--group-rm`. Beside a reward server, slime's environment needs aiohttp and orjson only.
 
 A sample that the judge failed to score is kept out of the loss (`remove_sample`), and gets the mean of the others of
 its group, which leaves their distances from it as they are; its metadata say so. A setting that cannot work raises a
@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Protocol, TypeAlias
 
@@ -34,13 +33,11 @@ from judgegym.integrations.scores.requests import (
     fields_in,
     group_ids,
     group_request,
-    plain,
     single_request,
 )
 from judgegym.integrations.scores.results import CompletionReward, stand_in
-from judgegym.integrations.scores.sources import JudgeSource, close, is_of_groups, refuse_unknown, shared_scoring
+from judgegym.integrations.scores.sources import RewardSettings, close, is_of_groups, shared_scoring
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 
 logger = logging.getLogger(__name__)
@@ -48,20 +45,7 @@ logger = logging.getLogger(__name__)
 _ROUTE = "/slime"
 """The route of `--rm-type remote_rm`, with which `--rm-url` may end."""
 
-_EXPECTED = {
-    **dict.fromkeys(("url", "token", "token_env", "mount"), "text"),
-    "judge": "a mapping",
-    "offline": "true or false",
-}
-_IS: Mapping[str, Callable[[JSON], bool]] = {
-    "text": lambda value: isinstance(value, str),
-    "a mapping": lambda value: isinstance(value, Mapping),
-    "true or false": lambda value: isinstance(value, bool),
-    "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-}
-"""What a setting is, by name; those that are not named are numbers. Numbers that are not finite read as missing."""
-
-__all__ = ["SlimeSettings", "close", "reward"]
+__all__ = ["close", "reward"]
 
 Reward: TypeAlias = float | dict[str, float]
 """A number; with `--reward-key` a mapping that has it under this key."""
@@ -77,21 +61,6 @@ class SlimeSample(Protocol):
     group_index: int | None
     index: int | None
     remove_sample: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlimeSettings(JudgeSource):
-    """The settings under `judgegym` in the file of `--custom-config-path`: those of a source, and two rewards.
-
-    `url` is by default `--rm-url`; a `judge` that compares needs `--group-rm`.
-
-    Attributes:
-        fallback_score: the reward of samples that the judge failed to score, where their group has no other reward.
-        invalid_completion_score: the reward of an empty response, about which no judge is asked.
-    """
-
-    fallback_score: float = 0.0
-    invalid_completion_score: float = 0.0
 
 
 async def reward(
@@ -142,21 +111,13 @@ def _warn_once() -> None:
     )
 
 
-def _settings(args: object) -> SlimeSettings:
+def _settings(args: object) -> RewardSettings:
     """The settings in slime's arguments.
 
     Raises:
         SettingsError: one is unknown, or no number where one is needed.
     """
-    given = plain(getattr(args, "judgegym", None) or {})
-    if not isinstance(given, Mapping):
-        raise SettingsError("judgegym: expected a mapping of settings in the file of --custom-config-path")
-    refuse_unknown(given, [field.name for field in dataclasses.fields(SlimeSettings)], within="judgegym")
-    for name, value in given.items():
-        expected = _EXPECTED.get(name, "a number")
-        if not _IS[expected](value):
-            raise SettingsError(f"judgegym.{name}: expected {expected}, found {type(value).__name__}")
-    settings = SlimeSettings(**given)  # type: ignore[arg-type]  # the names and the values are checked
+    settings = RewardSettings.of(getattr(args, "judgegym", None), within="judgegym")
     rm_url = getattr(args, "rm_url", None)
     if settings.url is None and settings.judge is None and isinstance(rm_url, str):
         return dataclasses.replace(settings, url=rm_url.rstrip("/").removesuffix(_ROUTE))
@@ -184,7 +145,7 @@ def _alone(sample: SlimeSample, row: CompletionRow) -> Request | RefusedError:
 
 
 def _rewards(
-    samples: Sequence[SlimeSample], results: Sequence[CompletionReward], settings: SlimeSettings, *, together: bool
+    samples: Sequence[SlimeSample], results: Sequence[CompletionReward], settings: RewardSettings, *, together: bool
 ) -> list[float]:
     """The rewards; samples without a score are marked, and get the mean of the others if they are of one group."""
     known = [result.reward for result in results]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from judgegym.integrations.nemo_gym.folder import put
+from judgegym.integrations.nemo_gym import put
 from judgegym.judges.config.one_line_parser import BAD_INPUT, OneLineParser
 from judgegym.llm.errors import SettingsError
 

@@ -20,9 +20,9 @@ import dataclasses
 import difflib
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from judgegym.integrations.scores.requests import RefusedError, Request, plain
 from judgegym.integrations.scores.results import JUDGE_FAILED, REFUSED, CompletionReward, FirstRequests, check_seconds
@@ -35,6 +35,8 @@ from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from judgegym.integrations.scores.in_process import InProcessSource
     from judgegym.server.settings import JudgeMount
 
@@ -49,6 +51,20 @@ _OF_GROUPS = frozenset({"choice", "listwise", "tournament"})
 """The kinds of judges that judge nothing but groups."""
 _NO_KEY = ("", "none")
 """Values that say that there is no key."""
+_EXPECTED = {
+    **dict.fromkeys(("url", "token", "token_env", "mount", "on_failure"), "text"),
+    **dict.fromkeys(("offline", "together"), "true or false"),
+    "judge": "a mapping",
+    "environment": "a name or a mapping",
+}
+_IS: Mapping[str, Callable[[JSON], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "true or false": lambda value: isinstance(value, bool),
+    "a mapping": lambda value: isinstance(value, Mapping),
+    "a name or a mapping": lambda value: isinstance(value, str | Mapping),
+    "a number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+}
+"""What a setting is, by name; those that are not named are numbers. Numbers that are not finite read as missing."""
 
 
 class Source(Protocol):
@@ -219,6 +235,29 @@ class JudgeSource:
     timeout_s: float = TIMEOUT_S
     deadline_s: float = DEADLINE_S
 
+    @classmethod
+    def of(cls, given: object, *, within: str) -> Self:
+        """Read settings of which nobody has checked names and types, in the containers of any configuration library.
+
+        Args:
+            given: the settings by name; null is the default.
+            within: where they stand, for messages.
+
+        Raises:
+            SettingsError: they are no mapping, or one is unknown or of another type.
+        """
+        values = plain(given or {})
+        if not isinstance(values, Mapping):
+            raise SettingsError(f"{within}: expected a mapping of settings, found {type(values).__name__}")
+        known = {each.name: each.default for each in dataclasses.fields(cls)}
+        refuse_unknown(values, list(known), within=within)
+        values = {name: value for name, value in values.items() if value is not None or known[name] is not None}
+        for name, value in values.items():
+            expected = _EXPECTED.get(name, "a number")
+            if not _IS[expected](value):
+                raise SettingsError(f"{within}.{name}: expected {expected}, found {type(value).__name__}")
+        return cls(**cast("dict[str, Any]", values))
+
     def scoring(self) -> RewardScorer:
         """What scores, with connections of its own.
 
@@ -272,6 +311,19 @@ class JudgeSource:
             judge = cast("Mapping[str, JSON]", plain(judge))
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(JudgeSource)}
         return JudgeSource(**{**values, "judge": judge})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardSettings(JudgeSource):
+    """The settings of a trainer that takes nothing but numbers: a source, and two rewards.
+
+    Attributes:
+        fallback_score: the reward of a sample that the judge failed to score, where its group has no other reward.
+        invalid_completion_score: the reward of an empty response, about which no judge is asked.
+    """
+
+    fallback_score: float = 0.0
+    invalid_completion_score: float = 0.0
 
 
 _SHARED: dict[bytes, RewardScorer] = {}

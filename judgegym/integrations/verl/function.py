@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from judgegym.integrations.scores.requests import CellError, RefusedError, Request, fields_in, group_id, plain
 from judgegym.integrations.scores.results import check_finite
@@ -40,7 +40,7 @@ from judgegym.integrations.scores.sources import (
     refuse_unknown,
     shared_scoring,
 )
-from judgegym.integrations.verl.rewards import DEADLINE_S, WITHIN, Router, check_on_failure, judge_settings, prompt_in
+from judgegym.integrations.verl.rewards import DEADLINE_S, WITHIN, Router, prompt_in
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
@@ -117,14 +117,16 @@ async def compute_score(
     """
     refuse_unknown((name for name in further if name not in _OF_VERL), _SETTINGS, within=WITHIN)
     check_finite(fallback_score=fallback_score, invalid_completion_score=invalid_completion_score)
-    check_on_failure(on_failure)
-    if on_failure != "score":
+    if on_failure == "leave_out":
         raise SettingsError(_AS_SCORE)
+    if on_failure != "score":
+        raise SettingsError(f"{WITHIN}.on_failure: expected leave_out or score, found {on_failure!r}")
     if judge is not None and is_of_groups(judge):
         raise SettingsError(_NO_GROUPS)
-    settings = judge_settings(judge, Router.of(further))
+    if judge is not None and (router := Router.of(further)) is not None:
+        judge = router.serving(cast("Mapping[str, JSON]", plain(judge)))
     source = JudgeSource(
-        url, settings, token=token, token_env=token_env, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s
+        url, judge, token=token, token_env=token_env, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s
     )
     request = _request(solution_str, ground_truth, extra_info or {})
     ((result,),) = await shared_scoring(source).score([request], invalid_completion_score)

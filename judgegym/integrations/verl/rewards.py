@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from judgegym.integrations.scores.groups import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
+from judgegym.integrations.group_rewards import GroupSettings
 from judgegym.integrations.scores.requests import (
     CellError,
     CompletionRow,
@@ -30,13 +29,9 @@ from judgegym.integrations.scores.requests import (
     plain,
 )
 from judgegym.integrations.scores.results import TrainerReward
-from judgegym.integrations.scores.sources import JudgeSource, is_of_groups, refuse_unknown
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt
-
-if TYPE_CHECKING:
-    from judgegym.integrations.single_turn import EnvironmentSource
 
 DEADLINE_S = 280.0
 """Below the 300 s (`reward.timeout`) after which the manager `rate_limited` takes 0, unflagged."""
@@ -46,16 +41,6 @@ ESTIMATORS = (
     *("reinforce_plus_plus_baseline", "gpg", "gdpo"),
 )
 """The values of `algorithm.adv_estimator` that subtract the mean of the group, or that of the others."""
-
-
-def check_on_failure(value: object) -> None:
-    """Check what is to become of a failed judge.
-
-    Raises:
-        SettingsError: the value is unknown.
-    """
-    if value not in ("leave_out", "score"):
-        raise SettingsError(f"{WITHIN}.on_failure: expected leave_out or score, found {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,70 +72,27 @@ class Router:
         return {**model, **judge, "judge_base_url": f"http://{self.address}/v1"}
 
 
-def judge_settings(judge: Mapping[str, object] | None, router: Router | None) -> Mapping[str, JSON] | None:
-    """The settings of a judge in the containers of any configuration library, as JSON."""
-    if judge is None:
-        return None
-    settings = cast("Mapping[str, JSON]", plain(judge))
-    return settings if router is None else router.serving(settings)
-
-
 @dataclass(frozen=True, kw_only=True)
-class ManagerSettings(JudgeSource):
-    """What the reward manager reads in `reward.custom_reward_function.reward_kwargs`: a source, and what follows.
+class ManagerSettings(GroupSettings):
+    """What the reward manager and the agent loop read in `reward.custom_reward_function.reward_kwargs`.
 
-    One of `url`, `judge` and `environment` is set.
-
-    Attributes:
-        environment: instead: an environment, whose rewards these are; `extra_info.uid` names its row.
-        together: whether the samples of a prompt are one request; by default if `judge` is one that
-            compares, or `environment` has a `group_judge`.
-        fallback_score: the score of a sample whose group has no other.
-        invalid_completion_score: the score of an empty response, about which no judge is asked.
-        group_wait_s: seconds after its first sample for which a group waits for the others.
-        on_failure: `leave_out`: a failed judgment adds nothing to the loss; or `score`: the mean of its group, or
-            `fallback_score`, may be trained as a reward.
+    `extra_info.uid` names a row of `environment`.
     """
 
-    environment: EnvironmentSource | None = None
-    together: bool | None = None
-    fallback_score: float = 0.0
-    invalid_completion_score: float = 0.0
     deadline_s: float = DEADLINE_S
-    group_wait_s: float = GROUP_WAIT_S
-    on_failure: str = "leave_out"
 
     @classmethod
-    def of(cls, given: object, router: Router | None) -> ManagerSettings:
+    def read(cls, given: object, router: Router | None) -> ManagerSettings:
         """Read the settings, in the containers of any configuration library.
 
         Raises:
             SettingsError: one is unknown, or cannot work.
         """
         values = plain(given or {})
-        if not isinstance(values, Mapping):
-            raise SettingsError(f"{WITHIN}: expected a mapping of settings, found {type(values).__name__}")
-        refuse_unknown(values, [field.name for field in dataclasses.fields(cls)], within=WITHIN)
-        known: dict[str, Any] = dict(values)
-        for name in ("fallback_score", "invalid_completion_score", "timeout_s", "deadline_s", "group_wait_s"):
-            value = known.get(name, 0.0)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise SettingsError(f"{WITHIN}.{name}: expected a number, found {value!r}")
-        check_on_failure(known.get("on_failure", "leave_out"))
-        if known.get("judge") is not None:
-            if not isinstance(known["judge"], Mapping):
-                raise SettingsError(f"{WITHIN}.judge: expected a mapping of settings")
-            known["judge"] = judge_settings(known["judge"], router)
-        if known.get("environment") is not None:
-            from judgegym.integrations.single_turn import source_of  # late: it needs all packages
-
-            known["environment"] = source_of(known["environment"])
-        settings = cls(**known)
-        if sum(each is not None for each in (settings.url, settings.judge, settings.environment)) != 1:
-            raise SettingsError(f"{WITHIN}: expected one of url, judge and environment")
-        if settings.environment is None:
-            settings.scoring()  # so that a setting that cannot work is told here
-        return settings
+        judge = values.get("judge") if isinstance(values, Mapping) else None
+        if router is not None and isinstance(values, Mapping) and isinstance(judge, Mapping):
+            values = {**values, "judge": router.serving(judge)}
+        return cls.of(values, within=WITHIN)
 
     def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
         """Check that the mean of its group is no reward to a sample without a score.
@@ -172,44 +114,6 @@ class ManagerSettings(JudgeSource):
             "rollout.n of 2 or more; or the agent loop judgegym.integrations.verl.loop.JudgeAgentLoop, which leaves "
             f"such samples out with every estimator; or +reward.custom_reward_function.{WITHIN}.on_failure=score"
         )
-
-    @property
-    def compares(self) -> bool:
-        """Whether the samples of a prompt are judged together; an environment is opened to know it.
-
-        Raises:
-            SettingsError: a setting of the environment is wrong.
-            DataError: its rows cannot be loaded.
-        """
-        if self.together is not None:
-            return self.together
-        if self.environment is not None:
-            from judgegym.integrations.single_turn import opened  # late: it needs all packages
-
-            return opened(self.environment).compares  # wherever its `group_judge` comes from: a file, a variable
-        return self.judge is not None and is_of_groups(self.judge)
-
-    def gathering(self, size: int) -> SampleBatcher:
-        """What scores samples one by one, and lets those of a prompt meet.
-
-        Args:
-            size: `actor_rollout_ref.rollout.n`.
-
-        Raises:
-            SettingsError: a setting is wrong.
-        """
-        settings = GatheringSettings(
-            size=size,
-            together=self.compares,
-            wait_s=self.group_wait_s,
-            fallback_score=self.fallback_score,
-            invalid_completion_score=self.invalid_completion_score,
-        )
-        if self.environment is None:
-            return SampleBatcher(judged_by(self.scoring(), settings), settings)
-        from judgegym.integrations.single_turn import judged_in  # late: it needs all packages
-
-        return SampleBatcher(judged_in(self.environment, deadline_s=self.deadline_s), settings)
 
 
 LONGEST = 500
@@ -389,7 +293,7 @@ class SampleRewards:
             SettingsError: a setting cannot work.
         """
         function = config.reward.get("custom_reward_function") or {}
-        self.settings = ManagerSettings.of(function.get("reward_kwargs"), router)
+        self.settings = ManagerSettings.read(function.get("reward_kwargs"), router)
         rollout = config.actor_rollout_ref.rollout
         self.size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
         here = self.settings.gathering(self.size)  # also where it is not used, so that a wrong setting is told here

@@ -18,7 +18,7 @@ from tests.integrations.install.targets import TARGETS, Target
 from tests.integrations.trainers import HERE
 
 ROOM = Path(judgegym.integrations.__file__).parent
-SHARED = {"__init__", "scores", "single_turn", "verifiers_plugin"}
+SHARED = {"__init__", "group_rewards", "scores", "single_turn", "verifiers_plugin"}
 COLUMNS = ["target", "version tested", "judges", "groups", "environments", "a failed judge"]
 LOSS = ["trainer", "estimator", "form", "a failed judgment", "shown by"]
 VERDICTS = {"safe", "mean", "score", "refused"}

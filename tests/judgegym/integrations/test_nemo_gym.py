@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from judgegym.integrations.nemo_gym import TEMPLATE, put
 from judgegym.integrations.nemo_gym.__main__ import main
-from judgegym.integrations.nemo_gym.folder import TEMPLATE, put
 from judgegym.judges.config.extras import requirement
 from judgegym.llm.errors import SettingsError
 from judgegym.server.asgi import RewardServer
@@ -55,6 +55,6 @@ def test_the_settings_of_the_spawned_server_are_those_of_the_reward_server() -> 
 
 
 def test_nothing_of_nemo_gym_is_imported_to_put_the_folder_there() -> None:
-    code = "import sys; import judgegym.integrations.nemo_gym.folder; print('nemo_gym' in sys.modules)"
+    code = "import sys; import judgegym.integrations.nemo_gym; print('nemo_gym' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "False"

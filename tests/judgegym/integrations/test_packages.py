@@ -16,7 +16,7 @@ from tests.server.running import running
 
 ROOM = Path(judgegym.integrations.__file__).parent
 
-SHARED = ("scores", "single_turn")
+SHARED = ("group_rewards", "scores", "single_turn")
 """What is no target."""
 EXTRA_OF = {"inspect_ai": "inspect", "nemo_gym": "nemo-gym", "ray_serve": "ray", "skyrl_gym": "skyrl-gym"}
 """The extra of a target whose module is not called so."""

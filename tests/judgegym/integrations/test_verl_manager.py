@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 
 from judgegym.integrations.single_turn import close_all
-from judgegym.integrations.verl.rewards import (
-    ManagerSettings,
-    Router,
-    VerlSample,
-    in_actor,
-    sample_of,
-)
+from judgegym.integrations.verl.rewards import ManagerSettings, Router, VerlSample, in_actor, sample_of
 from judgegym.llm.errors import SettingsError
 
 
@@ -95,17 +89,17 @@ ROUTER = Router.of(
 
 
 def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
-    settings = ManagerSettings.of({"judge": {"judge": "listwise"}}, ROUTER)
+    settings = ManagerSettings.read({"judge": {"judge": "listwise"}}, ROUTER)
     assert settings.judge == {
         "judge": "listwise",
         "judge_base_url": "http://10.0.0.1:80/v1",
         "judge_model_name": "org/model",
     }
     other = {"judge": "listwise", "judge_base_url": "http://h/v1"}
-    assert ManagerSettings.of({"judge": other}, ROUTER).judge == other
-    named = ManagerSettings.of({"judge": {"judge_model_name": "m"}}, ROUTER).judge
+    assert ManagerSettings.read({"judge": other}, ROUTER).judge == other
+    named = ManagerSettings.read({"judge": {"judge_model_name": "m"}}, ROUTER).judge
     assert named is not None and named["judge_model_name"] == "m"
-    assert ManagerSettings.of({"url": "http://h"}, ROUTER).judge is None
+    assert ManagerSettings.read({"url": "http://h"}, ROUTER).judge is None
     assert Router.of({}) is None
 
 
@@ -120,7 +114,7 @@ def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
     ],
 )
 def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) -> None:
-    assert ManagerSettings.of(given, None).compares is compares
+    assert ManagerSettings.read(given, None).compares is compares
 
 
 @pytest.mark.slow
@@ -131,7 +125,7 @@ def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file
     given = {"config": str(tmp_path / "settings.yaml")} if from_file else {"settings": {"group_judge": kind}}
     environment = {"environment": "arena_hard", "offline": True, **given}
     try:
-        assert ManagerSettings.of({"environment": environment}, None).compares is (kind == "listwise")
+        assert ManagerSettings.read({"environment": environment}, None).compares is (kind == "listwise")
     finally:
         close_all()
 
@@ -153,12 +147,12 @@ def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file
 )
 def test_settings_that_cannot_work_are_told(given: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        ManagerSettings.of(given, None)
+        ManagerSettings.read(given, None)
 
 
 def test_a_judge_that_compares_needs_two_samples_of_each_prompt() -> None:
     with pytest.raises(SettingsError, match="needs 2 or more samples"):
-        ManagerSettings.of({"judge": {"judge": "listwise"}}, None).gathering(1)
+        ManagerSettings.read({"judge": {"judge": "listwise"}}, None).gathering(1)
 
 
 def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +179,7 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
         {"url": "http://h", "token": "second"},
     ]
     for each in given:
-        in_actor(ManagerSettings.of(each, None), 4)
+        in_actor(ManagerSettings.read(each, None), 4)
     assert names[0] == names[1]
     assert len(set(names)) == len(given) - 1
 
@@ -206,7 +200,7 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
 def test_an_estimator_that_trains_the_mean_as_a_reward_is_refused(
     algorithm: dict[str, Any], size: int, on_failure: str, is_refused: bool
 ) -> None:
-    settings = ManagerSettings.of({"url": "http://h", "on_failure": on_failure}, None)
+    settings = ManagerSettings.read({"url": "http://h", "on_failure": on_failure}, None)
     if not is_refused:
         settings.check_estimator(algorithm, size)
         return
@@ -215,4 +209,4 @@ def test_an_estimator_that_trains_the_mean_as_a_reward_is_refused(
     ):
         settings.check_estimator(algorithm, size)
     with pytest.raises(SettingsError, match="on_failure: expected leave_out or score, found 'zero'"):
-        ManagerSettings.of({"url": "http://h", "on_failure": "zero"}, None)
+        ManagerSettings.read({"url": "http://h", "on_failure": "zero"}, None)

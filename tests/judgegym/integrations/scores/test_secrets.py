@@ -68,7 +68,7 @@ async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest
     async with answering(answer) as url:
         settings: dict[str, Any] = {"url": url, "token_env": "SOME_TOKEN"}
         assert (await compute_score("d", "r", "t", {"question": "q"}, on_failure="score", **settings))["score"] == 0.5
-        scoring = ManagerSettings.of(settings, None).scoring()
+        scoring = ManagerSettings.read(settings, None).scoring()
         assert scoring is not None
         await scoring.score([{"prompt": "q", "response": "r"}])
         sample = SimpleNamespace(
