@@ -14,6 +14,12 @@ Kind = Literal["win_rate", "pass_rate", "score"]
 """What the values of rows are: won, tied or lost against a baseline, 1 or 0, or scores on a scale."""
 OUTCOMES: Mapping[Kind, Sequence[str]] = {"win_rate": ("lost", "tied", "won"), "pass_rate": ("0", "1"), "score": ()}
 """The names of the outcomes from the worst to the best; scores have too many to name."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def letter_of(place: int) -> str:
+    """How tables call the run at a place: `A` is the reference."""
+    return _LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from judgegym.reports.compare.comparison import (
     LabelAgreement,
     TestResult,
     Transition,
+    letter_of,
 )
 from judgegym.reports.compare.rows import CommonRows
 from judgegym.statistics.agreement import Interval, rank_correlation
@@ -116,12 +117,11 @@ class Pair:
         return PairEstimate.of(reference, run, self.settings)
 
 
-def difference(pair: Pair, letter: str, whole: Estimate, *, most: int, with_agreement: bool) -> Difference:
+def difference(pair: Pair, whole: Estimate, *, most: int, with_agreement: bool) -> Difference:
     """Compare a run with the reference.
 
     Args:
         pair: both.
-        letter: how tables call the run.
         whole: the difference over all rows.
         most: the number of rows that changed most to name; their questions are filled in later.
         with_agreement: whether to say how far both judges agree.
@@ -137,7 +137,7 @@ def difference(pair: Pair, letter: str, whole: Estimate, *, most: int, with_agre
         tests.append(wilcoxon_test(*values))
     needed = rows_needed(*units, level=pair.settings.level)
     return Difference(
-        letter=letter,
+        letter=letter_of(pair.place),
         difference=whole,
         higher=int((changes > 0).sum()),
         lower=int((changes < 0).sum()),

@@ -17,14 +17,6 @@ class _SavedGroupLine(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-class SavedLook(_SavedGroupLine):
-    """How one call of a judge of groups saw a rollout."""
-
-    place: int
-    of: int
-    points: float
-
-
 class SavedJudgment(_SavedGroupLine):
     """A rollout's judgment; `own` and `looks` are those of a judge of groups."""
 
@@ -32,12 +24,7 @@ class SavedJudgment(_SavedGroupLine):
     label: str | None = None
     explanation: str = ""
     own: float | None = None
-    looks: list[SavedLook] = []
-
-    @property
-    def seen(self) -> list[Look]:
-        """Where the rollout stood in each call, and what it was given."""
-        return [Look(look.place, look.of, look.points) for look in self.looks]
+    looks: list[Look] = []
 
 
 class SavedTurn(_SavedGroupLine):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from judgegym.reports.run_page.drawing import HEIGHT, LIGHT, drawing, name_of
+from judgegym.reports.run_page.drawing import LIGHT, drawing, name_of
 from judgegym.reports.run_page.figures import Mean, RunFigures
 from judgegym.reports.run_page.items import Chart
 
@@ -263,7 +263,7 @@ def _latencies(figures: RunFigures) -> Chart | None:
     import numpy as np
 
     title, said = "Latency of calls", []
-    with drawing(height=HEIGHT) as canvas:
+    with drawing() as canvas:
         axes = canvas.axes
         for (name, seconds), color in zip(calls.items(), (LIGHT.bar, LIGHT.accent), strict=False):
             ordered = np.quantile(seconds, np.linspace(0, 1, 101))

@@ -69,21 +69,16 @@ _STYLE = {
 }
 
 
+@dataclass(slots=True)
 class Canvas:
-    """One chart while it is drawn: `axes` takes the marks; `chart` is there after the block of `drawing`."""
+    """One chart while it is drawn: `axes` takes the marks; `image` is there after the block of `drawing`."""
 
-    def __init__(self, axes: Axes) -> None:
-        """Draw on these axes."""
-        self.axes = axes
-        self._image = b""
-
-    def finish(self, image: bytes) -> None:
-        """Take the SVG."""
-        self._image = image
+    axes: Axes
+    image: bytes = b""
 
     def chart(self, title: str, description: str) -> Chart:
         """The chart that was drawn."""
-        return Chart(title, self._image, _recoloured(self._image), description)
+        return Chart(title, self.image, _recoloured(self.image), description)
 
 
 @contextmanager
@@ -102,8 +97,7 @@ def drawing(*, height: float = HEIGHT) -> Iterator[Canvas]:
             file = BytesIO()
             nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
             figure.savefig(file, format="svg", transparent=True, metadata=nothing)
-    image = _FONTS.sub(rb"\1system-ui, sans-serif", _DECLARATIONS.sub(b"", file.getvalue()))
-    canvas.finish(image)
+    canvas.image = _FONTS.sub(rb"\1system-ui, sans-serif", _DECLARATIONS.sub(b"", file.getvalue()))
 
 
 def name_of(text: str) -> str:

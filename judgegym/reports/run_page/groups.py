@@ -118,7 +118,7 @@ def _completions(group: SavedGroup, calls: Mapping[str, list[RecordedCall]]) -> 
             status=judgment.status or None,
             label=_label(judgment.label, score) if group.together is None else _compared_label(judgment),
             explanation=judgment.explanation,
-            seen=looks_in_words(judgment.seen),
+            seen=looks_in_words(judgment.looks),
             calls=call_views(its_calls),
         )
 
@@ -218,7 +218,7 @@ def _add(figures: RunFigures, group: SavedGroup) -> None:
             score=None if failed else score,
             length=len(text or ""),
             category=None if group.row is None else group.row.category,
-            looks=() if rollout is None or text in shown else rollout.judgment.seen,
+            looks=() if rollout is None or text in shown else rollout.judgment.looks,
         )
         if text is not None:
             shown.add(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -12,7 +11,7 @@ from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.folder import SavedGroups, UnreadableRun
-from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.run import SavedRun, objects_in
 
 _FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count")
 _LONGEST_COUNTED = 100_000_000
@@ -102,35 +101,30 @@ def entry_of(run: SavedRun | SavedGroups | UnreadableRun, folder: Path) -> Entry
     if not run.is_complete:
         rows, failed = _lines(run.path / SAMPLES), _lines(run.path / FAILURES)
         return replace(entry, rows=_count(rows), failed=_count(failed), state="not finished")
-    return replace(
+    names = (_named(dataset.get("name")) for dataset in objects_in(run.general, "datasets"))
+    entry = replace(
         entry,
-        result=_result(run),
-        interval=_interval(run),
-        metric=run.headline.words if run.headline is not None else "",
         rows=_count(wire.lookup(run.general, "rows.selected")),
         failed=_count(sum(run.metrics.get(metric) or 0 for metric in _FAILED)),
         cost=_cost(run),
-        data=_datasets(run),
-        is_comparable=run.headline is not None,
+        data=", ".join(dict.fromkeys(filter(None, names))),
     )
-
-
-def _result(run: SavedRun) -> Cell:
-    found = run.headline
-    if found is None or not math.isfinite(found.value):
-        return Cell("none")
-    return Cell(f"{found.value:.4f}", found.value)
-
-
-def _interval(run: SavedRun) -> str:
-    interval = None if run.headline is None else run.headline.interval
-    return "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
+    if run.headline is None:
+        return replace(entry, result=Cell("none"))
+    value, interval = run.headline.value, run.headline.interval
+    return replace(
+        entry,
+        result=Cell(f"{value:.4f}", value),
+        interval="" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}",
+        metric=run.headline.words,
+        is_comparable=True,
+    )
 
 
 def _cost(run: SavedRun) -> Cell:
     """The cost of judge and policy; where one is not known, that of the other, and no sum."""
-    costs = {role: run.metrics.get(f"eval/{role}_cost_usd") for role in ("judge", "policy")}
-    asked = {role: cost for role, cost in costs.items() if f"eval/{role}_cost_usd" in run.metrics}
+    costs = {role: f"eval/{role}_cost_usd" for role in ("judge", "policy")}
+    asked = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
     known = {role: cost for role, cost in asked.items() if cost is not None}
     if len(known) == len(asked):
         total = sum(known.values())
@@ -140,12 +134,6 @@ def _cost(run: SavedRun) -> Cell:
 
 def _dollars(cost: float) -> str:
     return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.2g}"
-
-
-def _datasets(run: SavedRun) -> str:
-    datasets = run.general.get("datasets")
-    found = [_named(wire.lookup(dataset, "name")) for dataset in (datasets if isinstance(datasets, list) else [])]
-    return ", ".join(dict.fromkeys(filter(None, found)))
 
 
 def _named(name: JSON) -> str:
