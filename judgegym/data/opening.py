@@ -90,10 +90,10 @@ def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
     with _decompressed(path, name) as plain:
         if plain.suffix.lower() in (".jsonl", ".json"):
             rows = JsonFile(plain, name=name, skips=skips)
-            digest = rows.digest if plain == path else _digest_of(path)
+            digest = rows.digest if plain == path else digest_of_file(path)
             return OpenedData(rows, digest, bad_lines=rows.bad_lines)
         values, digest = read_table(plain, name)
-        return OpenedData(values, digest if plain == path else _digest_of(path))
+        return OpenedData(values, digest if plain == path else digest_of_file(path))
 
 
 def _open_pattern(pattern: str, skips: bool) -> OpenedData:
@@ -184,7 +184,8 @@ def _pieces(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _digest_of(path: Path) -> str:
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of a file, as `sha256sum` gives it."""
     hashed = hashlib.sha256()
     for piece in _pieces(path):
         hashed.update(piece)

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from judgegym.data.opening import digest_of_file
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import uids_of
 from judgegym.engine.completions import Completion, Conversation, read_completion
@@ -36,7 +37,7 @@ from judgegym.engine.settings.env import CompletionSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun
+from judgegym.reports.results.run import SavedRun, mapping_of
 
 _LINES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
@@ -45,7 +46,6 @@ _POLICY_CALL = re.compile(r"conversation_(\d+)/policy")
 _QUICK = 1
 _SHOWN = 60
 _BEFORE_DIFFERENCE = 20
-_PIECE = 1 << 20
 
 
 def run_of(path: Path) -> Path | None:
@@ -78,8 +78,7 @@ def subject_of(path: Path) -> str:
     run_path = run_of(path)
     if run_path is None:
         return path.stem
-    run = SavedRun.open(run_path)
-    return run.policy or run.path.resolve().name
+    return SavedRun.open(run_path).subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +139,13 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
         self.run = SavedRun.open(path)
         self._uids = uids
         self._reader = reader
-        self._files = {name: _opened(path / name) for name in _LINES if (path / name).exists()}
-        weakref.finalize(self, _close, tuple(self._files.values()))
-        self._places = {place.uid: place for name in self._files for place in _places(path / name)}
+        self._files: dict[str, int] = {}
+        self._places: dict[str, tuple[str, int, int, int, int]] = {}
+        """The file of a row's last line, the line's number, offset and length, and the checksum of its bytes."""
+        for name in _LINES:
+            if (path / name).exists():
+                self._files[name] = self._open(path / name)
+                self._places.update(_places(path / name))
         lacking = frozenset(uid for uid in uids if uid not in self._places)
         self._calls: Mapping[str, Mapping[int, bytes]] = self._from_ledger(lacking) if lacking else {}
         missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
@@ -157,11 +160,6 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
         if self._calls:
             plain = self.run.path / CALLS
             yield plain if plain.exists() else self.run.path / PACKED_CALLS
-
-    @property
-    def subject(self) -> str:
-        """The name of the policy that answered."""
-        return self.run.policy or self.run.path.resolve().name
 
     @property
     def thinking_mode(self) -> bool:
@@ -180,12 +178,12 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
             parts = self._calls[uid]
             calls = [pickle.loads(zlib.decompress(parts[number])) for number in range(len(parts))]  # of this process
             return RowAnswers(tuple(completion for completion, _ in calls), asked=tuple(asked for _, asked in calls))
-        place = self._places[uid]
-        path = self.run.path / place.name
-        data = os.pread(self._files[place.name], place.length, place.offset)
-        if zlib.crc32(data) != place.checksum:
+        name, number, offset, length, checksum = self._places[uid]
+        path = self.run.path / name
+        data = os.pread(self._files[name], length, offset)
+        if zlib.crc32(data) != checksum:
             raise DataError(f"{path}: the run has changed since its answers were looked up; run again when it is done")
-        line = RawLine(path, place.number, place.offset, data)
+        line = RawLine(path, number, offset, data)
         sample = read_sample(line)
         try:
             completions, error = self._reader.of_sample(sample)
@@ -207,6 +205,15 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
         """How many rows there are."""
         return len(self._uids)
 
+    def _open(self, path: Path) -> int:
+        """Open a file for as long as these answers are in use: it may be replaced meanwhile."""
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
+        weakref.finalize(self, os.close, file)
+        return file
+
     def _from_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
         """The completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
         rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
@@ -221,45 +228,20 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
     @cached_property
     def _settings(self) -> CompletionSettings:
         """The settings of the run by which its completions were read."""
-        given = self.run.config.get("env")
-        known = given if isinstance(given, Mapping) else {}
+        known = mapping_of(self.run.config.get("env"))
+        shaping = {name: known[name] for name in CompletionSettings.model_fields if name in known}
         try:
-            shaping = [name for name in CompletionSettings.model_fields if name in known]
-            return CompletionSettings.model_validate({name: known[name] for name in shaping})
+            return CompletionSettings.model_validate(shaping)
         except ValidationError as error:
             raise RunDirectoryError(f"{self.run.path / CONFIG}: {explained(error)}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the last line of a row is."""
-
-    uid: str
-    name: str
-    number: int
-    offset: int
-    length: int
-    checksum: int
-
-
-def _places(path: Path) -> Iterator[_Place]:
+def _places(path: Path) -> Iterator[tuple[str, tuple[str, int, int, int, int]]]:
     for line in whole_lines(path):
         uid = line.fields().get("uid")
         if not isinstance(uid, str):
             raise line.error("not a sample: expected a uid")
-        yield _Place(uid, path.name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
-
-
-def _opened(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _close(files: tuple[int, ...]) -> None:
-    for file in files:
-        os.close(file)
+        yield uid, (path.name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +282,7 @@ class JudgedAgain:
             DataError: a row lacks an answer, or its answers are to something else.
         """
         answers = AnswersOfRun(path, uids_of(tasks), reader or AnswersReader())
-        files = tuple((file, _digest_of_file(file)) for file in answers.files)
+        files = tuple((file, f"sha256:{digest_of_file(file)}") for file in answers.files)
         hashed = hashlib.sha256()
         for task in tasks:
             row = answers[task.uid]
@@ -333,7 +315,7 @@ class JudgedAgain:
     @property
     def subject(self) -> str:
         """Return the name of the policy that answered."""
-        return self.answers.subject
+        return self.answers.run.subject
 
     @property
     def words(self) -> str:
@@ -410,11 +392,3 @@ def _parts(row: RowAnswers) -> JSON:
         [each.answer, each.thinking, each.thinking_fault, each.finish_reason, each.short] for each in row.completions
     ]
     return [completions, row.policy_error]
-
-
-def _digest_of_file(path: Path) -> str:
-    hashed = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            hashed.update(piece)
-    return f"sha256:{hashed.hexdigest()}"

@@ -147,6 +147,11 @@ class SavedRun:
         return self._said("model_name") or answers or text_of(wire.lookup(self.config, "openai.model_name"))
 
     @property
+    def subject(self) -> str:
+        """Return what was evaluated, or the name of the directory where that is not known."""
+        return self.policy or self.path.resolve().name
+
+    @property
     def judge(self) -> str:
         """Return the name of the judge, or of several."""
         if self.is_scored and not self.is_complete:
