@@ -204,9 +204,16 @@ class _SampleLine(BaseModel, Generic[DetailT]):
     run: SampleRun
 
     def judgment(self) -> Judgment[DetailT] | None:
-        """Return the judgment, without its calls; `None` if the policy never answered."""
+        """Return the judgment, without its calls; `None` if the policy never answered.
+
+        Raises:
+            ValueError: the row was judged, and the line does not say what the judgment was.
+        """
         if not isinstance(self.status, Status):
             return None
+        for name in ("label", "detail"):
+            if name not in self.model_fields_set:
+                raise ValueError(f"{name}: Field required")
         return Judgment(
             score=self.score if self.status is Status.OK else None,
             status=self.status,
