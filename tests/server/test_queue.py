@@ -50,7 +50,7 @@ async def test_busy_judge_scores_all_completions_of_a_batch_and_none_is_paid_twi
             judge.allow(AT_ONCE)
         results = await running_
         await scoring.close()
-    assert [result.score for (result,) in results] == [1.0] * COUNT
+    assert [result.reward for (result,) in results] == [1.0] * COUNT
     assert len(judge.asked) == COUNT and set(judge.asked.values()) == {1}
 
 

@@ -301,5 +301,5 @@ async def test_samples_of_a_trainer_that_judges_in_its_own_process_meet_in_one_c
             *(source.score(body(member, quality)) for member, quality in enumerate((0.1, 0.9, 0.4)))
         )
         await source.close()
-    assert [each.score for (each,) in found] == [0.1, 0.9, 0.4]
+    assert [each.reward for (each,) in found] == [0.1, 0.9, 0.4]
     assert len(endpoint.requests) == 1
