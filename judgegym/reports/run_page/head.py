@@ -30,11 +30,6 @@ def title_of(run: SavedRun) -> str:
     return f"{run.environment or run.path.name}: {run.policy}{judge}"
 
 
-def headline_words(run: SavedRun) -> str:
-    """What the headline metric is called."""
-    return run.headline.words if run.headline is not None else "headline metric"
-
-
 def overall(run: SavedRun, figures: RunFigures, *, seed: int) -> Mean | None:
     """The headline metric with its interval: that of `metrics.json`; of an unfinished run, that of the rows so far."""
     found, said = figures.headline(seed=seed), run.headline

@@ -318,15 +318,12 @@ def run_contents(path: Path, options: ReportOptions) -> Contents:
 
 
 def _words(run: SavedRun, uids: Sequence[str]) -> Words:
-    words = head.headline_words(run)
+    words = run.headline.words if run.headline is not None else "headline metric"
     if not run.is_scored:
         return Words(words)
-    return Words(words, item="response", length="response", intervals=not _depend_on_each_other(run, uids))
-
-
-def _depend_on_each_other(run: SavedRun, uids: Sequence[str]) -> bool:
-    """Whether several responses are of one prompt, so that an interval over single ones would be too narrow."""
-    return wire.lookup(run.config, "group_by") is not None or any("/" in uid for uid in uids[:1])
+    # Several responses of one prompt depend on each other: an interval over single ones would be too narrow.
+    depend = wire.lookup(run.config, "group_by") is not None or any("/" in uid for uid in uids[:1])
+    return Words(words, item="response", length="response", intervals=not depend)
 
 
 def _items(

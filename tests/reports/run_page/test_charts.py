@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from judgegym.reports.run_page.charts import Words, charts
+from judgegym.judges.core.group import Look
+from judgegym.reports.run_page.charts import Words, by_place, charts
 from judgegym.reports.run_page.drawing import LIGHT
 from judgegym.reports.run_page.figures import RunFigures
 from judgegym.reports.run_page.items import Chart
@@ -168,3 +170,28 @@ def test_few_values_that_lie_close_are_drawn_in_bins_as_their_labels_have_no_roo
         close.add(**row(score=score))
     assert "scores: 1: 1; 2: 1; 5: 1." in drawn(apart)["Distribution of scores"].description
     assert "scores: from 53.8 to 67.3" in drawn(close)["Distribution of scores"].description
+
+
+def said_of_places(*groups: Sequence[float]) -> str:
+    """The chart in words, of groups of which each answer was shown once, in this order."""
+    figures = RunFigures()
+    for points in groups:
+        for place, point in enumerate(points, start=1):
+            look = Look(place, len(points), point)
+            figures.add(status="ok", score=point, length=1, looks=[look])
+    chart = by_place(figures)
+    assert chart is not None
+    return chart.description
+
+
+def test_places_have_bars_of_the_mean_points_of_each_place() -> None:
+    assert "place 1: 0.700 of 2; place 2: 0.300 of 2; place 3: 0.100 of 2." in said_of_places(
+        (0.8, 0.4, 0.1), (0.6, 0.2, 0.1)
+    )
+
+
+def test_level_of_large_groups_is_no_preference_for_late_places() -> None:
+    """Places 3 and 4 are those of the large group alone, whose answers are worse."""
+    bars = said_of_places((0.9, 0.9), (0.3, 0.3, 0.3, 0.3))
+    assert "place 1: 0.500 of 2; place 2: 0.500 of 2; place 3: 0.500 of 1; place 4: 0.500 of 1." in bars
+    assert "calls that showed as many" in bars
