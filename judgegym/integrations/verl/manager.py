@@ -61,8 +61,8 @@ class JudgeRewardManager(RewardManagerBase):
             "reward_router_address": reward_router_address,
             "reward_model_tokenizer": reward_model_tokenizer,
         }
-        self._rewards = SampleRewards(config, Router.of(deployed), workers=int(config.reward.num_workers))
-        self._rewards.settings.check_estimator(config.get("algorithm") or {}, self._rewards.size)
+        workers, algorithm = int(config.reward.num_workers), config.get("algorithm") or {}
+        self._rewards = SampleRewards(config, Router.of(deployed), workers=workers, algorithm=algorithm)
 
     async def run_single(self, data: Any) -> RewardOfVerl:
         """The reward of one sample, when its group has come as far as its judge needs it.

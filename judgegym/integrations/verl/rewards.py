@@ -281,13 +281,16 @@ class SampleRewards:
         size: how many samples a prompt has.
     """
 
-    def __init__(self, config: Any, router: Router | None, *, workers: int) -> None:
+    def __init__(
+        self, config: Any, router: Router | None, *, workers: int, algorithm: Mapping[str, Any] | None = None
+    ) -> None:
         """Read the settings in verl's configuration.
 
         Args:
             config: the trainer's configuration.
             router: the reward model that verl has deployed.
             workers: how many processes have samples of a prompt.
+            algorithm: verl's `algorithm`, where its estimator is told of a failed judge by the reward alone.
 
         Raises:
             SettingsError: a setting cannot work.
@@ -296,6 +299,8 @@ class SampleRewards:
         self.settings = ManagerSettings.read(function.get("reward_kwargs"), router)
         rollout = config.actor_rollout_ref.rollout
         self.size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
+        if algorithm is not None:
+            self.settings.check_estimator(algorithm, self.size)
         here = self.settings.gathering(self.size)  # also where it is not used, so that a wrong setting is told here
         self._score: Score = in_actor(self.settings, self.size) if workers > 1 and _has_ray() else here.score
 

@@ -156,3 +156,6 @@ def test_verls_manager_reads_the_estimator_in_the_configuration(monkeypatch: pyt
         assert made.tokenizer is not None
         with pytest.raises(SettingsError, match=r"algorithm\.adv_estimator: .*which gae with rollout\.n=4 trains"):
             manager.JudgeRewardManager(config("http://127.0.0.1:1", 4), Bytes(), None)
+        one = config("http://127.0.0.1:1", 1, estimator="grpo", together=True)  # neither can work, and this is said
+        with pytest.raises(SettingsError, match=r"algorithm\.adv_estimator: .*which grpo with rollout\.n=1 trains"):
+            manager.JudgeRewardManager(one, Bytes(), None)
