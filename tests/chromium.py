@@ -97,7 +97,7 @@ def watched(
         options: of a Playwright context, such as `color_scheme`.
     """
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     context.add_init_script(_COUNT_REFUSALS + script)
     seen = Watched(context.new_page())
     page = seen.page

@@ -45,10 +45,10 @@ from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.scored_group import RowOfGroup
 from judgegym.environments.rollouts.sources import open_source
-from judgegym.environments.training.atropos import EpochSampler
 from judgegym.environments.training.delivery import worker_slots
 from judgegym.environments.training.group_file import GroupFile, free_path, make_folder
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError, UserError
 from judgegym.reports.run_page.page import report_of, write_report_after

@@ -34,12 +34,12 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
-from judgegym.environments.training.atropos import EpochSampler
 from judgegym.environments.training.connection import TrainerConnection
 from judgegym.environments.training.delivery import Delivery, Outbox, available_slots, worker_slots
 from judgegym.environments.training.group_file import ServeFiles
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
+from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointOutage, JudgeGymError
 from judgegym.llm.wire import JSON

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.data.task_list import TaskList
-from judgegym.environments.training.atropos import EpochSampler
+from judgegym.environments.training.sampler import EpochSampler
 
 
 @dataclass(frozen=True)
