@@ -26,6 +26,7 @@ from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm.wire import JSON
 
+# They shape the requests of Atropos' clients, which are not used; our own clients read them from our settings.
 _OURS_ALONE = {"thinking_mode", "custom_thinking_prompt", "reasoning_effort", "max_reasoning_tokens"}
 
 
