@@ -8,8 +8,8 @@
   names the day, and `--day` repeats its choice.
 
 Hypothesis then draws the same examples in each run. A test of the gate that takes more CPU time than `budget.toml`
-allows fails. It has a second try first, because it may have been the first one that needed an import, and the speed
-of the machine is measured beside it. What fixtures of a module or a session take is nobody's.
+allows fails. It has `TRIES` more tries first, because it may have been the first one that needed an import, and the
+speed of the machine is measured beside them. What fixtures of a module or a session take is nobody's.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ LEFT_OUT = {
 
 ROTATED = ("conformance", "faults")
 CASES = 3
+TRIES = 2
 
 ADVICE = "make it cheaper, or mark it `slow`, and `make test-all` alone runs it"
 _LOOP_S = 0.0065
@@ -151,13 +152,15 @@ class _Gate:
         result = yield
         taken, limit = self._own_s() - before, BUDGET["cpu_seconds_of_a_test"]
         if taken > limit and taken > limit * (slowness := _slowness()):
-            before = self._own_s()
-            runtestprotocol(item, log=False, nextitem=nextitem)
-            again = self._own_s() - before
-            slowness = max(slowness, _slowness())
-            if again > limit * slowness:
-                seconds = f"{taken:.2f} s and then {again:.2f} s of CPU, on a machine {slowness:.1f} times slower"
-                _fail(item, f"{seconds}: {ADVICE}")
+            seconds = [taken]
+            while min(seconds) > limit * slowness and len(seconds) <= TRIES:
+                before = self._own_s()
+                runtestprotocol(item, log=False, nextitem=nextitem)
+                seconds.append(self._own_s() - before)
+                slowness = max(slowness, _slowness())
+            if min(seconds) > limit * slowness:
+                measured = ", ".join(f"{each:.2f}" for each in seconds)
+                _fail(item, f"{measured} s of CPU, on a machine {slowness:.1f} times slower: {ADVICE}")
         return result
 
     def _own_s(self) -> float:

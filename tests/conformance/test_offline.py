@@ -28,7 +28,7 @@ FAULTS = '--faults={"429": 0.1, "500": 0.1, "drop": 0.1, "malformed": 0.05, "emp
 PATIENCE = "--env.retry_delay=0.01", "--env.judge_max_retries=20", "--env.max_retries=20"
 
 
-@pytest.mark.slow("aspect_critique-policy", "arena_hard-candidates", "self_critique")
+@pytest.mark.slow
 def test_evaluate_offline_needs_nothing_and_can_be_repeated(subject: Subject, tmp_path: Path) -> None:
     """With the settings that the run recorded, and though some requests fail on the way: retries are for that."""
     first = evaluated_offline(subject, tmp_path / "run", *subject.role)

@@ -41,6 +41,7 @@ def drawn(figures: RunFigures) -> dict[str, Chart]:
     return {chart.title: chart for chart in charts(figures, WORDS, overall=figures.headline())}
 
 
+@pytest.mark.slow
 def test_a_run_has_all_charts_each_for_light_and_dark() -> None:
     found = drawn(of_rows(60))
     assert list(found) == [
@@ -72,6 +73,7 @@ def test_images_do_not_grow_with_the_rows() -> None:
     )
 
 
+@pytest.mark.slow
 def test_names_of_categories_are_text_in_one_short_line() -> None:
     chart = drawn(of_rows(70, categories=EVIL))["Win rate by category"]
     texts = [
@@ -90,6 +92,7 @@ def test_categories_whose_names_are_cut_to_one_label_have_a_bar_each() -> None:
     assert chart.description.count("all: ") == 2 and chart.description.count("x…: ") == 2
 
 
+@pytest.mark.slow
 def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
     figures = of_rows(31, categories=tuple(f"category {n}" for n in range(30)))
     chart = drawn(figures)["Win rate by category"]
@@ -129,6 +132,7 @@ def test_nothing_reaches_the_terminal_also_where_home_cannot_be_written_to(home:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"6\n", b"")
 
 
+@pytest.mark.slow
 def test_a_host_keeps_its_own_settings_of_matplotlib() -> None:
     import matplotlib
 
