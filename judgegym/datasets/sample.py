@@ -34,11 +34,11 @@ from judgegym.engine.settings.verbs import uses
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.help import DeclaredSetting, declared_settings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
+from judgegym.judges.core.items import Item, ResponseScore, failure
 from judgegym.judges.core.judgment import CallRun, Status
+from judgegym.judges.core.scorer import ScoreItem, results_of
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.parsing.thinking import ThinkingFault
-from judgegym.judges.scorers.items import Item, ResponseScore, failure
-from judgegym.judges.scorers.scorer import ScoreItem, results_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
 

@@ -53,7 +53,7 @@ from judgegym.integrations.scores.sources import (
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.extras import needs, require
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.scorers.items import rubric_of
+from judgegym.judges.scorers.fields import rubric_of
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import CUT_OFF, JSON, Choice

@@ -17,9 +17,11 @@ from judgegym.judges import prompts
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.items import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
+from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.thinking import after_thinking
@@ -201,4 +203,28 @@ PEER_PROMPT = PromptFormat(
 )
 PEER_CRITIQUE_PROMPT = replace(
     PEER_PROMPT, sections=("QUERY", _JUDGED_BEFORE, "RUBRIC", PREVIOUS_EVALUATION), judged=(_JUDGED_BEFORE,)
+)
+
+
+def peer_scorer(client: ChatClient, settings: PeerJudgeSettings, rubric: str | None) -> Scorer:
+    """A peer's score of 0 to 100, by a rubric in text, over 100."""
+    judge, general = peer_judge(settings, client), rubric or DEFAULT_RUBRIC
+
+    def check(item: Item) -> None:
+        if item.levels:
+            raise ItemError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
+
+    def case(item: Item) -> PeerCase:
+        return PeerCase(item.prompt, item.response, item.rubric or general)
+
+    return SingleScorer(lambda item: judge, case, unit=SCALE.unit, check=check)
+
+
+JUDGE = JudgeDefinition(
+    PeerJudgeSettings,
+    "score from 0 to 100 by a rubric",
+    peer_scorer,
+    (PEER_PROMPT, PEER_CRITIQUE_PROMPT),
+    frozenset(("rubric",)),
+    reads_rubric=True,
 )

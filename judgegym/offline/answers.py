@@ -29,8 +29,6 @@ from pathlib import Path
 from random import Random
 
 from judgegym.judges import prompts
-from judgegym.judges.arena import ARENA_PROMPT
-from judgegym.judges.aspects.prompt import ASPECT_PROMPT
 from judgegym.judges.core.delimiters import Delimiters
 from judgegym.judges.core.prompt_format import (
     PREVIOUS_EVALUATION,
@@ -40,11 +38,9 @@ from judgegym.judges.core.prompt_format import (
     read_sections,
 )
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
-from judgegym.judges.pairwise import CHOICE_PROMPT, RATING_PROMPT
+from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
-from judgegym.judges.peers import PEER_CRITIQUE_PROMPT, PEER_PROMPT
-from judgegym.judges.rubrics.prompt import RUBRIC_PROMPT
+from judgegym.judges.scorers.registry import JUDGES
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, system_text
 
 _CRITIQUE_REQUEST = "\n\n" + prompts.load("critique")
@@ -218,16 +214,7 @@ def _shown(reading: ParsedPrompt, model: str, move: Callable[[], float]) -> Show
     return ShownPrompt(reading.instructions, sections, merits, generator(0, repr(context), "case"))
 
 
-BUILT_IN: tuple[PromptFormat, ...] = (
-    ARENA_PROMPT,
-    ASPECT_PROMPT,
-    CHOICE_PROMPT,
-    LISTWISE_PROMPT,
-    RATING_PROMPT,
-    PEER_PROMPT,
-    PEER_CRITIQUE_PROMPT,
-    RUBRIC_PROMPT,
-)
+BUILT_IN: tuple[PromptFormat, ...] = (*(known for judge in JUDGES.values() for known in judge.prompts), RATING_PROMPT)
 
 
 def load_prompt(reference: str) -> PromptFormat:

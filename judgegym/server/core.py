@@ -21,9 +21,9 @@ from types import TracebackType
 
 import aiohttp
 
-from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, shared_score
+from judgegym.judges.core.items import Item, ResponseScore, failed_by, failure, shared_score
+from judgegym.judges.core.scorer import GroupScorer, ItemParts, Scorer, parts_of
 from judgegym.judges.scorers.registry import scorer_of
-from judgegym.judges.scorers.scorer import GroupScorer, ItemParts, Scorer, parts_of
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, SettingsError

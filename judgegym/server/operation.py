@@ -25,8 +25,8 @@ import aiohttp
 import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
+from judgegym.judges.core.items import ResponseScore, shared_score
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.scorers.items import ResponseScore, shared_score
 from judgegym.llm.client import ChatClient
 from judgegym.server.answers import RequestError
 

@@ -45,9 +45,9 @@ from judgegym.datasets.rows.unit import KEY_BYTES, DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.judges.config.extras import require
-from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.scorer import Scorer, results_of, score_item
 from judgegym.judges.scorers.registry import scorer_of
-from judgegym.judges.scorers.scorer import Scorer, results_of, score_item
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
 from judgegym.llm.ledger import CallKey, VerdictLocation, component, current_component, current_row, recorded_in

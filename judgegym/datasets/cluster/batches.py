@@ -37,9 +37,9 @@ from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
-from judgegym.judges.scorers.items import ResponseScore
+from judgegym.judges.core.items import ResponseScore
+from judgegym.judges.core.scorer import Scorer, results_of, score_item
 from judgegym.judges.scorers.registry import scorer_of
-from judgegym.judges.scorers.scorer import Scorer, results_of, score_item
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 

@@ -39,8 +39,8 @@ from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
+from judgegym.judges.core.scorer import Scorer, score_item
 from judgegym.judges.scorers.registry import scorer_of
-from judgegym.judges.scorers.scorer import Scorer, score_item
 from judgegym.llm.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.run_page.page import write_report_after

@@ -24,9 +24,9 @@ from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, response_of_uid, uid_of_row
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.environments.evaluate.saved import SavedRows
+from judgegym.judges.core.items import ResponseScore, shared_score
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.parsing.labels import yes_or_no
-from judgegym.judges.scorers.items import ResponseScore, shared_score
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.usage import Usage

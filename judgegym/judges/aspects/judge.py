@@ -19,16 +19,20 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from judgegym.judges.aspects.prompt import (
+    ASPECT_PROMPT,
     Aspect,
     AspectJudgeSettings,
     AspectScoring,
     aspect_prompt,
+    check_aspects,
     effective_strictness,
 )
 from judgegym.judges.core.calls import ask_choice, collect_votes, failed_judgment, vote
 from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.items import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
+from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.judges.parsing.thinking import after_thinking
@@ -355,3 +359,38 @@ def combined_score(
         if aspect.veto and veto is None and not aspect.passes(detail.yes):
             veto = aspect.name
     return (total / weight, None) if veto is None else (FLOOR, veto)
+
+
+def aspect_scorer(client: ChatClient, settings: AspectJudgeSettings, rubric: str | None) -> Scorer:
+    """The combined score of a panel of aspects; an item may have aspects of its own."""
+    panel = aspect_judge(settings, client)
+
+    def check(item: Item) -> None:
+        if item.aspects is not None:
+            try:
+                check_aspects(item.aspects)
+            except ValueError as error:
+                raise ItemError(f"aspects: {error}") from error
+
+    def judge(item: Item) -> Judge[AspectCase, PanelDetail]:
+        if item.aspects is None:
+            return panel
+        return aspect_judge(settings.model_copy(update={"aspects": item.aspects}), client)
+
+    def case(item: Item) -> AspectCase:
+        return AspectCase(item.response, item.prompt or None, item.context, item.reference)
+
+    def verdicts(judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
+        aspects = judgment.detail.aspects if judgment.detail is not None else ()
+        return {detail.aspect: float(detail.yes) for detail in aspects if detail.yes is not None}
+
+    return SingleScorer(judge, case, components=verdicts, check=check)
+
+
+JUDGE = JudgeDefinition(
+    AspectJudgeSettings,
+    "yes/no questions",
+    aspect_scorer,
+    (ASPECT_PROMPT,),
+    frozenset(("reference", "aspects", "context")),
+)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 from judgegym.judges.core.calls import NoVerdict, ask_choice, collect_votes, failed_judgment, vote
 from judgegym.judges.core.delimiters import Prompt
+from judgegym.judges.core.items import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
+from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer
 from judgegym.judges.parsing.rubric_scores import (
     SCORE_FIELD,
     before_feedback,
@@ -22,6 +24,7 @@ from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.judges.rubrics.prompt import (
     REQUEST,
+    RUBRIC_PROMPT,
     TAGS,
     Pooling,
     Rubric,
@@ -260,3 +263,33 @@ def pool(values: Sequence[float], pooling: Pooling) -> float:
     (4.0, 5.0)
     """
     return float(statistics.fmean(values) if pooling == "mean" else statistics.median(values))
+
+
+GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
+"""The rubric judge's rubric if neither the request nor the settings have one."""
+
+
+def rubric_scorer(client: ChatClient, settings: RubricJudgeSettings, rubric: str | None) -> Scorer:
+    """(score − lowest) / (highest − lowest) of the rubric judge."""
+    judge, scale, general = rubric_judge(settings, client), settings.scale, rubric or GENERAL_RUBRIC
+
+    def check(item: Item) -> None:
+        beyond = next((level for level, _ in item.levels if level not in scale.levels), None)
+        if beyond is not None:
+            raise ItemError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
+
+    def case(item: Item) -> RubricCase:
+        rubric = Rubric(item.rubric or general, dict(item.levels), scale)
+        return RubricCase(item.prompt, item.response, rubric, item.reference)
+
+    return SingleScorer(lambda item: judge, case, unit=scale.unit, check=check)
+
+
+JUDGE = JudgeDefinition(
+    RubricJudgeSettings,
+    "score on a scale by a rubric",
+    rubric_scorer,
+    (RUBRIC_PROMPT,),
+    frozenset(("reference", "rubric")),
+    reads_rubric=True,
+)

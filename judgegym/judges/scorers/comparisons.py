@@ -16,7 +16,9 @@ from dataclasses import replace
 
 from judgegym.judges.arena import ArenaCase, arena_judge
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
+from judgegym.judges.core.items import Item, ResponseScore, response_score
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.scorer import ItemError, but_alone, unit_score
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.pairwise import (
     FEWEST_CHOICES,
@@ -27,8 +29,6 @@ from judgegym.judges.pairwise import (
     ChoiceJudgeSettings,
     choice_judge,
 )
-from judgegym.judges.scorers.items import Item, ResponseScore, response_score
-from judgegym.judges.scorers.scorer import ItemError, but_alone, unit_score
 from judgegym.judges.tournament.progress import tournament_judge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient

@@ -6,123 +6,40 @@ here `score`, the server, plans and `--help` have it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, field_validator
 
-from judgegym.judges.arena import ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge
-from judgegym.judges.aspects.prompt import AspectJudgeSettings, check_aspects
+from judgegym.judges import peers
+from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings
+from judgegym.judges.aspects import judge as aspects
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
 from judgegym.judges.core.group import GroupJudge
-from judgegym.judges.core.judge import Judge
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.scorer import JudgeDefinition, Scorer
 from judgegym.judges.listwise.judge import listwise_judge
-from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.pairwise import MOST_CHOICES, ChoiceJudgeSettings
-from judgegym.judges.peers import DEFAULT_RUBRIC, SCALE, PeerCase, PeerJudgeSettings, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
-from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, ListwiseJudgeSettings
+from judgegym.judges.pairwise import CHOICE_PROMPT, MOST_CHOICES, ChoiceJudgeSettings
+from judgegym.judges.peers import PeerJudgeSettings
+from judgegym.judges.rubrics import judge as rubrics
+from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.judges.scorers.comparisons import ArenaScorer, ChoiceScorer, GroupJudgeScorer
-from judgegym.judges.scorers.items import Item
-from judgegym.judges.scorers.scorer import ItemError, Scorer, SingleScorer
 from judgegym.judges.tournament.progress import tournament_judge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
-GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely and clearly?"
-"""The rubric judge's rubric if neither the request nor the settings have one."""
 
-
-@dataclass(frozen=True, slots=True)
-class JudgeDefinition:
-    """A kind of judge.
-
-    Attributes:
-        settings: the settings that it reads.
-        about: what it does, for `--help`.
-        scorer: opens it, with the client of the judge model.
-        fields: which fields of an item it is shown, of those in `ITEM_FIELDS`.
-        reads_rubric: the setting `rubric` is its rubric where an item has none.
-        most_together: the most responses that it compares; `None` if it sees each by itself.
-    """
-
-    settings: type[JudgeSettings]
-    about: str
-    scorer: Callable[[ChatClient, Any], Scorer]  # the second argument is a `ScorerSettings`
-    fields: frozenset[str] = frozenset()
-    reads_rubric: bool = False
-    most_together: int | None = None
-
-
-def rubric_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
-    """(score − lowest) / (highest − lowest) of the rubric judge."""
-    judge, scale, general = rubric_judge(settings, client), settings.scale, settings.rubric or GENERAL_RUBRIC
-
-    def check(item: Item) -> None:
-        beyond = next((level for level, _ in item.levels if level not in scale.levels), None)
-        if beyond is not None:
-            raise ItemError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
-
-    def case(item: Item) -> RubricCase:
-        rubric = Rubric(item.rubric or general, dict(item.levels), scale)
-        return RubricCase(item.prompt, item.response, rubric, item.reference)
-
-    return SingleScorer(lambda item: judge, case, unit=scale.unit, check=check)
-
-
-def peer_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
-    """A peer's score of 0 to 100, by a rubric in text, over 100."""
-    judge, general = peer_judge(settings, client), settings.rubric or DEFAULT_RUBRIC
-
-    def check(item: Item) -> None:
-        if item.levels:
-            raise ItemError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
-
-    def case(item: Item) -> PeerCase:
-        return PeerCase(item.prompt, item.response, item.rubric or general)
-
-    return SingleScorer(lambda item: judge, case, unit=SCALE.unit, check=check)
-
-
-def aspect_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
-    """The combined score of a panel of aspects; an item may have aspects of its own."""
-    panel = aspect_judge(settings, client)
-
-    def check(item: Item) -> None:
-        if item.aspects is not None:
-            try:
-                check_aspects(item.aspects)
-            except ValueError as error:
-                raise ItemError(f"aspects: {error}") from error
-
-    def judge(item: Item) -> Judge[AspectCase, PanelDetail]:
-        if item.aspects is None:
-            return panel
-        return aspect_judge(settings.model_copy(update={"aspects": item.aspects}), client)
-
-    def case(item: Item) -> AspectCase:
-        return AspectCase(item.response, item.prompt or None, item.context, item.reference)
-
-    def verdicts(judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
-        aspects = judgment.detail.aspects if judgment.detail is not None else ()
-        return {detail.aspect: float(detail.yes) for detail in aspects if detail.yes is not None}
-
-    return SingleScorer(judge, case, components=verdicts, check=check)
-
-
-def choice_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+def choice_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
     """1 for the response that the judge chooses."""
     return ChoiceScorer(client, settings, how_to_gather=settings.how_to_gather)
 
 
-def arena_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+def arena_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
     """The win rate against a baseline, or a tournament."""
     return ArenaScorer(
         client,
@@ -133,41 +50,32 @@ def arena_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
     )
 
 
-def listwise_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+def listwise_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
     """A score for each response, in one call for each order."""
-    return _group_scorer(listwise_judge(settings, client), settings)
+    return _group_scorer(listwise_judge(settings, client), settings, rubric)
 
 
-def tournament_scorer(client: ChatClient, settings: ScorerSettings) -> Scorer:
+def tournament_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
     """The probability to win against the group's mean, or against the baseline."""
-    return _group_scorer(tournament_judge(settings, client), settings)
+    return _group_scorer(tournament_judge(settings, client), settings, rubric)
 
 
-def _group_scorer(judge: GroupJudge, settings: ScorerSettings) -> Scorer:
+def _group_scorer(judge: GroupJudge, settings: ScorerSettings, rubric: str | None) -> Scorer:
     most = MOST_TOGETHER[settings.judge]
-    return GroupJudgeScorer(judge, rubric=settings.rubric or "", most=most, how_to_gather=settings.how_to_gather)
+    return GroupJudgeScorer(judge, rubric=rubric or "", most=most, how_to_gather=settings.how_to_gather)
 
 
 _OF_GROUPS = frozenset(("reference", "rubric", "baseline", "context"))
 
 JUDGES: Mapping[str, JudgeDefinition] = {
-    "rubric": JudgeDefinition(
-        RubricJudgeSettings,
-        "score on a scale by a rubric",
-        rubric_scorer,
-        frozenset(("reference", "rubric")),
-        reads_rubric=True,
-    ),
-    "aspect": JudgeDefinition(
-        AspectJudgeSettings, "yes/no questions", aspect_scorer, frozenset(("reference", "aspects", "context"))
-    ),
-    "peer": JudgeDefinition(
-        PeerJudgeSettings, "score from 0 to 100 by a rubric", peer_scorer, frozenset(("rubric",)), reads_rubric=True
-    ),
+    "rubric": rubrics.JUDGE,
+    "aspect": aspects.JUDGE,
+    "peer": peers.JUDGE,
     "arena_hard": JudgeDefinition(
         ArenaJudgeSettings,
         "win rate against a baseline; without one as tournament",
         arena_scorer,
+        (ARENA_PROMPT,),
         frozenset(("reference", "baseline")),
         most_together=64,
     ),
@@ -175,12 +83,14 @@ JUDGES: Mapping[str, JudgeDefinition] = {
         ChoiceJudgeSettings,
         "1 for the best of several responses to one prompt, 0 for the others",
         choice_scorer,
+        (CHOICE_PROMPT,),
         most_together=MOST_CHOICES,
     ),
     "listwise": JudgeDefinition(
         ListwiseJudgeSettings,
         "a score for each of several responses, in one call",
         listwise_scorer,
+        (LISTWISE_PROMPT,),
         _OF_GROUPS,
         reads_rubric=True,
         most_together=256,
@@ -189,6 +99,7 @@ JUDGES: Mapping[str, JudgeDefinition] = {
         TournamentSettings,
         "games between pairs of several responses, many calls (--schedule)",
         tournament_scorer,
+        (),  # its games are those of arena_hard or choice
         _OF_GROUPS,
         reads_rubric=True,
         most_together=64,  # in all pairs 2,016 pairs of two games
@@ -281,7 +192,7 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
 
 def scorer_of(settings: ScorerSettings, client: ChatClient) -> Scorer:
     """The scorer of a judge."""
-    return JUDGES[settings.judge].scorer(client, settings)
+    return JUDGES[settings.judge].scorer(client, settings, settings.rubric)
 
 
 def kinds_that_read(name: str) -> frozenset[str]:

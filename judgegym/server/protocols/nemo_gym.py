@@ -40,8 +40,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from judgegym.judges.core.items import Item, ResponseScore
 from judgegym.judges.core.turns import transcript, turn_of_item
-from judgegym.judges.scorers.items import Item, ResponseScore, rubric_of
+from judgegym.judges.scorers.fields import rubric_of
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from judgegym.judges.core.items import Item, ResponseScore
 from judgegym.judges.core.turns import TextOrMessages, text_of
-from judgegym.judges.scorers.items import Item, ResponseScore
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
 from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody

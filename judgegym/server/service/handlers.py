@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.scorers.scorer import ItemError
+from judgegym.judges.core.scorer import ItemError
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.wire import JSON

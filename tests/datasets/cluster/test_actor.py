@@ -20,7 +20,7 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.judges.config.sources import load
-from judgegym.judges.scorers.items import Item, ResponseScore
+from judgegym.judges.core.items import Item, ResponseScore
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import current_component, current_row
 from judgegym.llm.types import ChatSettings, Endpoint

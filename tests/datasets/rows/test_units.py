@@ -13,8 +13,8 @@ from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import first_equals
 from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.judges.scorers.items import Item
-from judgegym.judges.scorers.scorer import ItemError
+from judgegym.judges.core.items import Item
+from judgegym.judges.core.scorer import ItemError
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 

@@ -9,7 +9,7 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.score.plan.asking import CountingJudge
-from judgegym.judges.scorers.items import item_of
+from judgegym.judges.scorers.fields import item_of
 from judgegym.judges.scorers.registry import ITEM_FIELDS, JUDGES, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import Native, ScoreBody

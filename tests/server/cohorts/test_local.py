@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.scorers.items import Item, ResponseScore
-from judgegym.judges.scorers.scorer import ScoresInProgress
+from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.scorer import ScoresInProgress
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage

@@ -24,12 +24,12 @@ from judgegym.datasets.rows.units import ScoreTasks
 from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTasks, cost_of
 from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.judges.core.items import Item
 from judgegym.judges.core.prompt_format import ShownPrompt
+from judgegym.judges.core.scorer import Scorer, score_item
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
 from judgegym.judges.parsing.verdict_parser import without_form
-from judgegym.judges.scorers.items import Item
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, scorer_of
-from judgegym.judges.scorers.scorer import Scorer, score_item
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint

@@ -27,8 +27,8 @@ from judgegym.engine import terminal
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.environments.command_line.commands import interruptible
+from judgegym.judges.core.items import Item
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.scorers.items import Item
 from judgegym.llm.usage import Prices, how_counted
 
 UNITS_COUNTED = 2_000

@@ -10,14 +10,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from judgegym.judges.core.items import Item, ResponseScore, failed_by, failure, response_score, shared_score
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.scorers.items import Item, ResponseScore, failed_by, failure, response_score, shared_score
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import UserError
 from judgegym.llm.wire import is_blank
+
+if TYPE_CHECKING:
+    from judgegym.judges.config.judge import JudgeSettings
+    from judgegym.judges.core.prompt_format import PromptFormat
+    from judgegym.llm.client import ChatClient
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +131,29 @@ class SingleScorer(Generic[CaseT, DetailT]):
         """The response's score."""
         judgment = await self._judge_of(item).judge(self._case_of(item))
         return [unit_score(judgment, self._unit, self._components)]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDefinition:
+    """A kind of judge, as a line in `judgegym.judges.scorers.registry` names it.
+
+    Attributes:
+        settings: the settings that it reads.
+        about: what it does, for `--help`.
+        scorer: opens it: the client of the judge model, the settings, and the rubric of items that have none.
+        prompts: its prompts with plausible replies, for the offline stand-in.
+        fields: which fields of an item it is shown, of those in `ITEM_FIELDS`.
+        reads_rubric: the setting `rubric` is its rubric where an item has none.
+        most_together: the most responses that it compares; `None` if it sees each by itself.
+    """
+
+    settings: type[JudgeSettings]
+    about: str
+    scorer: Callable[[ChatClient, Any, str | None], Scorer]  # the second argument has the type of `settings`
+    prompts: tuple[PromptFormat, ...]
+    fields: frozenset[str] = frozenset()
+    reads_rubric: bool = False
+    most_together: int | None = None
 
 
 Place: TypeAlias = "tuple[int, int]"

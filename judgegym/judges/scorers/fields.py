@@ -1,0 +1,116 @@
+"""What an item can have beside prompt and responses: how each field is read.
+
+Guarantee: the server and data sets read these fields by the same functions, so that a request and a row that say the
+same become the same item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.core.items import Item
+
+_ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
+_LONGEST_SCORE = 9
+
+
+class FieldTypeError(ValueError):
+    """A field holds a value of another type than any that it can have."""
+
+
+def item_of(prompt: str, responses: Sequence[str], given: Mapping[str, object]) -> Item:
+    """An item.
+
+    Args:
+        prompt: the prompt.
+        responses: the responses.
+        given: the values of fields by their names; `None` is none.
+
+    Raises:
+        FieldTypeError: a field holds a value of another type.
+        ValueError: a field cannot be read; the message begins with its name.
+    """
+    rubric, levels = rubric_of(given.get("rubric"))
+    baseline = _text("baseline", given.get("baseline"))
+    return Item(
+        prompt,
+        tuple(responses),
+        reference=_text("reference", given.get("reference")) or None,
+        rubric=rubric,
+        levels=levels,
+        aspects=_aspects(given.get("aspects")),
+        baseline=baseline if baseline and baseline.strip() else None,
+        context=_context(given.get("context")),
+    )
+
+
+def rubric_of(value: object) -> tuple[str | None, tuple[tuple[int, str], ...]]:
+    """The criteria and levels of a rubric, from text or from an object of `criteria` and `score1_description`, ….
+
+    Raises:
+        FieldTypeError: it is neither.
+        ValueError: the object has no criteria, a field that is neither these nor a level, or one that is not text.
+    """
+    if value is None or isinstance(value, str):
+        return value or None, ()
+    if not isinstance(value, Mapping):
+        raise FieldTypeError(f"rubric: expected text, or an object with criteria, found {type(value).__name__}")
+    levels: list[tuple[int, str]] = []
+    for name, text in value.items():
+        level = name.removeprefix("score").removesuffix("_description")
+        is_score = level.removeprefix("-").isascii() and level.removeprefix("-").isdigit()
+        if name != "criteria" and (f"score{level}_description" != name or not is_score or len(level) > _LONGEST_SCORE):
+            raise ValueError(
+                f"rubric.{name}: unknown field; expected criteria and score1_description, score2_description … "
+                "(the scale is a setting of the judge: --scale_min, --scale_max)"
+            )
+        if text is None and name != "criteria":
+            continue  # a column of objects has the fields of all of them
+        if not isinstance(text, str):
+            raise ValueError(f"rubric.{name}: expected text, found {type(text).__name__}")
+        if name != "criteria":
+            levels.append((int(level), text))
+    criteria = value.get("criteria")
+    if not isinstance(criteria, str):
+        raise ValueError("rubric: expected text, or an object with criteria")
+    return criteria, tuple(levels)
+
+
+def _aspects(value: object) -> tuple[Aspect, ...] | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str | Sequence):
+        raise FieldTypeError(f"aspects: expected names or objects, found {type(value).__name__}")
+    plain = value if isinstance(value, str) else [_without_null(entry) for entry in value]
+    try:
+        return _ASPECTS.validate_python(aspects_of(plain))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(("aspects", *map(str, first["loc"])))
+        raise ValueError(f"{place}: {first['msg']}") from error
+    except ValueError as error:
+        raise ValueError(f"aspects: {error}") from error
+
+
+def _without_null(entry: object) -> object:
+    """An aspect of a table, whose objects have the fields of all of them."""
+    return {name: value for name, value in entry.items() if value is not None} if isinstance(entry, Mapping) else entry
+
+
+def _text(name: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise FieldTypeError(f"{name}: expected text, found {type(value).__name__}")
+
+
+def _context(value: object) -> str | None:
+    """The context: a text, or texts joined with newlines."""
+    if value is None or isinstance(value, str):
+        return value or None
+    if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
+        return "\n".join(map(str, value)) or None
+    raise FieldTypeError(f"context: expected text or a list of texts, found {type(value).__name__}")
