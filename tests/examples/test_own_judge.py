@@ -1,0 +1,101 @@
+"""`examples/own_judge/language.py` and a line of the registry make a kind of judge, in a copy of the package."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.own_judge.language import LanguageCase, LanguageDetail, LanguageJudge, same_language
+from judgegym import OwnJudge, Status
+from tests.command import ROOT, clean_environment
+
+MODULE = ROOT / "examples" / "own_judge" / "language.py"
+REGISTRY = "judgegym/judges/scorers/registry.py"
+ROW = {"prompt": "Why is the sky blue?", "response": "The sky is blue because air scatters blue light."}
+REQUEST = """
+import asyncio
+from aiohttp import ClientSession
+from judgegym.server.asgi import RewardServer
+from benchmarks.row_path import _request
+
+async def ask():
+    server = RewardServer(offline=True, judge="language")
+    async with server.lifespan():
+        await _request(server, "Why is the sky blue?")
+
+asyncio.run(ask())
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with the module, and its line."""
+    house = tmp_path_factory.mktemp("house")
+    shutil.copytree(ROOT / "judgegym", house / "judgegym", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(MODULE, house / "judgegym" / "judges" / "language.py")
+    path = house / REGISTRY
+    text = path.read_text(encoding="utf-8")
+    for line, with_it in (
+        ("from judgegym.judges import peers", "from judgegym.judges import language, peers"),
+        ('    "peer": peers.JUDGE,', '    "peer": peers.JUDGE,\n    "language": language.JUDGE,'),
+    ):
+        assert text.count(line) == 1
+        text = text.replace(line, with_it)
+    path.write_text(text)
+    return house
+
+
+def run(house: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    paths = {"PYTHONPATH": f"{house}:{ROOT}"}
+    return subprocess.run(
+        [sys.executable, *words], cwd=house, env={**clean_environment(), **paths}, capture_output=True, text=True
+    )
+
+
+def test_it_is_a_module_of_120_lines() -> None:
+    assert len(MODULE.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+@pytest.mark.slow
+def test_rows_are_scored(house: Path) -> None:
+    (house / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
+    words = ("-m", "judgegym", "score", "rows.jsonl", "--judge=language", "--offline", "--out=judged.jsonl")
+    ended = run(house, *words)
+    assert ended.returncode == 0, ended.stderr
+    (judged,) = map(json.loads, (house / "judged.jsonl").read_text().splitlines())
+    assert (judged["judge/status"], judged["judge/score"], judged["judge/label"]) == ("ok", 1.0, "same")
+    assert judged["judge/explanation"] == f'"{ROW["response"][:40]}"'
+
+
+@pytest.mark.slow
+def test_help_and_server_know_it(house: Path) -> None:
+    shown = run(house, "-m", "judgegym", "score", "--help")
+    assert "language: is it in the question's language" in " ".join(shown.stdout.split())
+    ended = run(house, "-c", REQUEST)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_it_judges_in_a_notebook() -> None:
+    with OwnJudge(LanguageJudge, LanguageCase, offline=True, offline_prompts=[f"{MODULE}:PROMPT"]) as judge:
+        table = judge.judge_sync(ROW["prompt"], [ROW["response"], ""])
+    assert [judgment.status for judgment in table] == [Status.OK, Status.INVALID_COMPLETION]
+    assert isinstance(table[0].detail, LanguageDetail) and table[0].detail.same
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ('"Der Himmel"\n\nLANGUAGE: other', False),
+        ("LANGUAGE: other\n**LANGUAGE: same**", True),
+        ("The answer says LANGUAGE: same, but", None),
+        ("LANGUAGE: same\nor rather language = other", None),
+        ("LANGUAGE: both", None),
+    ],
+)
+def test_verdict_is_read_or_there_is_none(text: str, verdict: bool | None) -> None:
+    assert same_language(text) == verdict
