@@ -26,6 +26,7 @@ OF_ROLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("role", "rows"), [("policy", 14), ("judge", 8 * 5)])
 def test_the_bundled_samples_have_every_metric(tmp_path: Path, role: str, rows: int) -> None:
     run = critique(tmp_path, f"--env.role={role}", "--env.strictness=3")

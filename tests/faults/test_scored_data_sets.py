@@ -146,6 +146,7 @@ def test_a_fifth_that_fails_for_good_is_null_with_its_status_and_no_other_row_is
     assert out.read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "bound"), [("--budget_calls=30", 30), ("--budget_usd=300", 30 + AT_ONCE - 1)])
 def test_a_budget_is_passed_by_what_is_in_flight_at_most_and_more_of_it_goes_on(
     tmp_path: Path, data: Path, whole: bytes, budget: str, bound: int

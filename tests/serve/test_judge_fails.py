@@ -67,6 +67,7 @@ def completions(group: Group) -> list[Key]:
     return [(number, index) for index, number in (which(turns[-1]["content"]) for turns in group["messages"])]
 
 
+@pytest.mark.slow
 async def test_a_fifth_of_the_judgments_fails(arena: Arena) -> None:
     """What has a score has its own; what has none has no advantage; each group is sent, or counted as unjudged."""
     judge = FailingJudge()

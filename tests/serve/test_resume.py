@@ -176,6 +176,7 @@ async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sa
         assert {uid_of(body) for body in at.policy.bodies[:12]} == {f"row-{number}" for number in range(8)}
 
 
+@pytest.mark.slow
 async def test_command_that_is_printed_when_it_is_stopped_resumes_it(arena: Arena) -> None:
     async with bench(arena) as at:
         with at.begin() as started:

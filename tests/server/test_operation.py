@@ -318,6 +318,7 @@ async def many(server: Running, count: int) -> list[int]:
     return [answer.status for answer in answers]
 
 
+@pytest.mark.slow
 async def test_hundreds_at_once() -> None:
     async with running("--judge_max_concurrency=300", judge=VERDICT) as server:
         assert await many(server, 300) == [200] * 300

@@ -150,6 +150,7 @@ def test_the_interval_of_each_side_is_the_one_of_a_run_alone() -> None:
     assert (found.first.low, found.first.high) == pytest.approx((alone.low, alone.high), abs=0.003)
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_a_paired_t_test_where_there_are_many_rows() -> None:
     generator = np.random.default_rng(2)
     hardness = generator.random(2000)

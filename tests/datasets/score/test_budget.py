@@ -126,6 +126,7 @@ def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(tmp
         assert (ended.code, len(judge.requests)) == (0, 3), ended.said
 
 
+@pytest.mark.slow
 def test_judge_and_policy_share_a_budget(tmp_path: Path) -> None:
     """Each part of the run sends one request more than the one before, to whichever it is, and none twice."""
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": question} for question in QUESTIONS])

@@ -136,6 +136,7 @@ def two_judges(tmp_path: Path, rows: Sequence[Mapping[str, JSON]], judge: Script
         return first, scored(tmp_path / "second.jsonl", other, rows, "--judge_model_name=other")
 
 
+@pytest.mark.slow
 def test_two_judges_of_the_same_responses(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first, second = two_judges(tmp_path, PAIRS, judge)
     ended = compare(first, second, "--json", tmp_path / "c.json", "--html", tmp_path / "c.html", "--rows=2")

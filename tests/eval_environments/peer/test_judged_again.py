@@ -53,6 +53,7 @@ def test_answers_and_failures_of_a_comparison_stay(tmp_path: Path) -> None:
         assert answers(models, "again") == before
 
 
+@pytest.mark.slow
 def test_candidate_of_a_run_and_one_with_an_endpoint(tmp_path: Path) -> None:
     """A new model joins a comparison: it alone answers."""
     with bench(tmp_path, names=("alpha", "bravo", "newcomer")) as models:

@@ -339,6 +339,7 @@ async def test_a_comparison_of_too_few_or_unknown_runs_is_told(runs: Path, tmp_p
         assert status in (400, 404) and "Traceback" not in text
 
 
+@pytest.mark.slow
 async def test_names_and_settings_of_a_run_stay_text(runs: Path, tmp_path: Path) -> None:
     hostile = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}\u202e'\""
     run_of(runs / "<script>alert(1)<|script>", model_name=hostile, judge_model_name=hostile, environment=hostile)
