@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import cast, get_args
 
 from judgegym.data.opening import FILE_KINDS, kind_of
 from judgegym.data.rows import Row, TaskT, by_uid, load_rows
-from judgegym.data.task_list import uids_of
-from judgegym.judges.core.turns import Turn, text_turn
+from judgegym.data.task_list import TaskList, uids_of
+from judgegym.judges.core.turns import Turn, text_turn, transcript, turns_of
 from judgegym.llm.errors import DataError
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, Message, Role
 
 
 class Answers(Mapping[str, str]):
@@ -155,6 +157,54 @@ def asked_text(row: Row, *columns: str) -> str:
 def _text(values: Mapping[str, JSON], name: str) -> str | None:
     value = values.get(name)
     return value if isinstance(value, str) and value.strip() else None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTask:
+    """A row that is asked as it is: a text, or the turns of a conversation up to the one that is asked for.
+
+    Attributes:
+        uid: the row's id.
+        turns: the prompt.
+        category: for metrics by category.
+    """
+
+    uid: str
+    turns: tuple[Turn, ...]
+    category: str | None = None
+
+    @property
+    def question(self) -> str:
+        """The prompt as one text."""
+        return transcript(self.turns)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The prompt as chat messages."""
+        return [cast(Message, turn.message()) for turn in self.turns]
+
+
+def prompt_tasks(dataset: str, split: str = "train") -> TaskList[PromptTask]:
+    """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
+
+    Raises:
+        DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
+    """
+    return TaskList.of(by_uid(load_rows(dataset, split=split), numbered=True), _prompt_task)
+
+
+def _prompt_task(uid: str, row: Row) -> PromptTask:
+    for column in (*PROMPTS, *CONVERSATIONS):
+        value = row.values.get(column)
+        turns = (text_turn("user", value),) if isinstance(value, str) and value.strip() else turns_of(value)
+        while turns and turns[-1].role == "assistant":
+            turns = turns[:-1]  # what it answered is what is asked for
+        if turns:
+            whole = whole_prompt(row.values, column, turns)
+            if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
+                raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)
+            return PromptTask(uid, whole, row.optional_text("category"))
+    raise row.lacks(f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}")
 
 
 def unread(values: Mapping[str, JSON], read: Collection[str]) -> list[str]:

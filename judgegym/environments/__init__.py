@@ -1,9 +1,70 @@
-"""Environments: the one loop behind serve, process and evaluate, and the training environments built on it."""
+"""Environments: the one loop behind serve, process and evaluate, and the training environments built on it.
 
+What an environment of one's own is made of has its names here: `from judgegym.environments import JudgedEnv, …`. They
+are imported when they are used.
+"""
+
+import importlib
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from judgegym.data.answers import PromptTask, prompt_tasks
+    from judgegym.data.rows import Split
+    from judgegym.data.task_list import TaskList
+    from judgegym.engine.completions import Completion, Conversation
+    from judgegym.engine.metrics import MetricAggregator
+    from judgegym.engine.records import Sample
+    from judgegym.engine.settings.env import EnvConfig
+    from judgegym.environments.base import JudgedEnv
+    from judgegym.judges.config.fields import setting
+    from judgegym.judges.core.judgment import Judgment, Status
+
+__all__ = [
+    "Completion",
+    "Conversation",
+    "EnvConfig",
+    "JudgedEnv",
+    "Judgment",
+    "MetricAggregator",
+    "PromptTask",
+    "Sample",
+    "Split",
+    "Status",
+    "TaskList",
+    "prompt_tasks",
+    "setting",
+]
 
 if __name__ != "judgegym.environments":  # classes that are imported twice are not the same
     raise ImportError("the package is judgegym.environments: `environments/` is a link to its files", name=__name__)
 
 # transformers is used for tokenizers only: do not warn that PyTorch is missing.
 os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+
+_HOMES = {
+    "judgegym.data.answers": ("PromptTask", "prompt_tasks"),
+    "judgegym.data.rows": ("Split",),
+    "judgegym.data.task_list": ("TaskList",),
+    "judgegym.engine.completions": ("Completion", "Conversation"),
+    "judgegym.engine.metrics": ("MetricAggregator",),
+    "judgegym.engine.records": ("Sample",),
+    "judgegym.engine.settings.env": ("EnvConfig",),
+    "judgegym.environments.base": ("JudgedEnv",),
+    "judgegym.judges.config.fields": ("setting",),
+    "judgegym.judges.core.judgment": ("Judgment", "Status"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name of `__all__` from its module.
+
+    Raises:
+        AttributeError: the name is not in `__all__`.
+    """
+    for module, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(importlib.import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'judgegym.environments' has no attribute {name!r}")

@@ -12,9 +12,11 @@ import pytest
 
 from examples.own_judge.language import LanguageCase, LanguageDetail, LanguageJudge, same_language
 from judgegym import OwnJudge, Status
-from tests.command import ROOT, clean_environment
+from tests.cli.command import judgegym
+from tests.command import ROOT, RunFiles, clean_environment
 
-MODULE = ROOT / "examples" / "own_judge" / "language.py"
+FOLDER = ROOT / "examples" / "own_judge"
+MODULE = FOLDER / "language.py"
 REGISTRY = "judgegym/judges/scorers/registry.py"
 ROW = {"prompt": "Why is the sky blue?", "response": "The sky is blue because air scatters blue light."}
 REQUEST = """
@@ -78,6 +80,25 @@ def test_help_and_server_know_it(house: Path) -> None:
     assert "language: is it in the question's language" in " ".join(shown.stdout.split())
     ended = run(house, "-c", REQUEST)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["evaluate", "process"])
+def test_its_environment_asks_texts_and_conversations(tmp_path: Path, verb: str) -> None:
+    folder = shutil.copytree(FOLDER, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__", "runs", "data"))
+    lines = (folder / "language_environment.py").read_text(encoding="utf-8").splitlines()
+    modules = {line.split()[1] for line in lines if line.startswith(("from ", "import "))}
+    assert len(lines) <= 40 and len(modules) <= 3
+    to_make = {"evaluate": "--env.data_dir_to_save_evals=run", "process": "--env.total_steps=3"}[verb]
+    ended = judgegym(verb, "language_environment.py", "--offline", to_make, cwd=folder)
+    assert ended.code == 0, ended.err
+    if verb == "evaluate":
+        samples = RunFiles(folder / "run").samples
+        assert [sample["status"] for sample in samples] == ["ok"] * 3
+        assert samples[2]["question"].startswith("user: Nenne eine Primzahl.\n\nassistant: Sieben.")
+    else:
+        groups = [json.loads(line) for line in (folder / "data" / "language.jsonl").read_text().splitlines()]
+        assert len(groups) == 3 and all(0.0 <= score <= 1.0 for group in groups for score in group["scores"])
 
 
 def test_it_judges_in_a_notebook() -> None:

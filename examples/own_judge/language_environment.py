@@ -1,0 +1,37 @@
+"""An environment of one's own: does the policy keep to the language of the question, also within a conversation?"""
+
+from collections.abc import Sequence
+
+from language import PROMPT, LanguageCase, LanguageDetail, LanguageJudge
+
+from judgegym import environments as envs
+
+
+class LanguageConfig(envs.EnvConfig):
+    unread = ("judge_critique_rounds", "judge_output")  # by LanguageJudge
+
+    dataset: str = envs.setting("questions.jsonl", "Ask the prompts of this dataset.", group="data", common=True)
+
+
+class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, LanguageDetail]):
+    name, headline = "language", ("same_language", "same language")
+    offline_prompts = (PROMPT,)
+
+    def open_judges(self) -> None:
+        self.language_judge = LanguageJudge(self.clients.judge)
+
+    def tasks(self, split: envs.Split) -> Sequence[envs.PromptTask]:  # which rows?
+        return envs.prompt_tasks(self.config.dataset)
+
+    def conversations(self, task: envs.PromptTask) -> list[envs.Conversation]:  # what is the policy asked?
+        return [[*self.system_messages, *task.messages]]
+
+    async def judge(self, task: envs.PromptTask, completions: Sequence[envs.Completion]) -> envs.Judgment:
+        return await self.language_judge.judge(LanguageCase(task.question, completions[0].answer))
+
+    def record_metrics(self, metrics: envs.MetricAggregator, task: envs.PromptTask, sample: envs.Sample) -> None:
+        metrics.rate("same_language", sample.score == 1.0, interval=True)
+
+
+if __name__ == "__main__":
+    LanguageEnv.cli()
