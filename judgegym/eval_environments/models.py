@@ -26,11 +26,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    JsonValue,
     SecretStr,
     TypeAdapter,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic_settings import NoDecode
@@ -45,14 +43,14 @@ from judgegym.engine.settings.policy import STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import api_key
+from judgegym.judges.config.judge import BaseUrls, ExtraBody, FinishReasons, api_key
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, SettingsError
-from judgegym.llm.outcome import FinishRules, accepted_reasons
+from judgegym.llm.outcome import FinishRules
 from judgegym.llm.types import ChatSettings, Endpoint
-from judgegym.llm.urls import check_urls, same_host, split_urls
+from judgegym.llm.urls import same_host, split_urls
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, Choice
 from judgegym.reports.results.answers import AnswersReader, JudgedAgain, RowAnswers, are_verdicts, run_of
@@ -270,7 +268,7 @@ class ModelSettings(BaseModel):
 
     name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
     model_name: str | None = setting(None, "Ask for this model at the endpoint; if unset, for name.")
-    base_url: str | None = operational(
+    base_url: BaseUrls | None = operational(
         None, "Call the model at this OpenAI-compatible URL; separate several replicas with commas."
     )
     api_key: SecretStr | None = operational(
@@ -281,8 +279,8 @@ class ModelSettings(BaseModel):
         None,
         "Take the answers of this JSONL file (fields uid and answer) or run directory instead of asking an endpoint.",
     )
-    extra_body: dict[str, JsonValue] = setting({}, "Add these fields to each request.")
-    finish_reasons: list[str] = operational(
+    extra_body: ExtraBody = setting({}, "Add these fields to each request.")
+    finish_reasons: FinishReasons = operational(
         [], "Take these finish reasons of the endpoint, beside the known ones, to mean a whole answer."
     )
     max_concurrency: int = operational(64, "Send at most this many requests at once.", ge=1)
@@ -302,16 +300,6 @@ class ModelSettings(BaseModel):
         "cache; if unset, they cost what all prompt tokens cost.",
         ge=0,
     )
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_url(cls, value: str | None) -> str | None:
-        return None if value is None else check_urls(value)
-
-    @field_validator("finish_reasons")
-    @classmethod
-    def _may_be_whole(cls, value: list[str]) -> list[str]:
-        return sorted(accepted_reasons(value))
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, SecretStr
 
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import EndpointWaits, api_key, checked_headers, numbers_as_text
+from judgegym.judges.config.judge import BaseUrls, EndpointWaits, ExtraBody, ExtraHeaders, FinishReasons, api_key
 from judgegym.llm import wire
-from judgegym.llm.outcome import FinishRules, accepted_reasons
+from judgegym.llm.outcome import FinishRules
 from judgegym.llm.types import ChatSettings, Endpoint
-from judgegym.llm.urls import check_not_blank, check_urls, same_host, split_urls
+from judgegym.llm.urls import same_host, split_urls
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON
 
@@ -72,14 +72,9 @@ class ReplicaSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    base_url: str
+    base_url: BaseUrls
     model_name: str | None = None
     api_key: SecretStr | None = None
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_url(cls, value: str) -> str:
-        return check_urls(value)
 
 
 class PolicySettings(BaseModel):
@@ -89,7 +84,7 @@ class PolicySettings(BaseModel):
     help_group: ClassVar[str] = "policy"
 
     model_name: str = setting("gpt-4.1", "Ask for this model at the policy's endpoint.", common=True)
-    base_url: str = operational(
+    base_url: BaseUrls = operational(
         _HOSTED, "Call the policy at this OpenAI-compatible URL; separate several replicas with commas.", common=True
     )
     api_key: SecretStr | None = operational(
@@ -125,15 +120,13 @@ class PolicySettings(BaseModel):
         "Send n requests for n completions, for endpoints that ignore or refuse `n`. If unset, detected at the first "
         "answer.",
     )
-    extra_body: dict[str, JsonValue] = setting(
-        {}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.'
-    )
-    extra_headers: dict[str, SecretStr] = operational(
+    extra_body: ExtraBody = setting({}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.')
+    extra_headers: ExtraHeaders = operational(
         {},
         "Send these headers with each request to the policy: NAME=VALUE, or JSON. Their values are secrets, which no "
         "file keeps; give them again when a run is resumed.",
     )
-    finish_reasons: list[str] = operational(
+    finish_reasons: FinishReasons = operational(
         [],
         "Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, "
         "end_turn, eos_token, complete and their like; a completion with an unknown one is asked for again.",
@@ -162,32 +155,6 @@ class PolicySettings(BaseModel):
         "that kind of server.",
         verbs=ROLLOUTS,
     )
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_url(cls, value: str) -> str:
-        return check_urls(value)
-
-    @field_validator("extra_headers", mode="before")
-    @classmethod
-    def _is_text(cls, value: object) -> object:
-        return numbers_as_text(value)
-
-    @field_validator("extra_headers")
-    @classmethod
-    def _can_be_sent(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        return checked_headers(value)
-
-    @field_validator("extra_body")
-    @classmethod
-    def _has_its_secrets(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        check_not_blank(value)
-        return value
-
-    @field_validator("finish_reasons")
-    @classmethod
-    def _may_be_whole(cls, value: list[str]) -> list[str]:
-        return sorted(accepted_reasons(value))
 
     @property
     def urls(self) -> tuple[str, ...]:

@@ -18,10 +18,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, JsonValue, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, JsonValue, SecretStr, field_validator, model_validator
 from typing_extensions import Self, TypedDict
 
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
@@ -67,6 +67,46 @@ STAND_IN_IDENTITY = "--offline"
 """The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
 
 
+def _numbers_as_text(headers: object) -> object:
+    """Headers as given, with numbers as text: an error would show a number as harmless."""
+    if not isinstance(headers, dict):
+        return headers
+    return {name: str(value) if isinstance(value, int | float) else value for name, value in headers.items()}
+
+
+def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    """Further headers of requests, if they can be sent.
+
+    Raises:
+        ValueError: one cannot be, or is not the user's to set; no value is shown.
+    """
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header; expected NAME=VALUE or a JSON object")
+        if name.lower() in _OWN_HEADERS:
+            raise ValueError(f"{name} cannot be set: it follows from the request")
+        if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
+            raise ValueError(f"the value of {name} holds a character that no header can hold")
+    return headers
+
+
+def _without_blanks(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    check_not_blank(body)
+    return body
+
+
+BaseUrls: TypeAlias = Annotated[str, AfterValidator(check_urls)]
+"""One or more base URLs with commas between."""
+ExtraBody: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_without_blanks)]
+"""Further fields of requests; none is the blank that stands for a secret in a file."""
+ExtraHeaders: TypeAlias = Annotated[
+    dict[str, SecretStr], BeforeValidator(_numbers_as_text), AfterValidator(_checked_headers)
+]
+"""Further headers of requests."""
+FinishReasons: TypeAlias = Annotated[list[str], AfterValidator(lambda words: sorted(accepted_reasons(words)))]
+"""Finish reasons that are whole beside the known ones, normalized."""
+
+
 class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
 
@@ -78,7 +118,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     judge_model_name: str = setting(
         "claude-sonnet-4-20250514", "Ask for this model at the judge's endpoint.", common=True
     )
-    judge_base_url: str = operational(
+    judge_base_url: BaseUrls = operational(
         "https://api.anthropic.com/v1",
         "Call the judge at this OpenAI-compatible URL; separate several replicas with commas.",
         common=True,
@@ -148,15 +188,15 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
     judge_cache: Path | None = operational(
         None, "Cache judgments in this SQLite file and reuse them; several runs may share it. Off if unset."
     )
-    judge_extra_body: dict[str, JsonValue] = setting(
+    judge_extra_body: ExtraBody = setting(
         {}, 'Add these fields to each request to the judge, such as {"reasoning_effort": "low"}.'
     )
-    judge_extra_headers: dict[str, SecretStr] = operational(
+    judge_extra_headers: ExtraHeaders = operational(
         {},
         "Send these headers with each request to the judge: NAME=VALUE, or JSON. Their values are secrets, which no "
         "file keeps; give them again when a run is resumed.",
     )
-    judge_finish_reasons: list[str] = operational(
+    judge_finish_reasons: FinishReasons = operational(
         [],
         "Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are stop, end_turn, "
         "eos_token, complete and their like; an answer with an unknown one is asked for again.",
@@ -199,11 +239,6 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
         group="run",
     )
 
-    @field_validator("judge_base_url")
-    @classmethod
-    def _is_url(cls, value: str) -> str:
-        return check_urls(value)
-
     @field_validator("judge_model_name")
     @classmethod
     def _is_one_name(cls, value: str) -> str:
@@ -213,27 +248,6 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
                 "model in judge_base_url; several judges are for `judgegym evaluate self_critique` (--env.judges)"
             )
         return value
-
-    @field_validator("judge_extra_headers", mode="before")
-    @classmethod
-    def _is_text(cls, value: object) -> object:
-        return numbers_as_text(value)
-
-    @field_validator("judge_extra_headers")
-    @classmethod
-    def _can_be_sent(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        return checked_headers(value)
-
-    @field_validator("judge_extra_body")
-    @classmethod
-    def _has_its_secrets(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        check_not_blank(value)
-        return value
-
-    @field_validator("judge_finish_reasons")
-    @classmethod
-    def _may_be_whole(cls, value: list[str]) -> list[str]:
-        return sorted(accepted_reasons(value))
 
     @model_validator(mode="after")
     def _set_vote_temperature(self) -> Self:
@@ -389,29 +403,6 @@ def api_key(
     raise SettingsError(
         f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set; {otherwise}"
     )
-
-
-def numbers_as_text(headers: object) -> object:
-    """Headers as given, with numbers as text: an error would show a number as harmless."""
-    if not isinstance(headers, dict):
-        return headers
-    return {name: str(value) if isinstance(value, int | float) else value for name, value in headers.items()}
-
-
-def checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
-    """Further headers of requests, if they can be sent.
-
-    Raises:
-        ValueError: one cannot be, or is not the user's to set; no value is shown.
-    """
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header; expected NAME=VALUE or a JSON object")
-        if name.lower() in _OWN_HEADERS:
-            raise ValueError(f"{name} cannot be set: it follows from the request")
-        if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
-            raise ValueError(f"the value of {name} holds a character that no header can hold")
-    return headers
 
 
 def _sendable(key: str, what: str) -> str:
