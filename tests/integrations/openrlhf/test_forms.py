@@ -148,6 +148,7 @@ async def test_a_file_whose_settings_cannot_work_is_told(tmp_path: Path, monkeyp
         assert said in ended.err
 
 
+@pytest.mark.slow
 async def test_rewards_of_an_environment(tmp_path: Path) -> None:
     """The label is the id of a row; the rewards are those of the environment, opened here."""
     from judgegym.integrations.single_turn import EnvironmentSource, close_all, opened
