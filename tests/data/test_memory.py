@@ -58,6 +58,7 @@ READERS: dict[str, Callable[[Sequence[Row]], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "json"])
 @pytest.mark.parametrize("reader", READERS)
 def test_memory_holds_less_than_a_kilobyte_of_a_task(tmp_path: Path, reader: str, kind: str) -> None:

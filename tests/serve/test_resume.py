@@ -132,6 +132,7 @@ def sources(batches: list[Batch]) -> list[int]:
     return sorted(which(group["messages"][0][-1]["content"])[1] for batch in batches for group in batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Bench, BenchOfGroups])
 async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_each_group_once(
     arena: Arena, kind: type[Bench]

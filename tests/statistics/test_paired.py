@@ -76,6 +76,7 @@ def test_values_between_zero_and_one_are_no_case_for_mcnemar() -> None:
     assert sign_test([0.0, 1.0, 0.5], [1.0, 1.0, 1.0]).name == "sign"
 
 
+@pytest.mark.slow
 @given(THIRDS)
 @settings(deadline=None, max_examples=40)
 def test_wilcoxon_is_scipys(pairs: list[tuple[float, float]]) -> None:

@@ -215,6 +215,7 @@ def test_the_settings_of_a_run_are_a_configuration_that_goes_on_with_it(
     assert (ended.code, len(judge.requests), out.read_bytes()) == (0, asked, before), ended.said
 
 
+@pytest.mark.slow
 def test_the_first_rows_are_tried_and_then_the_others(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "scored.jsonl"
     words = (data(tmp_path), f"--judge_base_url={judge.base_url}", "--out")

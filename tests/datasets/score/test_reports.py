@@ -77,6 +77,7 @@ def asked_about(detail: ItemDetail) -> str:
     return "\n".join(message.text for call in detail.calls for message in call.messages or ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--judge=listwise",)])
 def test_the_page_shows_each_response_with_the_calls_that_judged_it(tmp_path: Path, words: Sequence[str]) -> None:
     reply = judging(lambda text, place: len(text) / 100) if words else rated(by_points)
@@ -187,6 +188,7 @@ def test_rows_that_share_a_judgment_are_one_observation(tmp_path: Path, judge: S
     assert [each["differences"][0]["agreement"]["best"] for each in found] == [None, None]
 
 
+@pytest.mark.slow
 def test_another_data_set_is_refused(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     first = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     other = tmp_path / "other"

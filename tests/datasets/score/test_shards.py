@@ -71,6 +71,7 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.slow
 def test_groups_are_not_divided(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     data = write_lines(tmp_path / "data.jsonl", ROWS)
     flags = (f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1", "--group_by=prompt")
@@ -82,6 +83,7 @@ def test_groups_are_not_divided(tmp_path: Path, judge: ScriptedEndpoint) -> None
     assert [row["uid"] for row in samples_of(out)] == [f"row-{n + 1}" for n in range(17) if n % 5 != 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_there_may_be_more_shards_than_rows(tmp_path: Path, judge: ScriptedEndpoint, ending: str) -> None:
     data, out = write_lines(tmp_path / "data.jsonl", ROWS[:2]), tmp_path / f"scored.{ending}"

@@ -114,6 +114,7 @@ def test_the_hubs_own_libraries_read_the_card(name: str, tmp_path: Path) -> None
     assert found[0]["chosen"] == [{"role": "assistant", "content": "a"}]
 
 
+@pytest.mark.slow
 def test_shards_that_are_merged_and_a_policy_that_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "data.jsonl", [{"prompt": f"Question {number}?"} for number in range(4)])

@@ -187,6 +187,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path, 
     assert (tmp_path / "samples.jsonl").read_bytes() == data, "nothing is thrown away"
 
 
+@pytest.mark.slow
 def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from judgegym.engine.runs.directory import RunDirectory\n"

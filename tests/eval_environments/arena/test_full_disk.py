@@ -125,6 +125,7 @@ def is_at_rest(path: Path, seconds: float = 1.5) -> bool:
     return 0 < before == path.stat().st_size
 
 
+@pytest.mark.slow
 def test_interruption_while_the_disk_is_full_says_what_is_lost_and_how_to_resume(arena: Arena, tmp_path: Path) -> None:
     whole = arena.evaluate(run="whole")
     script = tmp_path / "limited.py"

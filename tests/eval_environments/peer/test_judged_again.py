@@ -41,6 +41,7 @@ def no_answer(it: Asked) -> str | Reply:
     return answer_of(it.model, it.query)
 
 
+@pytest.mark.slow
 def test_answers_and_failures_of_a_comparison_stay(tmp_path: Path) -> None:
     with bench(tmp_path, Minds(answer=no_answer), names=("alpha", "bravo", "carol")) as models:
         first(models)

@@ -70,6 +70,7 @@ def test_json_goes_to_standard_output_alone(pair: list[str], capsys: pytest.Capt
     assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
 
 
+@pytest.mark.slow
 def test_directories_whose_names_are_no_utf8_are_compared(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

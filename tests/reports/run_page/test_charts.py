@@ -87,6 +87,7 @@ def test_names_of_categories_are_text_in_one_short_line() -> None:
     assert max(map(len, texts)) < 50
 
 
+@pytest.mark.slow
 def test_categories_whose_names_are_cut_to_one_label_have_a_bar_each() -> None:
     chart = drawn(of_rows(9, categories=("x" * 50, "x" * 60, "all")))["Win rate by category"]
     assert chart.description.count("all: ") == 2 and chart.description.count("x…: ") == 2

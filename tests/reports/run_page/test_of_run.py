@@ -113,6 +113,7 @@ def test_title_of_an_unfinished_run_names_its_directory_where_its_environment_is
     assert again(run.files.path).head.startswith(f"{run.files.path.name}: ")
 
 
+@pytest.mark.slow
 def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None:
     first = arena.evaluate(run="first")
     run = arena.evaluate(WRITES, f"--env.model_answers={first.files.path}", "--env.judge_model_name=another")
