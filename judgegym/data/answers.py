@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from judgegym.data.opening import FILE_KINDS, kind_of
-from judgegym.data.rows import Row, TaskT, by_uid, load_rows
+from judgegym.data.rows import Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
 from judgegym.judges.core.turns import Turn, text_turn, transcript, turns_of
 from judgegym.llm.errors import DataError
@@ -190,10 +190,17 @@ def prompt_tasks(dataset: str, split: str = "train") -> TaskList[PromptTask]:
     Raises:
         DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
     """
-    return TaskList.of(by_uid(load_rows(dataset, split=split), numbered=True), _prompt_task)
+    rows = load_rows(dataset, split=split)
+    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS),), SYSTEM)
+    return TaskList.of(by_uid(rows, numbered=True), _prompt_task)
 
 
 def _prompt_task(uid: str, row: Row) -> PromptTask:
+    with named_row(row):
+        return _read_prompt(uid, row)
+
+
+def _read_prompt(uid: str, row: Row) -> PromptTask:
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
         turns = (text_turn("user", value),) if isinstance(value, str) and value.strip() else turns_of(value)

@@ -46,9 +46,16 @@ def test_prompt_of_a_row(tmp_path: Path, row: dict[str, Any], messages: list[Any
     [
         ({"text": "Why?"}, "a prompt, a text or messages"),
         ({"prompt": " "}, "a prompt, a text or messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "image_url"),
         ({"messages": [{"role": "tool", "content": "7"}, *SAID]}, "without tool calls"),
     ],
 )
 def test_row_that_cannot_be_asked_is_an_error_that_names_it(tmp_path: Path, row: dict[str, Any], what: str) -> None:
     with pytest.raises(DataError, match=rf"rows\.jsonl.* 1.*{what}"):
         tasks(tmp_path, row)
+
+
+def test_column_that_is_not_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tasks(tmp_path, {"prompt": "Why?", "reference": "So.", "system": "Be short.", "response": "Since."})
+    (record,) = caplog.records
+    assert record.getMessage().endswith("that nobody is shown: reference")
