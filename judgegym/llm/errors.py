@@ -134,7 +134,7 @@ class RunStop(UserError):
 
 
 class BudgetError(RunStop):
-    """A request is not sent, since what the run may spend is spent (`limits/budget.py`)."""
+    """A request is not sent, since what the run may spend is spent (`budget.py`)."""
 
 
 class EndpointOutage(RunStop):

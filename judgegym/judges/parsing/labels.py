@@ -1,9 +1,4 @@
-"""Arena-Hard's label of one game.
-
-The yes or no of an aspect's judge, and its reason.
-
-The letter of the best of several responses.
-"""
+"""Parse verdicts that are words: Arena-Hard's label of a game, an aspect's yes or no, the letter of a choice."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""The rating from 1 to 10 of one response.
+"""Parse verdicts that are numbers: a rating from 1 to 10, a peer's score, the scores of a listwise judge.
 
-The score of a peer, in a JSON object.
-
-The scores that a listwise judge gives the answers of a group, each with the answer's id, in one JSON object.
-
-Guarantee: a score belongs to the id that it was written with. A text with an id too few, too many, twice or unknown,
-with anything else than a number from 0 to 1 as a score, or with a name twice in one object, has no verdict at all.
-
-A whole score as the value of a JSON field.
+Guarantee of the listwise parser: a score belongs to the id that it was written with. A text with an id too few, too
+many, twice or unknown, with anything else than a number from 0 to 1 as a score, or with a name twice in one object, has
+no verdict at all.
 """
 
 from __future__ import annotations
