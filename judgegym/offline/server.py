@@ -70,6 +70,10 @@ class Listener:
     async def _away(self, seconds: float) -> None:
         assert self._site is not None and self._address is not None  # a request has arrived
         family, address = self._address.family, self._address.getsockname()
+        # asyncio leaves a connection open and unread if its server is closed after the accept and before the transport.
+        asyncio.get_running_loop().remove_reader(self._address.fileno())
+        for _ in ("transport", "protocol"):  # what is accepted gets them in an iteration of the loop each
+            await asyncio.sleep(0)
         await self._site.stop()
         bound = socket.socket(family)  # bound and not listening: connections are refused, and the port is kept
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,10 +1,14 @@
 import asyncio
+import contextlib
+import gc
 import json
+import socket
 from collections import Counter
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.judgment import Scale
@@ -12,8 +16,10 @@ from judgegym.judges.parsing.labels import ARENA_LABELS, arena_form
 from judgegym.judges.parsing.rubric_scores import RubricFormat
 from judgegym.judges.rubrics.prompt import REQUEST, TAGS, Rubric, expected_score, rubric_prompt
 from judgegym.llm.outcome import AttemptFailure, ChatSuccess, Habits, choice_from_json, of_answer
+from judgegym.offline import process
 from judgegym.offline.answers import answers
 from judgegym.offline.faults import BROKEN, BROKEN_OFF, HARMLESS, NO_ANSWER, NO_COMPLETION, Faults, Outage
+from judgegym.offline.server import Listener
 from tests.offline.kinds import KINDS
 from tests.offline.server import request_of, serving
 
@@ -301,6 +307,27 @@ async def test_server_that_goes_away_resets_and_refuses_and_comes_back() -> None
                 await asyncio.sleep(0.02)
         assert (await post(root, BODY))[0] == 200
     assert (found["requests"], found["answers"]) == (2, 0)
+
+
+def test_connection_that_is_accepted_as_the_server_goes_away_is_reset() -> None:
+    """On asyncio's own loop, which is the stand-in's; the garbage collector would close what is forgotten."""
+
+    async def received() -> bytes:
+        listener = Listener(web.AppRunner(web.Application(), shutdown_timeout=0.01))
+        socket_ = process.listen("127.0.0.1", 0)
+        async with listener.serving(socket_):
+            with contextlib.closing(socket.create_connection(socket_.getsockname())) as client:
+                await asyncio.sleep(0)  # this iteration of the loop accepts it; the next would give it a transport
+                listener.go_away(0.01)
+                client.setblocking(False)
+                return await asyncio.get_running_loop().sock_recv(client, 1)
+
+    gc.disable()
+    try:
+        with contextlib.suppress(ConnectionResetError):
+            assert asyncio.run(received()) == b""
+    finally:
+        gc.enable()
 
 
 async def test_attempts_of_a_request_are_counted_and_two_servers_agree() -> None:
