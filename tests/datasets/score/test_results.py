@@ -166,5 +166,6 @@ def test_of_a_column_with_many_values_the_most_frequent_have_metrics(tmp_path: P
 
 def test_a_score_at_a_border_is_in_the_upper_tenth_as_in_the_card_of_select() -> None:
     scores = array("d", [n / 10 for n in range(11)])
-    (counts, _) = score_table(scores).rows
+    (counts, shares) = score_table(scores).rows
     assert counts == ("responses", *["1"] * 9, "2")
+    assert shares == ("share", *["9.1%"] * 9, "18.2%")

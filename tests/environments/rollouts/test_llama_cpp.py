@@ -161,6 +161,15 @@ async def test_a_server_that_does_not_count_a_prompt_is_not_believed() -> None:
         ({}, 1.0, ['--openai.extra_body=\'{"top_k":0,"top_p":1,"min_p":0}\'']),
         (NEUTRAL, 0.5, ["--env.rollout_temperature=1"]),
         ({**NEUTRAL, "top_p": 0.9, "seed": 1}, 1.0, ['"seed":1}\'', '"top_p":1']),
+        ({**NEUTRAL, "dynatemp_range": 0.5, "typical_p": 0.9}, 1.0, ['"typical_p":1', '"dynatemp_range":0']),
+        ({**NEUTRAL, "top_n_sigma": 2, "xtc_probability": 0.1}, 1.0, ['"top_n_sigma":-1', '"xtc_probability":0']),
+        ({**NEUTRAL, "dry_multiplier": 0.8, "mirostat": 2}, 1.0, ['"dry_multiplier":0', '"mirostat":0']),
+        ({**NEUTRAL, "repeat_penalty": 1.1}, 1.0, ['"repeat_penalty":1']),
+        (
+            {**NEUTRAL, "presence_penalty": 1, "frequency_penalty": 1},
+            1.0,
+            ['"presence_penalty":0,"frequency_penalty":0'],
+        ),
         ({**NEUTRAL, "grammar": 'root ::= "a"'}, 1.0, ["without grammar"]),
     ],
 )

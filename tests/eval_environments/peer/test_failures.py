@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def test_a_candidate_that_fails_is_marked_and_not_judged(tmp_path: Path) -> None
     assert ended.shown("ann")[-1] == ["ann", "–", "– (2 missing)", "50"]
     assert "* q0: ann of bob: policy_failed: the candidate at" in ended.markdown
     assert ended.metrics["missing_cells"] == 4
+    assert re.search(r"^  missing scores +4$", ended.ended.out, re.MULTILINE)
     assert ended.metrics["missing_cell_rate"] == pytest.approx(1 / 3)
     assert "mean_score_bob" in ended.left_out
     assert ended.metrics["mean_score"] == 50
@@ -153,6 +155,7 @@ def test_a_failed_round_keeps_the_score_and_says_so(tmp_path: Path, said: Said) 
     assert "After (failed: " in ended.markdown
     assert ended.metrics["critique_failed_round_rate"] == pytest.approx(1 / 6)
     assert ended.metrics["missing_cells"] == 0
+    assert "missing scores" not in ended.ended.out
     assert ended.metrics["critique_changed_rate"] == pytest.approx(5 / 6)
 
 

@@ -100,6 +100,9 @@ def test_scores_have_no_table_of_outcomes(tmp_path: Path) -> None:
     page = b"".join(html(compare_runs(runs, rounds=100))).decode()
     assert "Flips" not in page
     assert "B − A: reward +1.0000" in page
+    cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", page, re.DOTALL)
+    place = cells.index("all rows")
+    assert cells[place + 1 : place + 4] == ["2", "2.5000", "3.5000"]
 
 
 def test_links_lead_to_the_reports_that_there_are(tmp_path: Path) -> None:
