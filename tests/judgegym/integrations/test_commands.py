@@ -40,6 +40,7 @@ def test_a_wrong_argument_for_nemo_gym_is_one_line(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "python -m judgegym.integrations.nemo_gym: unrecognized arguments: --there\n"
 
 
+@pytest.mark.slow
 def test_without_openenv_its_command_names_the_extra() -> None:
     code = WITHOUT_OPENENV + "main(['arena_hard', '--offline'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
