@@ -34,6 +34,7 @@ _PRELOADED = (
     "judgegym.environments.aspect_critique_environment",
     "judgegym.environments.command_line.main",
     "judgegym.environments.command_line.commands",
+    "judgegym.environments.prompts_environment",
     "judgegym.environments.rubric_absolute_environment",
     "judgegym.eval_environments.arena_hard_environment",
     "judgegym.eval_environments.pairwise_judgement_environment",

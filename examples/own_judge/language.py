@@ -1,8 +1,8 @@
 """Does the answer keep to the language of the question? Yes or no, with a quote from the answer.
 
 Copied to `judgegym/judges/language.py`, with `"language": language.JUDGE` in `JUDGES` of
-`judgegym/judges/scorers/registry.py`, it is a kind of judge as the others are: in `judgegym score`, in the reward
-server, in the plugins.
+`judgegym/judges/scorers/registry.py`, it is a kind of judge as the others are: in `judgegym score`, in
+`judgegym evaluate prompts`, in the reward server, in the plugins.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import cast, get_args
@@ -167,11 +167,13 @@ class PromptTask:
         uid: the row's id.
         turns: the prompt.
         category: for metrics by category.
+        fields: the row's other columns that `prompt_tasks` was asked for, by name; those that it has.
     """
 
     uid: str
     turns: tuple[Turn, ...]
     category: str | None = None
+    fields: Mapping[str, JSON] = field(default_factory=dict)
 
     @property
     def question(self) -> str:
@@ -184,23 +186,28 @@ class PromptTask:
         return [cast(Message, turn.message()) for turn in self.turns]
 
 
-def prompt_tasks(dataset: str, split: str = "train") -> TaskList[PromptTask]:
+def prompt_tasks(dataset: str, split: str = "train", *, also: Collection[str] = ()) -> TaskList[PromptTask]:
     """The rows of a dataset, each with a prompt in one of the usual columns: a text, or messages.
+
+    Args:
+        dataset: hub name or file.
+        split: of a hub dataset.
+        also: further columns that the environment reads, for the tasks' `fields`.
 
     Raises:
         DataError: it cannot be loaded, or a row has no prompt, or one that is more than texts.
     """
     rows = load_rows(dataset, split=split)
-    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS),), SYSTEM)
-    return TaskList.of(by_uid(rows, numbered=True), _prompt_task)
+    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS),), (*SYSTEM, *also))
+
+    def build(uid: str, row: Row) -> PromptTask:
+        with named_row(row):
+            return _read_prompt(uid, row, also)
+
+    return TaskList.of(by_uid(rows, numbered=True), build)
 
 
-def _prompt_task(uid: str, row: Row) -> PromptTask:
-    with named_row(row):
-        return _read_prompt(uid, row)
-
-
-def _read_prompt(uid: str, row: Row) -> PromptTask:
+def _read_prompt(uid: str, row: Row, also: Collection[str]) -> PromptTask:
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
         turns = (text_turn("user", value),) if isinstance(value, str) and value.strip() else turns_of(value)
@@ -210,7 +217,8 @@ def _read_prompt(uid: str, row: Row) -> PromptTask:
             whole = whole_prompt(row.values, column, turns)
             if any(turn.role not in get_args(Role) or turn.calls for turn in whole):
                 raise row.lacks(f"in {column} messages of system, user and assistant, without tool calls", column)
-            return PromptTask(uid, whole, row.optional_text("category"))
+            fields = {name: row.values[name] for name in also if row.values.get(name) is not None}
+            return PromptTask(uid, whole, row.optional_text("category"), fields)
     raise row.lacks(f"a prompt, a text or messages, in {' or '.join((*PROMPTS, *CONVERSATIONS))}")
 
 

@@ -12,7 +12,7 @@ from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import built_in
 from tests.cli.command import PROGRAM, judgegym
 
-ENVIRONMENTS = {"arena_hard", "pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute"}
+ENVIRONMENTS = {"arena_hard", "pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute", "prompts"}
 HEAVY = ("aiohttp", "argparse", "numpy", "pydantic", "rich", "yaml")
 
 

@@ -15,6 +15,7 @@ from examples.own_environment.constitution_environment import ConstitutionEnv
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
+from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
@@ -246,6 +247,15 @@ SUBJECTS: Sequence[Subject] = (
         {"score": 5},
         role=("--env.role=judge",),
         has_judge=False,
+    ),
+    Subject(
+        "prompts",
+        PromptsEnv,
+        _TRAINING / "prompts_environment.py",
+        _question,
+        {"train_dataset": _same, "eval_dataset": _same},
+        {"reference": "By an example."},
+        flags=("--env.judge=aspect", *_ASPECTS),
     ),
     Subject(
         "self_critique",

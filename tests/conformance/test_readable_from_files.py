@@ -24,6 +24,7 @@ TEXTS = {
     "aspect_critique-judge": {"aspect", "answer"},
     "rubric_absolute-policy": {"rubric", "reference"},
     "rubric_absolute-judge": {"rubric", "reference", "response"},
+    "prompts": set[str](),
     "self_critique": {"rubric"},
     "example-constitution": set[str](),
 }

@@ -209,7 +209,7 @@ def test_groups_in_the_file_name_their_rows_and_their_calls(lab: Lab) -> None:
         assert all(isinstance(text, str) and text for text in row["texts"].values())
         assert row["question"] and "category" in row
     assert bool(groups[0]["row"]["texts"]) is (
-        not lab.subject.title.startswith(("aspect_critique-policy", "example-constitution"))
+        not lab.subject.title.startswith(("aspect_critique-policy", "prompts", "example-constitution"))
     )
 
 

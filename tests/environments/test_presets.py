@@ -13,6 +13,7 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import load_settings
+from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
@@ -23,7 +24,7 @@ from judgegym.server.settings import RewardServerSettings
 from tests.command import ROOT
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [
-    ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, AspectCritiqueEnv
+    ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, AspectCritiqueEnv, PromptsEnv
 ]  # fmt: skip
 CASES: list[tuple[str, type[JudgedEnv[Any, Any, Any]], Verb]] = [
     (f"{env_type.name}_{purpose}.yaml", env_type, verb)

@@ -75,6 +75,26 @@ def test_rows_are_scored(house: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("verb", ["evaluate", "process"])
+def test_a_policy_is_judged(house: Path, verb: str) -> None:
+    (house / "asked.jsonl").write_text("".join(json.dumps({"prompt": f"Why is {it} blue?"}) + "\n" for it in "ab"))
+    flags = {
+        "evaluate": ("--env.eval_dataset=asked.jsonl", "--env.data_dir_to_save_evals=run"),
+        "process": ("--env.train_dataset=asked.jsonl", "--env.total_steps=2"),
+    }[verb]
+    ended = run(house, "-m", "judgegym", verb, "prompts", "--env.judge=language", "--offline", *flags)
+    assert ended.returncode == 0, ended.stderr
+    if verb == "evaluate":
+        files = RunFiles(house / "run")
+        labels = [sample["label"] for sample in files.samples]
+        assert len(labels) == 2 and set(labels) <= {"same", "other"}
+        assert files.metrics["mean_score"] == labels.count("same") / 2
+    else:
+        groups = [json.loads(line) for line in (house / "data" / "prompts.jsonl").read_text().splitlines()]
+        assert len(groups) == 2 and all(0.0 <= score <= 1.0 for group in groups for score in group["scores"])
+
+
+@pytest.mark.slow
 def test_help_and_server_know_it(house: Path) -> None:
     shown = run(house, "-m", "judgegym", "score", "--help")
     assert "language: is it in the question's language" in " ".join(shown.stdout.split())

@@ -120,17 +120,20 @@ class SingleScorer(Generic[CaseT, DetailT]):
             components: numbers from which a score is computed; by default the judge's own score, as `raw`.
             check: raises `ItemError` for an item that the judge cannot judge.
         """
-        self._judge_of, self._case_of, self._unit, self._components = judge_of, case_of, unit, components
+        self._judge_of, self._case_of, self.unit, self.components = judge_of, case_of, unit, components
         self.check = check
 
     def compares(self, item: Item) -> bool:
         """No response is compared with another."""
         return False
 
+    async def judge(self, item: Item) -> Judgment[DetailT]:
+        """The judgment of the response, with a score in the judge's own range."""
+        return await self._judge_of(item).judge(self._case_of(item))
+
     async def score(self, item: Item) -> list[ResponseScore]:
         """The response's score."""
-        judgment = await self._judge_of(item).judge(self._case_of(item))
-        return [unit_score(judgment, self._unit, self._components)]
+        return [unit_score(await self.judge(item), self.unit, self.components)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,9 +116,18 @@ MOST_TOGETHER: Mapping[str, int] = {
     kind: judge.most_together for kind, judge in JUDGES.items() if judge.most_together is not None
 }
 """The most responses that a judge which compares them takes together."""
+SINGLE = tuple(kind for kind in JUDGES if kind not in MOST_TOGETHER)
+"""The judges that see each response by itself."""
+
+
+def about(kinds: Collection[str]) -> str:
+    """What the setting `judge` does, for `--help`."""
+    return f"Judge in this way. {'. '.join(f'{kind}: {JUDGES[kind].about}' for kind in kinds)}."
+
 
 if TYPE_CHECKING:
     JudgeKind: TypeAlias = str
+    SingleKind: TypeAlias = str
 
     class _SettingsOfAll(
         TournamentSettings,
@@ -131,6 +140,7 @@ if TYPE_CHECKING:
         """The settings of all kinds."""
 else:
     JudgeKind = Literal[tuple(JUDGES)]
+    SingleKind = Literal[SINGLE]
     _found = [judge.settings for judge in reversed(JUDGES.values())]
     _bases = [one for one in _found if not any(one in other.__mro__[1:] for other in _found)]
     _SettingsOfAll = type("_SettingsOfAll", tuple(_bases), {"__module__": __name__})
@@ -141,11 +151,7 @@ class KindSettings(BaseModel):
 
     help_group: ClassVar[str] = "judge"
 
-    judge: JudgeKind = setting(
-        "rubric",
-        f"Judge in this way. {'. '.join(f'{kind}: {judge.about}' for kind, judge in JUDGES.items())}.",
-        common=True,
-    )
+    judge: JudgeKind = setting("rubric", about(JUDGES), common=True)
     rubric: TextOrFile | None = setting(
         None,
         f"Use this rubric where the data has none (judges "

@@ -1,0 +1,141 @@
+"""Prompts: the policy answers the prompts of any data set, and any judge of single responses scores the answers.
+
+The judge is one of `judgegym.judges.scorers.registry`: a further one is here with its line there. Rows are read as
+`judgegym score` reads them: a prompt in one of the usual columns, and beside it what the judge is shown (`reference`,
+`rubric`, `aspects`, `context`).
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # until the command handles it, Ctrl-C ends the process without a traceback
+
+from judgegym.data.answers import PromptTask, prompt_tasks
+from judgegym.data.rows import Split
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import SAMPLES, EnvConfig
+from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
+from judgegym.environments.base import JudgedEnv
+from judgegym.judges.config.fields import setting
+from judgegym.judges.core.items import Item
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.scorer import SingleScorer
+from judgegym.judges.scorers.fields import item_of
+from judgegym.judges.scorers.registry import (
+    ITEM_FIELDS,
+    SINGLE,
+    ScorerSettings,
+    SingleKind,
+    about,
+    kinds_that_read,
+    scorer_of,
+)
+from judgegym.llm.errors import DataError
+
+
+class PromptsConfig(ScorerSettings, EnvConfig):
+    """The judge, and the prompts."""
+
+    unread = frozenset(name for name in ScorerSettings.model_fields if kinds_that_read(name).isdisjoint(SINGLE))
+
+    judge: SingleKind = setting("rubric", about(SINGLE), common=True)
+    train_dataset: str = setting(
+        "prompts.jsonl", "Train on this dataset: hub name or file.", verbs=ROLLOUTS, group="data", common=True
+    )
+    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
+    eval_dataset: str = setting(
+        "prompts.jsonl", "Evaluate on this dataset: hub name or file.", verbs=EVALUATIONS, group="data", common=True
+    )
+    eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
+
+    @property
+    def without_effect(self) -> Mapping[str, Sequence[str]]:
+        """The settings of other judges than the chosen one."""
+        readers = {name: kinds_that_read(name) for name in ScorerSettings.model_fields}
+        return {
+            name: [f"judge={kind}" for kind in SINGLE if kind in kinds]
+            for name, kinds in readers.items()
+            if self.judge not in kinds
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """The numbers from which a score was computed, such as `raw`, the score on the judge's own scale."""
+
+    parts: Mapping[str, float]
+
+
+class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
+    """A policy's answer, scored from 0 to 1."""
+
+    name = "prompts"
+    headline = ("mean_score", "score")
+    offline_samples = {name: str(SAMPLES / "rubric_absolute.jsonl") for name in ("train_dataset", "eval_dataset")}
+
+    def open_judges(self) -> None:
+        """Open the judge."""
+        scorer = scorer_of(self.config, self.clients.judge)
+        assert isinstance(scorer, SingleScorer)  # the settings allow no other kind
+        self.scorer: SingleScorer[Any, Any] = scorer
+
+    def tasks(self, split: Split) -> Sequence[PromptTask]:
+        """Load the prompts; each row is one that the judge can judge."""
+        config = self.config
+        train = split == "train"
+        source = config.train_dataset if train else config.eval_dataset
+        shown = [name for name, kinds in ITEM_FIELDS.items() if config.judge in kinds]
+        tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=shown)
+        for task in tasks:
+            try:
+                self.scorer.check(self._item(task, ""))
+            except ValueError as error:
+                raise DataError(f"{source}: the row {task.uid}: {error}") from error
+        return tasks
+
+    def _item(self, task: PromptTask, answer: str) -> Item:
+        return item_of(task.question, (answer,), task.fields)
+
+    def conversations(self, task: PromptTask) -> list[Conversation]:
+        """Ask the prompt."""
+        return [[*self.system_messages, *task.messages]]
+
+    def texts(self, task: PromptTask) -> Mapping[str, str]:
+        """Return what the judge is shown of the row, where it is a text."""
+        return {name: value for name, value in task.fields.items() if isinstance(value, str)}
+
+    async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
+        """Score the answer."""
+        judgment = await self.scorer.judge(self._item(task, completions[0].answer))
+        if judgment.score is None:
+            return replace(judgment, detail=None)
+        parts = ScoreParts(dict(self.scorer.components(judgment)))
+        return replace(judgment, score=self.scorer.unit(judgment.score), detail=parts)
+
+    def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
+        """Record the score overall and by category."""
+        score = self.invalid_completion_score if sample.score is None else sample.score
+        metrics.mean("mean_score", score, interval=True)
+        if task.category is not None:
+            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
+        """Name the means of categories."""
+        for category in {task.category: None for task in tasks if task.category is not None}:
+            metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
+
+
+if __name__ == "__main__":
+    PromptsEnv.cli()
