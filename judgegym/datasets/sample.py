@@ -232,12 +232,9 @@ class SampleSettings(CompletionSettings):
 
     help_group: ClassVar[str] = "policy"
 
-    responses_per_prompt: int | None = setting(
-        None,
-        "Ask the policy (--openai.…) for this many responses to each prompt first, and judge them; responses that the "
-        "data has are left as they are. If unset, the data's own responses are judged.",
-        ge=1,
-    )
+    responses_per_prompt: int | None = setting(None, ge=1)
+    """Ask the policy (--openai.…) for this many responses to each prompt first, and judge them; responses that the data
+    has are left as they are. If unset, the data's own responses are judged."""
     openai: PolicySettings = Field(default_factory=PolicySettings)
 
     @property

@@ -57,22 +57,14 @@ class AspectCritiqueConfig(RoleConfig, AspectJudgeSettings, GroupJudgeSettings):
     for_criteria = ("aspects",)
     vote_settings = ("strictness",)
 
-    train_dataset: str = setting(
-        "NousResearch/arena-hard-v1-prompts",
-        "Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset.",
-        group="data",
-        common=True,
-    )
-    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
-    eval_dataset: str | None = setting(
-        None,
-        "Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset.",
-        verbs=EVALUATIONS,
-        group="data",
-        common=True,
-        instead_of="train_dataset",
-    )
-    eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
+    train_dataset: str = setting("NousResearch/arena-hard-v1-prompts", group="data", common=True)
+    """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
+    train_split: str = setting("train", verbs=ROLLOUTS, group="data")
+    """Train on this split of a hub dataset."""
+    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, instead_of="train_dataset")
+    """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
+    eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
+    """Evaluate on this split of a hub dataset."""
 
 
 class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]):

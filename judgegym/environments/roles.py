@@ -38,12 +38,9 @@ Role = Annotated[
 class RoleConfig(EnvConfig):
     """Whether the policy answers or judges."""
 
-    role: Role = setting(
-        "policy",
-        "Choose what the policy does. policy: it answers, and a judge scores the answer. judge: it judges the row's "
-        "answer, and its verdict is compared with the gold label.",
-        common=True,
-    )
+    role: Role = setting("policy", common=True)
+    """Choose what the policy does. policy: it answers, and a judge scores the answer. judge: it judges the row's
+    answer, and its verdict is compared with the gold label."""
 
     @model_validator(mode="after")
     def _fits_its_role(self) -> Self:

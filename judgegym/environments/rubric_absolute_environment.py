@@ -61,36 +61,21 @@ class RubricAbsoluteConfig(RoleConfig, RubricJudgeSettings, GroupJudgeSettings):
     for_criteria = ("scale_min", "scale_max")
     vote_settings = ("samples_per_item",)
 
-    score_responses: bool = setting(
-        False,
-        "Score the responses in the rows instead of a policy's, and compare the judge's scores with the gold scores.",
-        verbs=EVALUATE,
-        common=True,
-    )
-    reward: Comparison = setting(
-        "distance",
-        "With role=judge: choose the reward of a score that differs by Δ from the gold score. exact: 1 if Δ is 0, "
-        "else 0. distance: 1 − |Δ| / (scale_max − scale_min). squared: 1 − (Δ / (scale_max − scale_min))².",
-    )
-    default_rubric: TextOrFile | None = setting(
-        None, "Use this rubric for rows without one; @file reads it from a file."
-    )
-    train_dataset: str = setting(
-        "prometheus-eval/Feedback-Collection",
-        "Train on this dataset: hub name or file.",
-        verbs=ROLLOUTS,
-        group="data",
-        common=True,
-    )
-    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
-    eval_dataset: str = setting(
-        "prometheus-eval/Feedback-Bench",
-        "Evaluate on this dataset: hub name or file.",
-        verbs=EVALUATIONS,
-        group="data",
-        common=True,
-    )
-    eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
+    score_responses: bool = setting(False, verbs=EVALUATE, common=True)
+    """Score the responses in the rows instead of a policy's, and compare the judge's scores with the gold scores."""
+    reward: Comparison = setting("distance")
+    """With role=judge: choose the reward of a score that differs by Δ from the gold score. exact: 1 if Δ is 0, else 0.
+    distance: 1 − |Δ| / (scale_max − scale_min). squared: 1 − (Δ / (scale_max − scale_min))²."""
+    default_rubric: TextOrFile | None = setting(None)
+    """Use this rubric for rows without one; @file reads it from a file."""
+    train_dataset: str = setting("prometheus-eval/Feedback-Collection", verbs=ROLLOUTS, group="data", common=True)
+    """Train on this dataset: hub name or file."""
+    train_split: str = setting("train", verbs=ROLLOUTS, group="data")
+    """Train on this split of a hub dataset."""
+    eval_dataset: str = setting("prometheus-eval/Feedback-Bench", verbs=EVALUATIONS, group="data", common=True)
+    """Evaluate on this dataset: hub name or file."""
+    eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
+    """Evaluate on this split of a hub dataset."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

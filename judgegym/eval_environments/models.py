@@ -264,42 +264,32 @@ _NAMED = 2
 class ModelSettings(BaseModel):
     """The settings of one model."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     name: str = Field(min_length=1, description="Call the model by this unique name in tables and metrics.")
-    model_name: str | None = setting(None, "Ask for this model at the endpoint; if unset, for name.")
-    base_url: BaseUrls | None = operational(
-        None, "Call the model at this OpenAI-compatible URL; separate several replicas with commas."
-    )
-    api_key: SecretStr | None = operational(
-        None, "Send this API key. Prefer api_key_env, which keeps the key out of files."
-    )
-    api_key_env: str = operational("OPENAI_API_KEY", "Read the API key from this environment variable.")
-    answers: Path | None = setting(
-        None,
-        "Take the answers of this JSONL file (fields uid and answer) or run directory instead of asking an endpoint.",
-    )
-    extra_body: ExtraBody = setting({}, "Add these fields to each request.")
-    finish_reasons: FinishReasons = operational(
-        [], "Take these finish reasons of the endpoint, beside the known ones, to mean a whole answer."
-    )
-    max_concurrency: int = operational(64, "Send at most this many requests at once.", ge=1)
-    price_input: float | None = operational(
-        None,
-        "Report the cost with this price in US dollars for a million prompt tokens; if unset, the cost is unknown.",
-        ge=0,
-    )
-    price_output: float | None = operational(
-        None,
-        "Report the cost with this price in US dollars for a million completion tokens; if unset, the cost is unknown.",
-        ge=0,
-    )
-    price_cached_input: float | None = operational(
-        None,
-        "Report the cost with this price in US dollars for a million prompt tokens that the endpoint had in a prefix "
-        "cache; if unset, they cost what all prompt tokens cost.",
-        ge=0,
-    )
+    model_name: str | None = setting(None)
+    """Ask for this model at the endpoint; if unset, for name."""
+    base_url: BaseUrls | None = operational(None)
+    """Call the model at this OpenAI-compatible URL; separate several replicas with commas."""
+    api_key: SecretStr | None = operational(None)
+    """Send this API key. Prefer api_key_env, which keeps the key out of files."""
+    api_key_env: str = operational("OPENAI_API_KEY")
+    """Read the API key from this environment variable."""
+    answers: Path | None = setting(None)
+    """Take the answers of this JSONL file (fields uid and answer) or run directory instead of asking an endpoint."""
+    extra_body: ExtraBody = setting({})
+    """Add these fields to each request."""
+    finish_reasons: FinishReasons = operational([])
+    """Take these finish reasons of the endpoint, beside the known ones, to mean a whole answer."""
+    max_concurrency: int = operational(64, ge=1)
+    """Send at most this many requests at once."""
+    price_input: float | None = operational(None, ge=0)
+    """Report the cost with this price in US dollars for a million prompt tokens; if unset, the cost is unknown."""
+    price_output: float | None = operational(None, ge=0)
+    """Report the cost with this price in US dollars for a million completion tokens; if unset, the cost is unknown."""
+    price_cached_input: float | None = operational(None, ge=0)
+    """Report the cost with this price in US dollars for a million prompt tokens that the endpoint had in a prefix
+    cache; if unset, they cost what all prompt tokens cost."""
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:

@@ -108,81 +108,43 @@ def _unreadable(detail: PairwiseDetail) -> Judgment[PairwiseDetail]:
 class PairwiseConfig(EnvConfig, ChoiceJudgeSettings):
     """Pairwise judgement's own settings."""
 
-    thinking_mode: bool = setting(
-        True,
-        "Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong.",
-        group="policy",
-        common=True,
-    )
-    eval_max_tokens: int = setting(
-        16384,
-        "Limit a judgement in evaluations to this many tokens; 0 sends no limit.",
-        verbs=EVALUATIONS,
-        group="policy",
-        ge=0,
-    )
-    min_response_length: int = setting(
-        0, "Retry a judgement of an evaluation with fewer characters.", verbs=EVALUATIONS, group="policy", ge=0
-    )
-    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(
-        4, "Show this many answers (2 to 26), each under a letter; auto: as many as the row has.", common=True
-    )
+    thinking_mode: bool = setting(True, group="policy", common=True)
+    """Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong."""
+    eval_max_tokens: int = setting(16384, verbs=EVALUATIONS, group="policy", ge=0)
+    """Limit a judgement in evaluations to this many tokens; 0 sends no limit."""
+    min_response_length: int = setting(0, verbs=EVALUATIONS, group="policy", ge=0)
+    """Retry a judgement of an evaluation with fewer characters."""
+    num_choices: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | Literal["auto"] = setting(4, common=True)
+    """Show this many answers (2 to 26), each under a letter; auto: as many as the row has."""
     eval_categories: Annotated[list[str] | None, NoDecode, BeforeValidator(comma_separated)] = setting(
-        None,
-        'Evaluate only these subsets, such as Math,Safety or ["Math", "Safety"], written as in the rows; all if unset.',
-        verbs=EVALUATIONS,
-        common=True,
-        min_length=1,
+        None, verbs=EVALUATIONS, common=True, min_length=1
     )
-    max_ties_responses: int = setting(
-        100, "Rate at most this many answers of a row of the Ties subset, one call each.", verbs=EVALUATIONS, ge=2
-    )
-    shuffle: Shuffle = setting(
-        "permutation",
-        "Choose the order of the answers. permutation: shuffle all. official_swap: put the correct one into a random "
-        "place, as RewardBench-2's code does.",
-    )
-    parse_mode: ParseMode = setting(
-        "last",
-        "Choose how a judgement is read. last: its last [[X]] or rating. official: as RewardBench-2's code reads it.",
-    )
-    swap_evaluate: bool = setting(
-        False, "Ask for each choice in both orders; a row counts as right only if both are.", verbs=EVALUATIONS
-    )
-    swap_consistency: bool = setting(
-        False, "Also train on each row in reverse order, as a second group.", verbs=ROLLOUTS
-    )
-    min_pass_rate: float = operational(
-        0.0,
-        "Drop groups whose share (0 to 1) of right answers is below this: they are too hard to learn from.",
-        verbs=ROLLOUTS,
-        ge=0,
-        le=1,
-    )
-    max_pass_rate: float = operational(
-        1.0,
-        "Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn from.",
-        verbs=ROLLOUTS,
-        ge=0,
-        le=1,
-    )
-    judge_rating_prompt: TextOrFile | None = setting(
-        None,
-        "Use this text instead of the built-in instructions of a rating; @file reads it from a file, byte for byte.",
-        group="judge",
-    )
-    eval_dataset: str = setting(
-        "allenai/reward-bench-2",
-        "Evaluate on this dataset: hub name or file.",
-        verbs=EVALUATIONS,
-        group="data",
-        common=True,
-    )
-    eval_split: str = setting("test", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
-    train_dataset: str | None = setting(
-        None, "Train on this dataset of preferences: hub name or file.", verbs=ROLLOUTS, group="data", common=True
-    )
-    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
+    """Evaluate only these subsets, such as Math,Safety or ["Math", "Safety"], written as in the rows; all if unset."""
+    max_ties_responses: int = setting(100, verbs=EVALUATIONS, ge=2)
+    """Rate at most this many answers of a row of the Ties subset, one call each."""
+    shuffle: Shuffle = setting("permutation")
+    """Choose the order of the answers. permutation: shuffle all. official_swap: put the correct one into a random
+    place, as RewardBench-2's code does."""
+    parse_mode: ParseMode = setting("last")
+    """Choose how a judgement is read. last: its last [[X]] or rating. official: as RewardBench-2's code reads it."""
+    swap_evaluate: bool = setting(False, verbs=EVALUATIONS)
+    """Ask for each choice in both orders; a row counts as right only if both are."""
+    swap_consistency: bool = setting(False, verbs=ROLLOUTS)
+    """Also train on each row in reverse order, as a second group."""
+    min_pass_rate: float = operational(0.0, verbs=ROLLOUTS, ge=0, le=1)
+    """Drop groups whose share (0 to 1) of right answers is below this: they are too hard to learn from."""
+    max_pass_rate: float = operational(1.0, verbs=ROLLOUTS, ge=0, le=1)
+    """Drop groups whose share (0 to 1) of right answers is above this: they are too easy to learn from."""
+    judge_rating_prompt: TextOrFile | None = setting(None, group="judge")
+    """Use this text instead of the built-in instructions of a rating; @file reads it from a file, byte for byte."""
+    eval_dataset: str = setting("allenai/reward-bench-2", verbs=EVALUATIONS, group="data", common=True)
+    """Evaluate on this dataset: hub name or file."""
+    eval_split: str = setting("test", verbs=EVALUATIONS, group="data")
+    """Evaluate on this split of a hub dataset."""
+    train_dataset: str | None = setting(None, verbs=ROLLOUTS, group="data", common=True)
+    """Train on this dataset of preferences: hub name or file."""
+    train_split: str = setting("train", verbs=ROLLOUTS, group="data")
+    """Train on this split of a hub dataset."""
 
     @property
     def policy_is_judge(self) -> bool:

@@ -67,12 +67,10 @@ class ArenaJudgeSettings(PromptLayoutSettings, ReaskSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    judge_protocol: ArenaProtocol = setting(
-        "three_way",
-        "Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: also "
-        "A>>B and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to compare "
-        "with published numbers set judge_system_prompt=@file to the published prompt.",
-    )
+    judge_protocol: ArenaProtocol = setting("three_way")
+    """Choose the labels, their weights and the built-in prompt. three_way: A>B, A=B, B>A. arena_hard_v0.1: also A>>B
+    and B>>A, which count three times. Its built-in prompt is a rewording of the published one; to compare with
+    published numbers set judge_system_prompt=@file to the published prompt."""
 
     def built_in_prompt(self) -> str:
         """The protocol's system prompt."""

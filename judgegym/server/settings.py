@@ -98,19 +98,12 @@ class JudgeMount(ScorerSettings):
 
     how_to_gather: ClassVar[str] = "a server with --group_size gathers single ones"
 
-    group_size: int | None = setting(
-        None,
-        "Gather responses to one prompt that arrive in requests of their own, until there are this many, and judge "
-        "them together (judges listwise, tournament, arena_hard, choice). If unset, only those of one request.",
-        ge=2,
-        common=True,
-    )
-    group_wait: float | None = setting(
-        None,
-        "With --group_size: judge those that are there this many seconds after the first one; later ones are flagged "
-        "as failed. The rest of the deadline is the judge's. If unset, half of --deadline.",
-        gt=0,
-    )
+    group_size: int | None = setting(None, ge=2, common=True)
+    """Gather responses to one prompt that arrive in requests of their own, until there are this many, and judge them
+    together (judges listwise, tournament, arena_hard, choice). If unset, only those of one request."""
+    group_wait: float | None = setting(None, gt=0)
+    """With --group_size: judge those that are there this many seconds after the first one; later ones are flagged as
+    failed. The rest of the deadline is the judge's. If unset, half of --deadline."""
 
     def cohorts(self, deadline_s: float, prefix: str = "") -> CohortPlan | None:
         """How single responses are gathered; `None` if they are not.
@@ -205,98 +198,66 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
 
     help_group: ClassVar[str] = "server"
 
-    config: Path | None = setting(
-        None,
-        "Read settings from this YAML file, or from the preset of this name: reward_server_rubric, "
-        "reward_server_group.",
-        common=True,
-    )
-    show_config: ShowConfig = setting(
-        None, "Print the settings with values and sources, and exit. changed: only those that differ from the default."
-    )
+    config: Path | None = setting(None, common=True)
+    """Read settings from this YAML file, or from the preset of this name: reward_server_rubric, reward_server_group."""
+    show_config: ShowConfig = setting(None)
+    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = setting(None, presets.ABOUT + " With --workers, a file for each.")
-    offline: CliImplicitFlag[bool] = setting(
-        False, "Use a local stand-in as the judge, to try the server without a key or network.", common=True
-    )
-    latency_ms: float = setting(
-        0.0, "With --offline: delay each answer of the stand-in by this many milliseconds.", ge=0
-    )
-    faults: dict[str, float] = setting(
-        {}, 'With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}.'
-    )
-    mounts: Mounts = setting(
-        {},
-        'Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under '
-        "/safety/…. Settings that a mount leaves out are those of the first judge.",
-    )
-    host: str = setting("127.0.0.1", "Listen on this address; any other than loopback needs tokens.", common=True)
-    port: int = setting(8400, "Listen on this port; 0 takes a free one.", common=True, ge=0, le=65535)
-    workers: int = setting(
-        1,
-        "Start this many processes that share the port; one is enough unless HTTP keeps a core busy.",
-        common=True,
-        ge=1,
-    )
-    tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting(
-        {},
-        'Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set them in '
-        "JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line.",
-        common=True,
-    )
-    insecure: CliImplicitFlag[bool] = setting(False, "Serve without tokens on any address.")
-    deadline: float = setting(
-        100.0,
-        "Judge within this many seconds, from when a judgment gets a place at the judge (--judge_max_concurrency); "
-        "responses without a verdict by then are flagged as failed.",
-        gt=0,
-    )
-    queue_deadline: float = setting(
-        30.0,
-        "Answer 503 with Retry-After to a request whose judgment has waited this many seconds for a place at the "
-        "judge. It stays in the queue, and who asks again finds it.",
-        ge=0,
-    )
-    request_deadline: float | None = setting(
-        None,
-        "Answer within this many seconds in all a client that does not send its own deadline (header "
-        "X-Request-Deadline); what is not judged by then is 503 with Retry-After, and who asks again finds it. If "
-        "unset, --queue_deadline and --deadline.",
-        gt=0,
-    )
-    fallback_score: float = setting(
-        0.0,
-        "Send this score if the judge fails: to NeMo Gym beside a mask, where no reward of the group's other rollouts "
-        "is known; to OpenRLHF and slime with on_failure=score.",
-        allow_inf_nan=False,
-    )
-    invalid_completion_score: float = setting(
-        0.0,
-        "Send this score for an empty completion, in protocols that need a number (OpenRLHF, slime, NeMo Gym); no "
-        "judge is asked about it.",
-        allow_inf_nan=False,
-    )
-    on_failure: OnFailure = setting(
-        "sidecar",
-        "Tell of a failed judge in this form. sidecar: NeMo Gym gets HTTP 200 with mask_sample and _ng_failure_class, "
-        "which its collector and its trainers leave out; OpenRLHF and slime, which read no such field, get HTTP 503. "
-        "http: all get HTTP 503 without a reward, for clients that know no other. score: as sidecar, but OpenRLHF and "
-        "slime get fallback_score, which they train as a reward.",
-    )
-    max_pending: int = setting(
-        10_000, "Refuse requests with 503 while this many judgments are in flight or queued.", ge=1
-    )
-    max_body_mb: float = setting(8.0, "Refuse request bodies larger than this many megabytes, with 413.", gt=0)
-    max_aggregate_mb: float = setting(
-        256.0, "Take bodies of /aggregate_metrics, which hold a whole run, up to this many megabytes.", gt=0
-    )
-    max_connections: int = setting(4096, "Keep at most this many connections open; further ones get 503.", ge=1)
-    header_timeout: float = setting(
-        10.0, "Close a new connection whose first request's head takes longer than this many seconds, with 408.", gt=0
-    )
-    body_timeout: float = setting(
-        30.0, "Refuse a request whose body takes longer than this many seconds to arrive, with 408.", gt=0
-    )
-    drain_timeout: float = setting(110.0, "On SIGTERM, wait up to this many seconds for requests in flight.", ge=0)
+    offline: CliImplicitFlag[bool] = setting(False, common=True)
+    """Use a local stand-in as the judge, to try the server without a key or network."""
+    latency_ms: float = setting(0.0, ge=0)
+    """With --offline: delay each answer of the stand-in by this many milliseconds."""
+    faults: dict[str, float] = setting({})
+    """With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
+    mounts: Mounts = setting({})
+    """Serve further judges by name: {"safety": {"judge": "aspect", "aspects": ["harmfulness"]}} is served under
+    /safety/…. Settings that a mount leaves out are those of the first judge."""
+    host: str = setting("127.0.0.1", common=True)
+    """Listen on this address; any other than loopback needs tokens."""
+    port: int = setting(8400, common=True, ge=0, le=65535)
+    """Listen on this port; 0 takes a free one."""
+    workers: int = setting(1, common=True, ge=1)
+    """Start this many processes that share the port; one is enough unless HTTP keeps a core busy."""
+    tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting({}, common=True)
+    """Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set them in
+    JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line."""
+    insecure: CliImplicitFlag[bool] = setting(False)
+    """Serve without tokens on any address."""
+    deadline: float = setting(100.0, gt=0)
+    """Judge within this many seconds, from when a judgment gets a place at the judge (--judge_max_concurrency);
+    responses without a verdict by then are flagged as failed."""
+    queue_deadline: float = setting(30.0, ge=0)
+    """Answer 503 with Retry-After to a request whose judgment has waited this many seconds for a place at the judge. It
+    stays in the queue, and who asks again finds it."""
+    request_deadline: float | None = setting(None, gt=0)
+    """Answer within this many seconds in all a client that does not send its own deadline (header X-Request-Deadline);
+    what is not judged by then is 503 with Retry-After, and who asks again finds it. If unset, --queue_deadline and
+    --deadline."""
+    fallback_score: float = setting(0.0, allow_inf_nan=False)
+    """Send this score if the judge fails: to NeMo Gym beside a mask, where no reward of the group's other rollouts is
+    known; to OpenRLHF and slime with on_failure=score."""
+    invalid_completion_score: float = setting(0.0, allow_inf_nan=False)
+    """Send this score for an empty completion, in protocols that need a number (OpenRLHF, slime, NeMo Gym); no judge is
+    asked about it."""
+    on_failure: OnFailure = setting("sidecar")
+    """Tell of a failed judge in this form. sidecar: NeMo Gym gets HTTP 200 with mask_sample and _ng_failure_class,
+    which its collector and its trainers leave out; OpenRLHF and slime, which read no such field, get HTTP 503. http:
+    all get HTTP 503 without a reward, for clients that know no other. score: as sidecar, but OpenRLHF and slime get
+    fallback_score, which they train as a reward."""
+    max_pending: int = setting(10_000, ge=1)
+    """Refuse requests with 503 while this many judgments are in flight or queued."""
+    max_body_mb: float = setting(8.0, gt=0)
+    """Refuse request bodies larger than this many megabytes, with 413."""
+    max_aggregate_mb: float = setting(256.0, gt=0)
+    """Take bodies of /aggregate_metrics, which hold a whole run, up to this many megabytes."""
+    max_connections: int = setting(4096, ge=1)
+    """Keep at most this many connections open; further ones get 503."""
+    header_timeout: float = setting(10.0, gt=0)
+    """Close a new connection whose first request's head takes longer than this many seconds, with 408."""
+    body_timeout: float = setting(30.0, gt=0)
+    """Refuse a request whose body takes longer than this many seconds to arrive, with 408."""
+    drain_timeout: float = setting(110.0, ge=0)
+    """On SIGTERM, wait up to this many seconds for requests in flight."""
 
     def failure_answers(self) -> FailureAnswers:
         """What is sent where there is no score."""

@@ -36,12 +36,11 @@ SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
 class BatchSettings(DatasetJudgeSettings, ColumnSettings):
     """The judge, the columns, and where results are kept."""
 
-    offline: bool = setting(False, "Use a local stand-in for the judge, one for each process; its scores mean nothing.")
-    ledger: Path | None = operational(
-        None,
-        "Append each result to a file in this directory, one for each process, and judge nothing again that a file in "
-        "it has. Processes on several machines need a directory that all of them see.",
-    )
+    offline: bool = setting(False)
+    """Use a local stand-in for the judge, one for each process; its scores mean nothing."""
+    ledger: Path | None = operational(None)
+    """Append each result to a file in this directory, one for each process, and judge nothing again that a file in it
+    has. Processes on several machines need a directory that all of them see."""
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> BatchSettings:

@@ -27,51 +27,33 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
 
     openai: PolicySettings
     env: ConfigT
-    config: Path | None = setting(
-        None,
-        "Read settings from this YAML file, with sections `env` and `openai`, or from the preset of this name "
-        "(`judgegym list` shows them).",
-        common=True,
-    )
-    show_config: ShowConfig = setting(
-        None,
-        "Print the settings with values and sources, and exit. changed: only those that differ from the default.",
-    )
+    config: Path | None = setting(None, common=True)
+    """Read settings from this YAML file, with sections `env` and `openai`, or from the preset of this name (`judgegym
+    list` shows them)."""
+    show_config: ShowConfig = setting(None)
+    """Print the settings with values and sources, and exit. changed: only those that differ from the default."""
     profile: Path | None = setting(None, presets.ABOUT)
-    limit: int | None = setting(
-        None, "Take at most this many rows, sampled with the seed.", verbs=("evaluate", "process"), common=True, ge=1
-    )
-    resume: CliImplicitFlag[bool] = setting(
-        False,
-        "Continue the run in env.data_dir_to_save_evals (evaluate, serve) or that of env.data_path_to_save_groups "
-        "(process, serve): ask policy and judge only for what they have not answered; serve: in the trainer's step.",
-        common=True,
-    )
-    retry_failed: CliImplicitFlag[bool] = setting(
-        False,
-        "With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, "
-        "stay as they are, and metrics are written only if there are none.",
-        verbs=EVALUATE,
-    )
-    all_metrics: CliImplicitFlag[bool] = setting(
-        False, "Print all metrics, too; metrics.json holds them anyway.", verbs=("evaluate", "process"), common=True
-    )
-    keep_calls: CliImplicitFlag[bool] = setting(
-        True,
-        "Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no "
-        "prompts, and the answers only until the run is complete. For its rollouts, serve keeps them only if this is "
-        "given; else the answers of a group until it is done.",
-    )
-    offline: CliImplicitFlag[bool] = setting(
-        False,
-        "Use local stand-ins for all endpoints that the command line itself does not name (those of files and "
-        "environment variables are overridden), and the bundled samples; needs no key or network.",
-        common=True,
-    )
-    latency_ms: float = setting(0.0, "With --offline: delay each answer of a stand-in by this many milliseconds.", ge=0)
-    faults: dict[str, float] = setting(
-        {}, 'With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}.'
-    )
+    limit: int | None = setting(None, verbs=("evaluate", "process"), common=True, ge=1)
+    """Take at most this many rows, sampled with the seed."""
+    resume: CliImplicitFlag[bool] = setting(False, common=True)
+    """Continue the run in env.data_dir_to_save_evals (evaluate, serve) or that of env.data_path_to_save_groups
+    (process, serve): ask policy and judge only for what they have not answered; serve: in the trainer's step."""
+    retry_failed: CliImplicitFlag[bool] = setting(False, verbs=EVALUATE)
+    """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, stay as
+    they are, and metrics are written only if there are none."""
+    all_metrics: CliImplicitFlag[bool] = setting(False, verbs=("evaluate", "process"), common=True)
+    """Print all metrics, too; metrics.json holds them anyway."""
+    keep_calls: CliImplicitFlag[bool] = setting(True)
+    """Keep what policy and judge were asked and what they answered, in calls.jsonl.gz of the run. False: record no
+    prompts, and the answers only until the run is complete. For its rollouts, serve keeps them only if this is given;
+    else the answers of a group until it is done."""
+    offline: CliImplicitFlag[bool] = setting(False, common=True)
+    """Use local stand-ins for all endpoints that the command line itself does not name (those of files and environment
+    variables are overridden), and the bundled samples; needs no key or network."""
+    latency_ms: float = setting(0.0, ge=0)
+    """With --offline: delay each answer of a stand-in by this many milliseconds."""
+    faults: dict[str, float] = setting({})
+    """With --offline: let a stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
 
     _stand_ins: frozenset[str] = frozenset()
     _verb: Verb = "evaluate"

@@ -22,75 +22,41 @@ from judgegym.llm.urls import without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON
 
 
-class CompletionSettings(BaseModel):
+class CompletionSettings(BaseModel, use_attribute_docstrings=True):
     """How the policy is prompted and sampled, and when a call is retried."""
 
     help_group: ClassVar[str] = "policy"
 
-    thinking_mode: bool = setting(
-        False,
-        "Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong.",
-        common=True,
-    )
-    thinking_opened_by_template: bool = setting(
-        False,
-        "Accept </think> without <think>: set it if the chat template opens <think> in the prompt (Qwen3, "
-        "DeepSeek-R1).",
-    )
-    custom_thinking_prompt: str | None = setting(
-        None, "Use this text instead of the built-in system prompt of thinking_mode."
-    )
-    custom_system_prompt: str | None = setting(
-        None, "Add this text to the system prompt, after the prompt of thinking_mode."
-    )
-    reasoning_effort: ReasoningEffort | None = setting(
-        None,
-        "Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored.",
-        instead_of="max_reasoning_tokens",
-    )
-    max_reasoning_tokens: int | None = setting(
-        None, "Let a hosted reasoning model think for at most this many tokens (1024 to 32000).", ge=1024, le=32000
-    )
-    eval_temperature: float = setting(
-        0.6, "Sample the policy at this temperature in evaluations.", verbs=EVALUATIONS, ge=0, common=True
-    )
-    eval_max_tokens: int = setting(
-        40960,
-        "Limit a completion in evaluations to this many tokens; 0 sends no limit, so that the endpoint's own applies.",
-        verbs=EVALUATIONS,
-        ge=0,
-    )
-    min_response_length: int = setting(
-        10,
-        "Retry a completion of an evaluation with fewer characters, which is usually a fault of the endpoint. Training "
-        "judges a short completion as it is: asking again would hide from the trainer what the policy does.",
-        verbs=EVALUATIONS,
-        ge=0,
-    )
-    short_answer_retries: int = operational(
-        3,
-        "Ask again at most this many times for a completion that is shorter than min_response_length.",
-        verbs=EVALUATIONS,
-        ge=0,
-    )
-    max_retries: int = operational(
-        MAX_RETRIES,
-        "Retry a failed call to policy or judge at most this many times; waiting for an endpoint that is busy or away "
-        "is no retry. judge_max_retries overrides it for the judge.",
-        ge=0,
-    )
-    policy_deadline: float = operational(
-        3600.0,
-        "Stop retrying a policy call this many seconds after its first attempt; the call then fails. Time in which the "
-        "policy is away does not count; where this is set, it also bounds that wait.",
-        gt=0,
-    )
-    retry_delay: float = operational(
-        1.0,
-        "Wait at most this many seconds before the first retry of a call to policy or judge; the limit doubles with "
-        "each retry, up to a minute.",
-        ge=0,
-    )
+    thinking_mode: bool = setting(False, common=True)
+    """Ask the policy to think between <think> and </think>; an answer in any other format counts as wrong."""
+    thinking_opened_by_template: bool = setting(False)
+    """Accept </think> without <think>: set it if the chat template opens <think> in the prompt (Qwen3, DeepSeek-R1)."""
+    custom_thinking_prompt: str | None = setting(None)
+    """Use this text instead of the built-in system prompt of thinking_mode."""
+    custom_system_prompt: str | None = setting(None)
+    """Add this text to the system prompt, after the prompt of thinking_mode."""
+    reasoning_effort: ReasoningEffort | None = setting(None, instead_of="max_reasoning_tokens")
+    """Send this reasoning effort to a hosted reasoning model; max_reasoning_tokens is then ignored."""
+    max_reasoning_tokens: int | None = setting(None, ge=1024, le=32000)
+    """Let a hosted reasoning model think for at most this many tokens (1024 to 32000)."""
+    eval_temperature: float = setting(0.6, verbs=EVALUATIONS, ge=0, common=True)
+    """Sample the policy at this temperature in evaluations."""
+    eval_max_tokens: int = setting(40960, verbs=EVALUATIONS, ge=0)
+    """Limit a completion in evaluations to this many tokens; 0 sends no limit, so that the endpoint's own applies."""
+    min_response_length: int = setting(10, verbs=EVALUATIONS, ge=0)
+    """Retry a completion of an evaluation with fewer characters, which is usually a fault of the endpoint. Training
+    judges a short completion as it is: asking again would hide from the trainer what the policy does."""
+    short_answer_retries: int = operational(3, verbs=EVALUATIONS, ge=0)
+    """Ask again at most this many times for a completion that is shorter than min_response_length."""
+    max_retries: int = operational(MAX_RETRIES, ge=0)
+    """Retry a failed call to policy or judge at most this many times; waiting for an endpoint that is busy or away is
+    no retry. judge_max_retries overrides it for the judge."""
+    policy_deadline: float = operational(3600.0, gt=0)
+    """Stop retrying a policy call this many seconds after its first attempt; the call then fails. Time in which the
+    policy is away does not count; where this is set, it also bounds that wait."""
+    retry_delay: float = operational(1.0, ge=0)
+    """Wait at most this many seconds before the first retry of a call to policy or judge; the limit doubles with each
+    retry, up to a minute."""
 
     @property
     def policy_is_judge(self) -> bool:
@@ -98,51 +64,32 @@ class CompletionSettings(BaseModel):
         return False
 
 
-class RunSettings(BaseModel):
+class RunSettings(BaseModel, use_attribute_docstrings=True):
     """Where a run takes given answers from and writes its results, and what it logs."""
 
     help_group: ClassVar[str] = "run"
 
-    model_answers: Path | None = setting(
-        None,
-        "Judge the answers in this JSONL file (fields uid and answer), or those of this run directory as they were, "
-        "instead of calling a policy.",
-        verbs=EVALUATE,
-        common=True,
-    )
-    data_dir_to_save_evals: str | None = operational(
-        None,
-        "Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time> (evaluate), beside "
-        "the file of groups or to runs/serve--… (serve).",
-        verbs=EVALUATIONS,
-        common=True,
-    )
-    disk_full_deadline: float = operational(
-        600.0,
-        "Stop the run if its files cannot be written to for this many seconds, because the disk is full. Meanwhile "
-        "nothing new begins, what is in progress is kept in memory, and the writes are retried.",
-        ge=0,
-    )
-    write_report: bool = operational(
-        True,
-        "Write the page of the run, for a browser: its result, charts, and samples with what the judge was asked and "
-        "said. evaluate writes report.html into the run directory, process a page beside the file of groups.",
-    )
-    use_wandb: bool = operational(False, "Log metrics to Weights & Biases.", verbs=EVALUATIONS)
-    wandb_name: str | None = operational(
-        None,
-        "Use this name at Weights & Biases and at the rollout API; if unset, that of the run directory or the "
-        "environment.",
-        verbs=EVALUATIONS,
-    )
-    full_debug: bool = operational(False, "Log the messages and the answer of each call to policy and judge.")
-    max_judge_error_rate: float = operational(
-        0.05,
-        "Fail the command if more than this share of the rows ends without a judgment.",
-        verbs=EVALUATIONS,
-        ge=0,
-        le=1,
-    )
+    model_answers: Path | None = setting(None, verbs=EVALUATE, common=True)
+    """Judge the answers in this JSONL file (fields uid and answer), or those of this run directory as they were,
+    instead of calling a policy."""
+    data_dir_to_save_evals: str | None = operational(None, verbs=EVALUATIONS, common=True)
+    """Write the run to this directory; if unset, to runs/<environment>--<model>--<judge>--<time> (evaluate), beside the
+    file of groups or to runs/serve--… (serve)."""
+    disk_full_deadline: float = operational(600.0, ge=0)
+    """Stop the run if its files cannot be written to for this many seconds, because the disk is full. Meanwhile nothing
+    new begins, what is in progress is kept in memory, and the writes are retried."""
+    write_report: bool = operational(True)
+    """Write the page of the run, for a browser: its result, charts, and samples with what the judge was asked and said.
+    evaluate writes report.html into the run directory, process a page beside the file of groups."""
+    use_wandb: bool = operational(False, verbs=EVALUATIONS)
+    """Log metrics to Weights & Biases."""
+    wandb_name: str | None = operational(None, verbs=EVALUATIONS)
+    """Use this name at Weights & Biases and at the rollout API; if unset, that of the run directory or the
+    environment."""
+    full_debug: bool = operational(False)
+    """Log the messages and the answer of each call to policy and judge."""
+    max_judge_error_rate: float = operational(0.05, verbs=EVALUATIONS, ge=0, le=1)
+    """Fail the command if more than this share of the rows ends without a judgment."""
 
 
 @dataclass(frozen=True, slots=True)

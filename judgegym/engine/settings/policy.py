@@ -80,81 +80,53 @@ class ReplicaSettings(BaseModel):
 class PolicySettings(BaseModel):
     """The policy's endpoint. Settings that Atropos' `APIServerConfig` also has keep its names."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
     help_group: ClassVar[str] = "policy"
 
-    model_name: str = setting("gpt-4.1", "Ask for this model at the policy's endpoint.", common=True)
-    base_url: BaseUrls = operational(
-        _HOSTED, "Call the policy at this OpenAI-compatible URL; separate several replicas with commas.", common=True
-    )
-    api_key: SecretStr | None = operational(
-        None,
-        "Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line.",
-        instead_of="api_key_env",
-    )
-    api_key_env: str = operational(
-        "OPENAI_API_KEY",
-        "Read the policy's API key from this environment variable. Only a public host needs one.",
-        common=True,
-    )
-    replicas: list[ReplicaSettings] = operational(
-        [],
-        "Spread calls over these servers of the same policy, each with its base_url and, if they differ, model_name "
-        "and api_key. In YAML a list under `openai` does the same.",
-    )
-    timeout: float = operational(1200.0, "Stop one attempt of a policy call after this many seconds.", gt=0)
-    num_max_requests_at_once: int = operational(
-        512, "Send the policy at most this many requests at once in training.", verbs=ROLLOUTS, ge=1
-    )
-    num_requests_for_eval: int = operational(
-        256, "Send the policy at most this many requests at once in evaluations.", verbs=EVALUATIONS, ge=1
-    )
-    requests_per_minute: int | None = operational(
-        None, "Send the policy at most this many requests a minute; no limit if unset.", ge=1
-    )
-    tokens_per_minute: int | None = operational(
-        None, "Use at most this many tokens of the policy a minute, prompts included; no limit if unset.", ge=1
-    )
-    n_kwarg_is_ignored: bool = operational(
-        False,
-        "Send n requests for n completions, for endpoints that ignore or refuse `n`. If unset, detected at the first "
-        "answer.",
-    )
-    extra_body: ExtraBody = setting({}, 'Add these fields to each request to the policy, such as {"top_p": 0.95}.')
-    extra_headers: ExtraHeaders = operational(
-        {},
-        "Send these headers with each request to the policy: NAME=VALUE, or JSON. Their values are secrets, which no "
-        "file keeps; give them again when a run is resumed.",
-    )
-    finish_reasons: FinishReasons = operational(
-        [],
-        "Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, "
-        "end_turn, eos_token, complete and their like; a completion with an unknown one is asked for again.",
-    )
-    price_input: float | None = operational(
-        None,
-        "Report the policy's cost with this price in US dollars for a million prompt tokens; if unset, the cost is "
-        "unknown.",
-        ge=0,
-    )
-    price_output: float | None = operational(
-        None,
-        "Report the policy's cost with this price in US dollars for a million completion tokens; if unset, the cost is "
-        "unknown.",
-        ge=0,
-    )
-    price_cached_input: float | None = operational(
-        None,
-        "Report the policy's cost with this price in US dollars for a million prompt tokens that its endpoint had in a "
-        "prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound.",
-        ge=0,
-    )
-    server_type: Literal["openai", "trl", "sglang", "vllm"] = operational(
-        "openai",
-        "Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos' token-level client for "
-        "that kind of server.",
-        verbs=ROLLOUTS,
-    )
+    model_name: str = setting("gpt-4.1", common=True)
+    """Ask for this model at the policy's endpoint."""
+    base_url: BaseUrls = operational(_HOSTED, common=True)
+    """Call the policy at this OpenAI-compatible URL; separate several replicas with commas."""
+    api_key: SecretStr | None = operational(None, instead_of="api_key_env")
+    """Send this API key to the policy. Prefer api_key_env, which keeps the key off the command line."""
+    api_key_env: str = operational("OPENAI_API_KEY", common=True)
+    """Read the policy's API key from this environment variable. Only a public host needs one."""
+    replicas: list[ReplicaSettings] = operational([])
+    """Spread calls over these servers of the same policy, each with its base_url and, if they differ, model_name and
+    api_key. In YAML a list under `openai` does the same."""
+    timeout: float = operational(1200.0, gt=0)
+    """Stop one attempt of a policy call after this many seconds."""
+    num_max_requests_at_once: int = operational(512, verbs=ROLLOUTS, ge=1)
+    """Send the policy at most this many requests at once in training."""
+    num_requests_for_eval: int = operational(256, verbs=EVALUATIONS, ge=1)
+    """Send the policy at most this many requests at once in evaluations."""
+    requests_per_minute: int | None = operational(None, ge=1)
+    """Send the policy at most this many requests a minute; no limit if unset."""
+    tokens_per_minute: int | None = operational(None, ge=1)
+    """Use at most this many tokens of the policy a minute, prompts included; no limit if unset."""
+    n_kwarg_is_ignored: bool = operational(False)
+    """Send n requests for n completions, for endpoints that ignore or refuse `n`. If unset, detected at the first
+    answer."""
+    extra_body: ExtraBody = setting({})
+    """Add these fields to each request to the policy, such as {"top_p": 0.95}."""
+    extra_headers: ExtraHeaders = operational({})
+    """Send these headers with each request to the policy: NAME=VALUE, or JSON. Their values are secrets, which no file
+    keeps; give them again when a run is resumed."""
+    finish_reasons: FinishReasons = operational([])
+    """Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, end_turn,
+    eos_token, complete and their like; a completion with an unknown one is asked for again."""
+    price_input: float | None = operational(None, ge=0)
+    """Report the policy's cost with this price in US dollars for a million prompt tokens; if unset, the cost is
+    unknown."""
+    price_output: float | None = operational(None, ge=0)
+    """Report the policy's cost with this price in US dollars for a million completion tokens; if unset, the cost is
+    unknown."""
+    price_cached_input: float | None = operational(None, ge=0)
+    """Report the policy's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
+    prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
+    server_type: Literal["openai", "trl", "sglang", "vllm"] = operational("openai", verbs=ROLLOUTS)
+    """Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos' token-level client for that
+    kind of server."""
 
     @property
     def urls(self) -> tuple[str, ...]:

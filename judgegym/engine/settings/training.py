@@ -21,134 +21,76 @@ TokenSource = Literal["auto", "chat", "token_server", "retokenize"]
 EvalHandling = Literal["STOP_TRAIN", "LIMIT_TRAIN", "NONE"]
 
 
-class RolloutSettings(BaseModel):
+class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     """How groups are sampled, and which of them are kept."""
 
     help_group: ClassVar[str] = "rollouts"
 
-    group_size: int = setting(
-        4,
-        "Sample this many completions of each prompt; together they are one group.",
-        verbs=ROLLOUTS,
-        ge=1,
-        common=True,
-    )
-    total_steps: int = operational(
-        1000,
-        "Stop after this many training steps (serve) or groups (process). serve: -1 takes the trainer's number.",
-        verbs=ROLLOUTS,
-        common=True,
-    )
-    rollout_temperature: float = setting(
-        1.0, "Sample the policy at this temperature in training.", verbs=ROLLOUTS, ge=0, common=True
-    )
-    train_max_tokens: int = setting(
-        16384,
-        "Limit a completion in training to this many tokens; 0 sends no limit, so that the endpoint's own applies.",
-        verbs=ROLLOUTS,
-        ge=0,
-    )
-    token_source: TokenSource = setting(
-        "auto",
-        "Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled token ids and "
-        "logprobs (vLLM 0.10.2 or later, llama.cpp's server). token_server: Atropos' token-level servers "
-        "(openai.server_type vllm, sglang or trl). retokenize: the chat template is applied to the text, without "
-        "logprobs. auto: token_server if server_type names one, else chat if the endpoint returns token ids, else "
-        "retokenize.",
-        verbs=ROLLOUTS,
-    )
-    tokenizer_name: str | None = setting(
-        None,
-        "Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids. If unset, with the "
-        "one of the policy's name, openai.model_name.",
-        verbs=ROLLOUTS,
-    )
-    invalid_thinking_reward: float = setting(
-        0.0,
-        "Give a completion with malformed thinking, or a refusal, this reward. If rewards can be negative, set the "
-        "lowest one (-1.0): at 0.0 the policy gains by breaking the format whenever it would lose.",
-        verbs=ROLLOUTS,
-    )
-    ensure_scores_are_not_same: bool = setting(
-        True, "Drop groups whose rewards are all equal: their advantages are zero.", verbs=ROLLOUTS
-    )
-    include_messages: bool = setting(False, "Send the messages of each rollout with its tokens.", verbs=ROLLOUTS)
-    data_path_to_save_groups: str | None = operational(
-        None,
-        "Write the groups to this JSONL file. If unset, process writes to data/<environment>.jsonl and serve to none.",
-        verbs=ROLLOUTS,
-        common=True,
-    )
-    max_num_workers: int = operational(
-        -1,
-        "Work on at most this many groups at once; -1: max_num_workers_per_node times the number of servers.",
-        verbs=ROLLOUTS,
-    )
-    max_num_workers_per_node: int = operational(
-        8, "Work on this many groups at once for each server of the policy, if max_num_workers is -1.", verbs=ROLLOUTS
-    )
-    worker_timeout: float = operational(
-        -1,
-        "Drop a group that takes longer than this many seconds, also those in which an endpoint is away; -1: never. "
-        "Prefer the deadlines of policy and judge, which lose one rollout and not the whole group.",
-        verbs=ROLLOUTS,
-    )
+    group_size: int = setting(4, verbs=ROLLOUTS, ge=1, common=True)
+    """Sample this many completions of each prompt; together they are one group."""
+    total_steps: int = operational(1000, verbs=ROLLOUTS, common=True)
+    """Stop after this many training steps (serve) or groups (process). serve: -1 takes the trainer's number."""
+    rollout_temperature: float = setting(1.0, verbs=ROLLOUTS, ge=0, common=True)
+    """Sample the policy at this temperature in training."""
+    train_max_tokens: int = setting(16384, verbs=ROLLOUTS, ge=0)
+    """Limit a completion in training to this many tokens; 0 sends no limit, so that the endpoint's own applies."""
+    token_source: TokenSource = setting("auto", verbs=ROLLOUTS)
+    """Choose where the tokens of a rollout come from. chat: the chat endpoint returns the sampled token ids and
+    logprobs (vLLM 0.10.2 or later, llama.cpp's server). token_server: Atropos' token-level servers (openai.server_type
+    vllm, sglang or trl). retokenize: the chat template is applied to the text, without logprobs. auto: token_server if
+    server_type names one, else chat if the endpoint returns token ids, else retokenize."""
+    tokenizer_name: str | None = setting(None, verbs=ROLLOUTS)
+    """Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids. If unset, with the one
+    of the policy's name, openai.model_name."""
+    invalid_thinking_reward: float = setting(0.0, verbs=ROLLOUTS)
+    """Give a completion with malformed thinking, or a refusal, this reward. If rewards can be negative, set the lowest
+    one (-1.0): at 0.0 the policy gains by breaking the format whenever it would lose."""
+    ensure_scores_are_not_same: bool = setting(True, verbs=ROLLOUTS)
+    """Drop groups whose rewards are all equal: their advantages are zero."""
+    include_messages: bool = setting(False, verbs=ROLLOUTS)
+    """Send the messages of each rollout with its tokens."""
+    data_path_to_save_groups: str | None = operational(None, verbs=ROLLOUTS, common=True)
+    """Write the groups to this JSONL file. If unset, process writes to data/<environment>.jsonl and serve to none."""
+    max_num_workers: int = operational(-1, verbs=ROLLOUTS)
+    """Work on at most this many groups at once; -1: max_num_workers_per_node times the number of servers."""
+    max_num_workers_per_node: int = operational(8, verbs=ROLLOUTS)
+    """Work on this many groups at once for each server of the policy, if max_num_workers is -1."""
+    worker_timeout: float = operational(-1, verbs=ROLLOUTS)
+    """Drop a group that takes longer than this many seconds, also those in which an endpoint is away; -1: never. Prefer
+    the deadlines of policy and judge, which lose one rollout and not the whole group."""
 
 
-class TrainerSettings(BaseModel):
+class TrainerSettings(BaseModel, use_attribute_docstrings=True):
     """The rollout API, the trainer behind it, and what is logged of a training run."""
 
     help_group: ClassVar[str] = "trainer"
 
-    rollout_server_url: str = operational(
-        "http://localhost:8000", "Send groups to the rollout API at this URL.", verbs=SERVE, common=True
-    )
-    inference_weight: float = operational(
-        1.0,
-        "Take a share of the policy's capacity in proportion to this weight, among the environments of the same API.",
-        verbs=SERVE,
-        gt=0,
-    )
-    min_batch_allocation: float | None = operational(
-        None, "Reserve at least this share (0 to 1) of each batch for this environment; no share if unset.", verbs=SERVE
-    )
-    max_batches_offpolicy: int = operational(
-        3,
-        "Queue at most this many batches at the API; with more, rollouts are from an older policy. 0: no limit.",
-        verbs=SERVE,
-    )
-    max_token_length: int = setting(
-        2048,
-        "Limit a rollout's sequence to this many tokens. serve: report it to the API, and drop groups that are longer "
-        "than the trainer allows. process: drop longer groups, if this is set.",
-        verbs=ROLLOUTS,
-    )
-    steps_per_eval: int = operational(
-        100, "Evaluate the policy once in this many training steps; 0 or less: never.", verbs=SERVE, common=True
-    )
-    max_eval_workers: int = operational(
-        16,
-        "Evaluate at most this many rows at once during training, so that rollouts keep most of the capacity.",
-        verbs=SERVE,
-    )
-    eval_handling: EvalHandling = operational(
-        "NONE",
-        "Choose what happens to rollouts during an evaluation. NONE: new groups start as before. LIMIT_TRAIN: only on "
-        "the share eval_limit_ratio of the workers. STOP_TRAIN: no new groups start.",
-        verbs=SERVE,
-    )
-    eval_limit_ratio: float = operational(
-        0.5, "With eval_handling=LIMIT_TRAIN: keep this share (0 to 1) of the workers on groups.", verbs=SERVE
-    )
-    num_rollouts_to_keep: int = operational(
-        32, "Show this many groups in the table of rollouts at Weights & Biases.", verbs=SERVE
-    )
-    num_rollouts_per_group_for_logging: int = operational(
-        1, "Show this many rollouts of each group in that table; -1: all.", verbs=SERVE
-    )
-    min_items_sent_before_logging: int = operational(
-        2, "Log the metrics of a step only if at least this many groups were sent in it.", verbs=SERVE
-    )
+    rollout_server_url: str = operational("http://localhost:8000", verbs=SERVE, common=True)
+    """Send groups to the rollout API at this URL."""
+    inference_weight: float = operational(1.0, verbs=SERVE, gt=0)
+    """Take a share of the policy's capacity in proportion to this weight, among the environments of the same API."""
+    min_batch_allocation: float | None = operational(None, verbs=SERVE)
+    """Reserve at least this share (0 to 1) of each batch for this environment; no share if unset."""
+    max_batches_offpolicy: int = operational(3, verbs=SERVE)
+    """Queue at most this many batches at the API; with more, rollouts are from an older policy. 0: no limit."""
+    max_token_length: int = setting(2048, verbs=ROLLOUTS)
+    """Limit a rollout's sequence to this many tokens. serve: report it to the API, and drop groups that are longer than
+    the trainer allows. process: drop longer groups, if this is set."""
+    steps_per_eval: int = operational(100, verbs=SERVE, common=True)
+    """Evaluate the policy once in this many training steps; 0 or less: never."""
+    max_eval_workers: int = operational(16, verbs=SERVE)
+    """Evaluate at most this many rows at once during training, so that rollouts keep most of the capacity."""
+    eval_handling: EvalHandling = operational("NONE", verbs=SERVE)
+    """Choose what happens to rollouts during an evaluation. NONE: new groups start as before. LIMIT_TRAIN: only on the
+    share eval_limit_ratio of the workers. STOP_TRAIN: no new groups start."""
+    eval_limit_ratio: float = operational(0.5, verbs=SERVE)
+    """With eval_handling=LIMIT_TRAIN: keep this share (0 to 1) of the workers on groups."""
+    num_rollouts_to_keep: int = operational(32, verbs=SERVE)
+    """Show this many groups in the table of rollouts at Weights & Biases."""
+    num_rollouts_per_group_for_logging: int = operational(1, verbs=SERVE)
+    """Show this many rollouts of each group in that table; -1: all."""
+    min_items_sent_before_logging: int = operational(2, verbs=SERVE)
+    """Log the metrics of a step only if at least this many groups were sent in it."""
 
 
 logger = logging.getLogger(__name__)

@@ -62,57 +62,31 @@ class ArenaHardConfig(GroupJudgeSettings):
     always_anchored = True
     tournament_verbs = (*ROLLOUTS, *EVALUATE)
 
-    candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting(
-        [],
-        'Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a", "model_name": "…", '
-        '"base_url": "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}, {"name": "c", "answers": "RUN"}].',
-        verbs=EVALUATE,
-        common=True,
-    )
-    candidates_play: CandidatesPlay | None = setting(
-        None,
-        "Let the candidates of each row, with the baseline as one more, play a tournament (schedule, game_orders), or "
-        "each two games against the baseline. If unset, a tournament.",
-        verbs=EVALUATE,
-        common=True,
-    )
-    style_control: bool = setting(
-        False,
-        "Also report the win rate at equal length and markdown of both answers; not Arena-Hard-Auto's number.",
-        verbs=EVALUATIONS,
-    )
-    cluster_winrates: bool = setting(
-        False, "Also report the win rate of each topic cluster of the prompts (column cluster).", verbs=EVALUATIONS
-    )
-    train_prompt_dataset: str = setting(
-        "NousResearch/arena-hard-v1-prompts",
-        "Read prompts from this dataset, hub name or file; for evaluations only if eval_prompt_dataset is unset.",
-        group="data",
-        common=True,
-    )
-    train_baseline_dataset: str = setting(
-        "NousResearch/gpt-4-0314-baseline-arenahard",
-        "Read the baseline's answers from this dataset, hub name or file; for evaluations only if "
-        "eval_baseline_dataset is unset.",
-        group="data",
-        common=True,
-    )
-    eval_prompt_dataset: str | None = setting(
-        None,
-        "Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset.",
-        verbs=EVALUATIONS,
-        group="data",
-        instead_of="train_prompt_dataset",
-    )
+    candidates: Annotated[Models, AfterValidator(_check_candidates)] = setting([], verbs=EVALUATE, common=True)
+    """Compare these models instead of evaluating one, a YAML or JSON list: [{"name": "a", "model_name": "…",
+    "base_url": "…", "api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}, {"name": "c", "answers": "RUN"}]."""
+    candidates_play: CandidatesPlay | None = setting(None, verbs=EVALUATE, common=True)
+    """Let the candidates of each row, with the baseline as one more, play a tournament (schedule, game_orders), or each
+    two games against the baseline. If unset, a tournament."""
+    style_control: bool = setting(False, verbs=EVALUATIONS)
+    """Also report the win rate at equal length and markdown of both answers; not Arena-Hard-Auto's number."""
+    cluster_winrates: bool = setting(False, verbs=EVALUATIONS)
+    """Also report the win rate of each topic cluster of the prompts (column cluster)."""
+    train_prompt_dataset: str = setting("NousResearch/arena-hard-v1-prompts", group="data", common=True)
+    """Read prompts from this dataset, hub name or file; for evaluations only if eval_prompt_dataset is unset."""
+    train_baseline_dataset: str = setting("NousResearch/gpt-4-0314-baseline-arenahard", group="data", common=True)
+    """Read the baseline's answers from this dataset, hub name or file; for evaluations only if eval_baseline_dataset is
+    unset."""
+    eval_prompt_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", instead_of="train_prompt_dataset")
+    """Read prompts for evaluations from this dataset; if unset, from train_prompt_dataset."""
     eval_baseline_dataset: str | None = setting(
-        None,
-        "Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset.",
-        verbs=EVALUATIONS,
-        group="data",
-        instead_of="train_baseline_dataset",
+        None, verbs=EVALUATIONS, group="data", instead_of="train_baseline_dataset"
     )
-    train_split: str = setting("train", "Train on this split of hub datasets.", verbs=ROLLOUTS, group="data")
-    eval_split: str = setting("train", "Evaluate on this split of hub datasets.", verbs=EVALUATIONS, group="data")
+    """Read the baseline's answers for evaluations from this dataset; if unset, from train_baseline_dataset."""
+    train_split: str = setting("train", verbs=ROLLOUTS, group="data")
+    """Train on this split of hub datasets."""
+    eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
+    """Evaluate on this split of hub datasets."""
 
     @model_validator(mode="after")
     def _candidates_play_something(self) -> Self:

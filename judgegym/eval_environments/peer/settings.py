@@ -25,50 +25,27 @@ _QUERY = ("query", "question", "prompt")
 class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
     """Peer evaluation's own settings."""
 
-    candidates: Models = setting(
-        [],
-        'Evaluate these models, a YAML or JSON list: [{"name": "a", "model_name": "…", "base_url": "…", '
-        '"api_key_env": "…"}, {"name": "b", "answers": "b.jsonl"}].',
-        common=True,
-    )
-    judges: Models = setting(
-        [],
-        "Let these models judge, a list like candidates. If unset: the candidates with an endpoint; in training "
-        "without such the model of the judge_* settings.",
-        common=True,
-    )
-    critique_rounds: int = setting(
-        1,
-        "Let each judge critique and revise its score in this many rounds; another name of judge_critique_rounds.",
-        common=True,
-        ge=0,
-    )
-    include_self: bool = setting(False, "Let each model judge its own answers, too.")
-    rubric: TextOrFile = setting(
-        DEFAULT_RUBRIC,
-        "Use this rubric for rows without one; @file reads it from a file. Default: the specification's rubric of six "
-        "criteria and 100 points.",
-    )
-    dataset: str | None = setting(
-        None,
-        "Read queries from this dataset (hub name or file) with the column query and, optionally, rubric.",
-        group="data",
-        common=True,
-    )
-    split: str = setting("train", "Read this split of a hub dataset.", group="data")
-    train_dataset: str | None = setting(
-        None,
-        "Train on the queries of this dataset; if unset, on those of dataset.",
-        verbs=ROLLOUTS,
-        group="data",
-        instead_of="dataset",
-    )
-    rows_at_once: int = operational(
-        32,
-        "Work on at most this many queries at once; each endpoint has its own limit of requests.",
-        verbs=EVALUATE,
-        ge=1,
-    )
+    candidates: Models = setting([], common=True)
+    """Evaluate these models, a YAML or JSON list: [{"name": "a", "model_name": "…", "base_url": "…", "api_key_env":
+    "…"}, {"name": "b", "answers": "b.jsonl"}]."""
+    judges: Models = setting([], common=True)
+    """Let these models judge, a list like candidates. If unset: the candidates with an endpoint; in training without
+    such the model of the judge_* settings."""
+    critique_rounds: int = setting(1, common=True, ge=0)
+    """Let each judge critique and revise its score in this many rounds; another name of judge_critique_rounds."""
+    include_self: bool = setting(False)
+    """Let each model judge its own answers, too."""
+    rubric: TextOrFile = setting(DEFAULT_RUBRIC)
+    """Use this rubric for rows without one; @file reads it from a file. Default: the specification's rubric of six
+    criteria and 100 points."""
+    dataset: str | None = setting(None, group="data", common=True)
+    """Read queries from this dataset (hub name or file) with the column query and, optionally, rubric."""
+    split: str = setting("train", group="data")
+    """Read this split of a hub dataset."""
+    train_dataset: str | None = setting(None, verbs=ROLLOUTS, group="data", instead_of="dataset")
+    """Train on the queries of this dataset; if unset, on those of dataset."""
+    rows_at_once: int = operational(32, verbs=EVALUATE, ge=1)
+    """Work on at most this many queries at once; each endpoint has its own limit of requests."""
 
     @model_validator(mode="after")
     def _has_one_number_of_rounds(self) -> Self:

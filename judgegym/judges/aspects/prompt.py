@@ -195,25 +195,15 @@ class AspectJudgeSettings(PromptLayoutSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    aspects: Aspects = setting(
-        tuple(SUPPORTED_ASPECTS.values()),
-        "Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), "
-        'or a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe '
-        'for children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}.',
-        common=True,
-    )
-    strictness: int = setting(
-        1,
-        "Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may "
-        "have its own.",
-        common=True,
-        ge=1,
-        le=MOST_VOTES,
-    )
-    scoring: AspectScoring = setting(
-        "majority",
-        "Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes.",
-    )
+    aspects: Aspects = setting(tuple(SUPPORTED_ASPECTS.values()), common=True)
+    """Ask these questions about an answer: names (harmfulness, maliciousness, coherence, correctness, conciseness), or
+    a JSON list of names and of objects such as {"name": "child_safety", "definition": "Is the submission safe for
+    children?", "polarity": 1, "weight": 1, "veto": false, "strictness": 3}."""
+    strictness: int = setting(1, common=True, ge=1, le=MOST_VOTES)
+    """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
+    have its own."""
+    scoring: AspectScoring = setting("majority")
+    """Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs all votes."""
 
     def strictness_of(self, aspect: Aspect) -> int:
         """The strictness of an aspect: its own, or that of all."""

@@ -21,7 +21,7 @@ OTHER_GROUP = "other"
 
 def setting(
     default: Any,
-    description: str,
+    description: str | None = None,
     *,
     operational: bool = False,
     verbs: Sequence[str] = (),
@@ -34,7 +34,8 @@ def setting(
 
     Args:
         default: its default.
-        description: for `--help`: verb first, unit, range, reason.
+        description: for `--help`: verb first, unit, range, reason; without it the text that stands below the attribute,
+            in a class with `use_attribute_docstrings`.
         operational: it changes how a run proceeds but not its results, so that a resumed run may change it.
         verbs: the commands that use it; empty for all.
         group: where `--help` lists it; by default the `help_group` of the class that declares it.
@@ -47,7 +48,7 @@ def setting(
     return Field(default, description=description, json_schema_extra=extra, **constraints)
 
 
-def operational(default: Any, description: str, **facts: Any) -> Any:
+def operational(default: Any, description: str | None = None, **facts: Any) -> Any:
     """Declare a setting that changes how a run proceeds but not its results, so that a resumed run may change it."""
     return setting(default, description, operational=True, **facts)
 

@@ -37,7 +37,7 @@ def flags_parser(
 
 
 def _add(parser: argparse.ArgumentParser, setting: DeclaredSetting) -> None:
-    about = (setting.info.description or "").partition(". ")[0].replace("%", "%%")
+    about = setting.about.partition(". ")[0].replace("%", "%%")
     name, annotation = setting.name, setting.info.annotation
     if is_switch(setting):
         parser.add_argument(f"--{name}", action="store_true", help=about)

@@ -42,6 +42,11 @@ class DeclaredSetting:
         """The field."""
         return self.model.model_fields[self.field]
 
+    @property
+    def about(self) -> str:
+        """What it does, in one line; the text below an attribute may have several."""
+        return " ".join((self.info.description or "").split())
+
 
 def section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     """The model of the section with this name; `None` if the name is not a section's."""
@@ -214,9 +219,7 @@ def _add(section: Any, setting: DeclaredSetting) -> None:
 def describe(setting: DeclaredSetting) -> DescribedSetting:
     """A setting in words."""
     default = setting.info.get_default(call_default_factory=True, validated_data={})
-    return DescribedSetting(
-        setting.name, _kind(setting.info.annotation), default_in_words(default), setting.info.description or ""
-    )
+    return DescribedSetting(setting.name, _kind(setting.info.annotation), default_in_words(default), setting.about)
 
 
 def default_in_words(default: object) -> str:

@@ -107,7 +107,7 @@ FinishReasons: TypeAlias = Annotated[list[str], AfterValidator(lambda words: sor
 """Finish reasons that are whole beside the known ones, normalized."""
 
 
-class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
+class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True):
     """Settings that every judge has: endpoint, sampling, prompt and self-critique. An unknown setting is an error.
 
     Each judge's package subclasses it with that judge's own settings; environments and the reward server inherit those.
@@ -115,129 +115,71 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False):
 
     help_group: ClassVar[str] = "judge"
 
-    judge_model_name: str = setting(
-        "claude-sonnet-4-20250514", "Ask for this model at the judge's endpoint.", common=True
-    )
-    judge_base_url: BaseUrls = operational(
-        "https://api.anthropic.com/v1",
-        "Call the judge at this OpenAI-compatible URL; separate several replicas with commas.",
-        common=True,
-    )
-    judge_api_key: SecretStr | None = operational(
-        None,
-        "Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line.",
-        instead_of="judge_api_key_env",
-    )
-    judge_api_key_env: str = operational(
-        "ANTHROPIC_API_KEY",
-        "Read the judge's API key from this environment variable. Only a public host needs one.",
-        common=True,
-    )
-    judge_temperature: float = setting(
-        0.2,
-        "Sample the judge at this temperature. If unset, several votes or samples of one judgment are drawn at 0.7.",
-        common=True,
-        ge=0,
-    )
-    judge_max_tokens: int = setting(4096, "Limit the judge's answer to this many tokens; 0 sends no limit.", ge=0)
-    judge_max_retries: int = operational(
-        MAX_RETRIES,
-        "Retry a failed judge call at most this many times; waiting for a judge that is busy or away is no retry.",
-        ge=0,
-    )
-    judge_timeout: float = operational(300.0, "Stop one attempt of a judge call after this many seconds.", gt=0)
-    judge_deadline: float = operational(
-        900.0,
-        "Stop retrying a judge call this many seconds after its first attempt; the call then fails. Time in which the "
-        "judge is away does not count; where this is set, it also bounds that wait.",
-        gt=0,
-    )
-    endpoint_away_deadline: float = operational(
-        600.0,
-        "Wait at most this many seconds for an endpoint, judge or policy, that has answered before and now refuses "
-        "connections; its calls then fail.",
-        ge=0,
-        common=True,
-        group="run",
-    )
-    wait_for_endpoints: float = operational(
-        60.0,
-        "Wait at most this many seconds for an endpoint, judge or policy, that has never answered in this run and "
-        "refuses connections, or whose host is unknown; the command then ends with exit code 2. Raise it where the "
-        "endpoint starts beside the run.",
-        ge=0,
-        group="run",
-    )
-    endpoint_rejected_deadline: float = operational(
-        120.0,
-        "After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402, 403 or 404, send "
-        "nothing new and try one request again, with growing pauses, for this many seconds; the command then ends with "
-        "exit code 1, and can be resumed.",
-        ge=0,
-        group="run",
-    )
-    judge_max_concurrency: int = operational(
-        256, "Send the judge at most this many requests at once; the limit is halved while it answers 429 or 503.", ge=1
-    )
-    judge_requests_per_minute: int | None = operational(
-        None, "Send the judge at most this many requests a minute; no limit if unset.", ge=1
-    )
-    judge_tokens_per_minute: int | None = operational(
-        None, "Use at most this many tokens of the judge a minute, prompts included; no limit if unset.", ge=1
-    )
-    judge_cache: Path | None = operational(
-        None, "Cache judgments in this SQLite file and reuse them; several runs may share it. Off if unset."
-    )
-    judge_extra_body: ExtraBody = setting(
-        {}, 'Add these fields to each request to the judge, such as {"reasoning_effort": "low"}.'
-    )
-    judge_extra_headers: ExtraHeaders = operational(
-        {},
-        "Send these headers with each request to the judge: NAME=VALUE, or JSON. Their values are secrets, which no "
-        "file keeps; give them again when a run is resumed.",
-    )
-    judge_finish_reasons: FinishReasons = operational(
-        [],
-        "Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are stop, end_turn, "
-        "eos_token, complete and their like; an answer with an unknown one is asked for again.",
-    )
-    judge_output: JudgeOutput = setting(
-        "text",
-        "Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON object, reasons "
-        "first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets text. For a "
-        "policy that judges, set openai.extra_body.",
-    )
-    judge_price_input: float | None = operational(
-        None,
-        "Report the judge's cost with this price in US dollars for a million prompt tokens; if unset, the cost is "
-        "unknown.",
-        ge=0,
-    )
-    judge_price_output: float | None = operational(
-        None,
-        "Report the judge's cost with this price in US dollars for a million completion tokens; if unset, the cost is "
-        "unknown.",
-        ge=0,
-    )
-    judge_price_cached_input: float | None = operational(
-        None,
-        "Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a "
-        "prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound.",
-        ge=0,
-    )
-    judge_critique_rounds: int = setting(
-        0, "Let the judge critique and revise its own judgment in this many rounds, one call each.", ge=0
-    )
-    judge_system_prompt: TextOrFile | None = setting(
-        None, "Use this text instead of the judge's built-in system prompt; @file reads it from a file, byte for byte."
-    )
-    seed: int = setting(
-        0,
-        "Seed every random choice (rows, orders of answers, votes, bootstrap); equal seeds give equal choices.",
-        ge=0,
-        common=True,
-        group="run",
-    )
+    judge_model_name: str = setting("claude-sonnet-4-20250514", common=True)
+    """Ask for this model at the judge's endpoint."""
+    judge_base_url: BaseUrls = operational("https://api.anthropic.com/v1", common=True)
+    """Call the judge at this OpenAI-compatible URL; separate several replicas with commas."""
+    judge_api_key: SecretStr | None = operational(None, instead_of="judge_api_key_env")
+    """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command line."""
+    judge_api_key_env: str = operational("ANTHROPIC_API_KEY", common=True)
+    """Read the judge's API key from this environment variable. Only a public host needs one."""
+    judge_temperature: float = setting(0.2, common=True, ge=0)
+    """Sample the judge at this temperature. If unset, several votes or samples of one judgment are drawn at 0.7."""
+    judge_max_tokens: int = setting(4096, ge=0)
+    """Limit the judge's answer to this many tokens; 0 sends no limit."""
+    judge_max_retries: int = operational(MAX_RETRIES, ge=0)
+    """Retry a failed judge call at most this many times; waiting for a judge that is busy or away is no retry."""
+    judge_timeout: float = operational(300.0, gt=0)
+    """Stop one attempt of a judge call after this many seconds."""
+    judge_deadline: float = operational(900.0, gt=0)
+    """Stop retrying a judge call this many seconds after its first attempt; the call then fails. Time in which the
+    judge is away does not count; where this is set, it also bounds that wait."""
+    endpoint_away_deadline: float = operational(600.0, ge=0, common=True, group="run")
+    """Wait at most this many seconds for an endpoint, judge or policy, that has answered before and now refuses
+    connections; its calls then fail."""
+    wait_for_endpoints: float = operational(60.0, ge=0, group="run")
+    """Wait at most this many seconds for an endpoint, judge or policy, that has never answered in this run and refuses
+    connections, or whose host is unknown; the command then ends with exit code 2. Raise it where the endpoint starts
+    beside the run."""
+    endpoint_rejected_deadline: float = operational(120.0, ge=0, group="run")
+    """After ten requests in a row that an endpoint, judge or policy, rejects with HTTP 401, 402, 403 or 404, send
+    nothing new and try one request again, with growing pauses, for this many seconds; the command then ends with exit
+    code 1, and can be resumed."""
+    judge_max_concurrency: int = operational(256, ge=1)
+    """Send the judge at most this many requests at once; the limit is halved while it answers 429 or 503."""
+    judge_requests_per_minute: int | None = operational(None, ge=1)
+    """Send the judge at most this many requests a minute; no limit if unset."""
+    judge_tokens_per_minute: int | None = operational(None, ge=1)
+    """Use at most this many tokens of the judge a minute, prompts included; no limit if unset."""
+    judge_cache: Path | None = operational(None)
+    """Cache judgments in this SQLite file and reuse them; several runs may share it. Off if unset."""
+    judge_extra_body: ExtraBody = setting({})
+    """Add these fields to each request to the judge, such as {"reasoning_effort": "low"}."""
+    judge_extra_headers: ExtraHeaders = operational({})
+    """Send these headers with each request to the judge: NAME=VALUE, or JSON. Their values are secrets, which no file
+    keeps; give them again when a run is resumed."""
+    judge_finish_reasons: FinishReasons = operational([])
+    """Take these finish reasons of the judge's endpoint, too, to mean a whole answer. Known are stop, end_turn,
+    eos_token, complete and their like; an answer with an unknown one is asked for again."""
+    judge_output: JudgeOutput = setting("text")
+    """Choose how a verdict is asked for. text: in the words of the prompt. json_schema: as a JSON object, reasons
+    first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets text. For a policy
+    that judges, set openai.extra_body."""
+    judge_price_input: float | None = operational(None, ge=0)
+    """Report the judge's cost with this price in US dollars for a million prompt tokens; if unset, the cost is
+    unknown."""
+    judge_price_output: float | None = operational(None, ge=0)
+    """Report the judge's cost with this price in US dollars for a million completion tokens; if unset, the cost is
+    unknown."""
+    judge_price_cached_input: float | None = operational(None, ge=0)
+    """Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
+    prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
+    judge_critique_rounds: int = setting(0, ge=0)
+    """Let the judge critique and revise its own judgment in this many rounds, one call each."""
+    judge_system_prompt: TextOrFile | None = setting(None)
+    """Use this text instead of the judge's built-in system prompt; @file reads it from a file, byte for byte."""
+    seed: int = setting(0, ge=0, common=True, group="run")
+    """Seed every random choice (rows, orders of answers, votes, bootstrap); equal seeds give equal choices."""
 
     @field_validator("judge_model_name")
     @classmethod
@@ -429,13 +371,11 @@ class PromptLayoutSettings(JudgeSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    judge_prompt_layout: PromptLayout = setting(
-        "published",
-        "Choose the order of the judge's prompt. published: that of the benchmark or paper. shared_first: first "
-        "everything that the completions of one prompt share, the completion last, so that a server's prefix cache "
-        "computes the shared part once; results are then not comparable with published ones. If unset, shared_first "
-        "for a single aspect, whose order is ours, and published for all other judges.",
-    )
+    judge_prompt_layout: PromptLayout = setting("published")
+    """Choose the order of the judge's prompt. published: that of the benchmark or paper. shared_first: first everything
+    that the completions of one prompt share, the completion last, so that a server's prefix cache computes the shared
+    part once; results are then not comparable with published ones. If unset, shared_first for a single aspect, whose
+    order is ours, and published for all other judges."""
 
     @model_validator(mode="after")
     def _set_usual_layout(self) -> Self:
@@ -455,8 +395,5 @@ class ReaskSettings(JudgeSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    judge_reask: int = setting(
-        1,
-        "Ask a judge whose answer has no verdict again, in the same conversation, at most this many times.",
-        ge=0,
-    )
+    judge_reask: int = setting(1, ge=0)
+    """Ask a judge whose answer has no verdict again, in the same conversation, at most this many times."""

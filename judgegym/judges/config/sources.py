@@ -56,6 +56,7 @@ class SourcedSettings(BaseSettings):
         allow_inf_nan=False,
         cli_hide_none_type=True,
         cli_avoid_json=True,
+        use_attribute_docstrings=True,
     )
 
     config: Path | None = None

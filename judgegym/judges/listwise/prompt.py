@@ -134,19 +134,12 @@ class ListwiseJudgeSettings(ReaskSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    listwise_orders: int = setting(
-        1,
-        "Show the answers of a group in this many orders, one call each. 2: also in the reverse order; the scores are "
-        "averaged, so that a preference for early or late answers cancels out.",
-        ge=1,
-        le=2,
-    )
-    judge_max_input_tokens: int | None = setting(
-        None,
-        "Split a group whose prompt has more tokens than this into several calls that share one answer, by which their "
-        "scores are brought together. If unset, a group is one call for each order.",
-        ge=256,
-    )
+    listwise_orders: int = setting(1, ge=1, le=2)
+    """Show the answers of a group in this many orders, one call each. 2: also in the reverse order; the scores are
+    averaged, so that a preference for early or late answers cancels out."""
+    judge_max_input_tokens: int | None = setting(None, ge=256)
+    """Split a group whose prompt has more tokens than this into several calls that share one answer, by which their
+    scores are brought together. If unset, a group is one call for each order."""
 
     def built_in_prompt(self) -> str:
         """The instructions."""

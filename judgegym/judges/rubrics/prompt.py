@@ -252,22 +252,20 @@ class RubricJudgeSettings(PromptLayoutSettings):
 
     help_group: ClassVar[str] = "judge"
 
-    output_format: RubricFormat = setting(
-        "feedback_score",
-        "Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … "
-        "[RESULT] n, which Prometheus models are trained on.",
-    )
-    scale_min: int = setting(1, "Use this as the lowest score of the scale.")
-    scale_max: int = setting(5, "Use this as the highest score of the scale; above scale_min.", validate_default=True)
-    samples_per_item: int = setting(
-        1, "Ask for this many independent judgments of each response, one call each.", ge=1, le=MOST_VOTES
-    )
-    samples_pooling: Pooling = setting("mean", "Pool the judgments of one response into their mean or their median.")
-    weighting: Weighting = setting(
-        "none",
-        "Choose how a score is read. none: from the text. logprobs: the expected score over the scale's tokens; the "
-        "endpoint must return top_logprobs.",
-    )
+    output_format: RubricFormat = setting("feedback_score")
+    """Ask the judge to answer in this format. feedback_score: [FEEDBACK] … [SCORE] n. result: Feedback: … [RESULT] n,
+    which Prometheus models are trained on."""
+    scale_min: int = setting(1)
+    """Use this as the lowest score of the scale."""
+    scale_max: int = setting(5, validate_default=True)
+    """Use this as the highest score of the scale; above scale_min."""
+    samples_per_item: int = setting(1, ge=1, le=MOST_VOTES)
+    """Ask for this many independent judgments of each response, one call each."""
+    samples_pooling: Pooling = setting("mean")
+    """Pool the judgments of one response into their mean or their median."""
+    weighting: Weighting = setting("none")
+    """Choose how a score is read. none: from the text. logprobs: the expected score over the scale's tokens; the
+    endpoint must return top_logprobs."""
 
     @field_validator("scale_max")
     @classmethod

@@ -146,7 +146,7 @@ else:
     _SettingsOfAll = type("_SettingsOfAll", tuple(_bases), {"__module__": __name__})
 
 
-class KindSettings(BaseModel):
+class KindSettings(BaseModel, use_attribute_docstrings=True):
     """Which judge it is, and the criteria of judges that take a text."""
 
     help_group: ClassVar[str] = "judge"

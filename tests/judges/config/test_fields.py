@@ -5,6 +5,9 @@ from typing import ClassVar
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
+from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.engine.settings import PolicySettings
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.judges.config.fields import (
     OTHER_GROUP,
     group_of,
@@ -14,6 +17,8 @@ from judgegym.judges.config.fields import (
     setting,
     verbs_of,
 )
+from judgegym.judges.config.help import declared_settings
+from judgegym.server.settings import RewardServerSettings
 
 
 class Grouped(BaseModel):
@@ -56,3 +61,21 @@ def test_default_description_and_range_are_pydantics() -> None:
     assert (Demo().shapes_the_run, Demo.model_fields["shapes_the_run"].description) == (2, "How fast.")
     with pytest.raises(ValidationError):
         Demo(shapes_the_run=-1)
+
+
+class Documented(BaseModel, use_attribute_docstrings=True):
+    below: int = operational(1, ge=0)
+    """How many; the text below
+    may have two lines."""
+    beside: int = setting(2, "How fast.")
+    """Why so: no part of the description."""
+
+
+def test_description_may_stand_below_the_attribute() -> None:
+    abouts = {setting.field: setting.about for setting in declared_settings(Documented)}
+    assert abouts == {"below": "How many; the text below may have two lines.", "beside": "How fast."}
+
+
+@pytest.mark.parametrize("model", [GroupJudgeSettings, PolicySettings, ScoreSettings, RewardServerSettings])
+def test_every_setting_is_described(model: type[BaseModel]) -> None:
+    assert [setting.name for setting in declared_settings(model) if not setting.about] == []
