@@ -75,7 +75,9 @@ def _as_declared(cells: str | None, setting: Any) -> bool:
     """Whether the cells of a row have the default of a setting and its first words."""
     described = describe(setting)
     text = re.sub(r"<[^>]+>", "", cells or "").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    return bool(cells) and described.about.replace("`", "")[:60] in text and described.default in text
+    return (
+        bool(cells and described.about) and described.about.replace("`", "")[:60] in text and described.default in text
+    )
 
 
 def test_no_page_has_a_marker_left_or_fetches_anything(site: Path) -> None:

@@ -1,13 +1,11 @@
 """What a setting's declaration says of it."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.engine.settings import PolicySettings
-from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.judges.config.fields import (
     OTHER_GROUP,
     group_of,
@@ -18,7 +16,6 @@ from judgegym.judges.config.fields import (
     verbs_of,
 )
 from judgegym.judges.config.help import declared_settings
-from judgegym.server.settings import RewardServerSettings
 
 
 class Grouped(BaseModel):
@@ -34,12 +31,9 @@ class Demo(Grouped):
     shapes_the_run: int = operational(2, "How fast.", ge=0, verbs=("serve",), common=True)
 
 
-def test_operational_settings_are_those_that_were_declared_so() -> None:
-    assert [name for name in Demo.model_fields if is_operational(Demo, name)] == ["shapes_the_run"]
-
-
-def test_common_settings_are_those_that_were_declared_so() -> None:
-    assert [name for name in Demo.model_fields if is_common(Demo, name)] == ["shapes_the_run"]
+@pytest.mark.parametrize("is_so", [is_operational, is_common])
+def test_operational_and_common_settings_are_those_that_were_declared_so(is_so: Callable[..., bool]) -> None:
+    assert [name for name in Demo.model_fields if is_so(Demo, name)] == ["shapes_the_run"]
 
 
 def test_verbs_of_a_setting_are_those_of_its_declaration_and_none_where_all_use_it() -> None:
@@ -74,8 +68,3 @@ class Documented(BaseModel, use_attribute_docstrings=True):
 def test_description_may_stand_below_the_attribute() -> None:
     abouts = {setting.field: setting.about for setting in declared_settings(Documented)}
     assert abouts == {"below": "How many; the text below may have two lines.", "beside": "How fast."}
-
-
-@pytest.mark.parametrize("model", [GroupJudgeSettings, PolicySettings, ScoreSettings, RewardServerSettings])
-def test_every_setting_is_described(model: type[BaseModel]) -> None:
-    assert [setting.name for setting in declared_settings(model) if not setting.about] == []
