@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import load_environment
-from judgegym.datasets.sample import is_used
+from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.command import MOST_USED
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.settings.env import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.environments.command_line.arguments import process_defaults, settings_type
-from judgegym.judges.config.fields import group_of, is_operational, verbs_of
-from judgegym.judges.config.help import DeclaredSetting, declared_settings, default_in_words, describe, in_order_of_use
+from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
+from judgegym.judges.config.help import in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.server.settings import RewardServerSettings
 
@@ -88,7 +88,7 @@ def _openai() -> Iterator[Row]:
 
 
 def _env(*groups: str) -> Iterator[Row]:
-    return _rows(setting for setting in declared_settings(EnvConfig, "env.") if _group(setting) in groups)
+    return _rows(setting for setting in declared_settings(EnvConfig, "env.") if setting.group in groups)
 
 
 def _groups() -> Iterator[Row]:
@@ -103,16 +103,16 @@ def _own(environment: str) -> Iterator[Row]:
     shared = set(EnvConfig.model_fields)
     if issubclass(model, GroupJudgeSettings):
         shared |= GroupJudgeSettings.model_fields.keys() - model.answer_judge.model_fields.keys()
-    everywhere = {setting.field: describe(setting) for setting in declared_settings(EnvConfig, "env.")}
+    everywhere = {setting.field: setting for setting in declared_settings(EnvConfig, "env.")}
     own = [setting for setting in declared_settings(model, "env.") if setting.field not in shared]
     changed = [
         setting
         for setting in declared_settings(model, "env.")
-        if setting.field in everywhere and describe(setting) != everywhere[setting.field]
+        if setting.field in everywhere and _cells(setting) != _cells(everywhere[setting.field])
     ]
     yield from _rows(own, anchor=f"{environment}.")
     for row, setting in zip(_rows(changed, anchor=f"{environment}."), in_order_of_use(changed), strict=True):
-        elsewhere = everywhere[setting.field].default or "unset"
+        elsewhere = in_words(everywhere[setting.field].default) or "unset"
         yield Row(row.anchor, row.name, row.kind, row.default, f"{row.about} (Elsewhere: {elsewhere}.)", row.facts)
 
 
@@ -121,7 +121,7 @@ def _flat(settings: type[SourcedSettings], command: str, most_used: Sequence[str
 
     def rows(*groups: str) -> Iterator[Row]:
         return _rows(
-            (each for each in declared_settings(settings) if _group(each) in groups and is_used(each)),
+            (each for each in declared_settings(settings, verb=USED_BY) if each.group in groups),
             anchor=f"{command}.",
             most_used=most_used,
         )
@@ -160,21 +160,20 @@ def _kind_of(action: argparse.Action) -> str:
 
 def _rows(settings: Iterable[DeclaredSetting], *, anchor: str = "", most_used: Sequence[str] = ()) -> Iterator[Row]:
     for setting in in_order_of_use(settings, most_used):
-        described = describe(setting)
-        about = described.about
-        if described.name.startswith("env.") and setting.field in _OF_PROCESS:
-            about += f" (process: {default_in_words(_OF_PROCESS[setting.field])}.)"
-        yield Row(anchor + described.name, described.name, described.kind, described.default, about, _facts(setting))
+        name, kind, default, about = _cells(setting)
+        if name.startswith("env.") and setting.field in _OF_PROCESS:
+            about += f" (process: {in_words(_OF_PROCESS[setting.field])}.)"
+        yield Row(anchor + name, name, kind, default, about, _facts(setting))
+
+
+def _cells(setting: DeclaredSetting) -> tuple[str, str, str, str]:
+    return setting.name, setting.kind, in_words(setting.default), setting.about
 
 
 def _facts(setting: DeclaredSetting) -> str:
-    verbs = ", ".join(verbs_of(setting.model, setting.field))
-    resumable = "may change on --resume" if is_operational(setting.model, setting.field) else ""
+    verbs = ", ".join(setting.verbs)
+    resumable = "may change on --resume" if setting.is_operational else ""
     return f"({'; '.join(filter(None, (verbs, resumable)))})" if verbs or resumable else ""
-
-
-def _group(setting: DeclaredSetting) -> str:
-    return group_of(setting.model, setting.field)
 
 
 _KINDS: dict[str, Callable[..., Iterator[Row]]] = {

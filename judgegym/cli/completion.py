@@ -96,11 +96,7 @@ def _words(choices: Mapping[str, str], *flags: str, files: FilesCompleter | None
 
 def _settings(verb: str, word: str) -> argparse.ArgumentParser:
     """The settings of an environment's verb."""
-    from judgegym.engine.settings.verbs import Verb, uses
     from judgegym.environments.command_line.arguments import settings_type  # late: what they take to import
-    from judgegym.judges.config.flags import flags_parser
+    from judgegym.judges.config.help import flags_parser
 
-    return flags_parser(
-        settings_type(load_environment(word)),
-        uses=lambda setting: uses(cast(Verb, verb), setting.model, setting.field),
-    )
+    return flags_parser(settings_type(load_environment(word)), verb=verb)

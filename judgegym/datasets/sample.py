@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypeAlias, cast, get_args
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
@@ -30,9 +30,7 @@ from judgegym.engine.completions import Completion, Conversation, Policy, Sample
 from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
-from judgegym.engine.settings.verbs import uses
-from judgegym.judges.config.fields import setting
-from judgegym.judges.config.help import DeclaredSetting, declared_settings
+from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
 from judgegym.judges.core.items import Item, ResponseScore, failure
 from judgegym.judges.core.judgment import CallRun, Status
@@ -220,6 +218,8 @@ def _completion(earlier: EarlierResponse) -> Completion | None:
     return Completion(earlier.text, earlier.thinking, fault, earlier.finish_reason)
 
 
+USED_BY = "evaluate"
+"""The verb whose settings of a policy the command has; others are those of training."""
 _SWITCH = "responses_per_prompt"
 _SECTION = "openai"
 _OF_THE_JUDGE_TOO = ("max_retries", "retry_delay")
@@ -242,9 +242,8 @@ class SampleSettings(CompletionSettings):
         """The settings of the policy for `config.yaml`, without secrets; empty if none is asked."""
         if self.responses_per_prompt is None:
             return {}
-        section = {
-            name: value for name, value in without_secrets(self.openai).items() if _is_read(PolicySettings, name)
-        }
+        used = {each.name for each in declared_settings(PolicySettings, verb=USED_BY)}
+        section = {name: value for name, value in without_secrets(self.openai).items() if name in used}
         if "api_key_env" not in self.openai.model_fields_set:
             del section["api_key_env"]  # a key whose variable is named in a file may be sent to any host
         return {_SECTION: section}
@@ -261,11 +260,6 @@ def compared_settings(config: Mapping[str, JSON]) -> Mapping[str, JSON]:
     if isinstance(section, Mapping):
         found |= {f"{_SECTION}.{name}": section.get(name) for name in _THAT_MATTER}
     return found
-
-
-def is_used(declared: DeclaredSetting) -> bool:
-    """Whether the command reads a setting; some of the policy are those of training."""
-    return not declared.name.startswith(f"{_SECTION}.") or _is_read(declared.model, declared.field)
 
 
 def of_policy_alone() -> Iterator[str]:
@@ -289,7 +283,7 @@ def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSett
     refused = [
         f"--{declared.name}: nothing reads it: it is a setting of training"
         for declared in declared_settings(type(settings))
-        if declared.name in given and not is_used(declared)
+        if declared.name in given and not declared.is_used_by(USED_BY)
     ]
     if settings.responses_per_prompt is None:
         unread, why = set(of_policy_alone()), f"without --{_SWITCH}"
@@ -298,7 +292,3 @@ def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSett
     refused += [f"--{name}: nothing reads it {why}" for name in given if name in unread]
     if refused:
         raise SettingsError("\n".join(refused))
-
-
-def _is_read(model: type[BaseModel], name: str) -> bool:
-    return uses("evaluate", model, name)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from judgegym.judges.config import presets
 from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
-from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.one_line_parser import BAD_INPUT
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
@@ -65,8 +65,6 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.s
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
-    from judgegym.judges.config.flags import flags_parser  # late: completion alone needs it
-
     return flags_parser(RewardServerSettings)
 
 

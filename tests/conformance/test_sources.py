@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 import yaml
 
-from judgegym.engine.settings.verbs import Verb, uses
+from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import load_settings, settings_type
-from judgegym.judges.config.fields import group_of, read_instead_of
-from judgegym.judges.config.help import declared_settings, value_of
+from judgegym.judges.config.fields import declared_settings
 from judgegym.llm.errors import SettingsError
 from tests.conformance.lab import Lab
 from tests.conformance.subjects import SUBJECTS, Subject
@@ -22,11 +22,10 @@ ENVIRONMENTS = list({subject.env_type: subject for subject in reversed(SUBJECTS)
 
 def pairs(subject: Subject, verb: Verb) -> Iterator[tuple[str, str]]:
     """Two settings of a verb that mean one thing: the one that is read first, and the other."""
-    for setting in declared_settings(settings_type(subject.env_type)):
-        other = read_instead_of(setting.model, setting.field)
-        is_data = group_of(setting.model, setting.field) == "data"
-        if other is not None and uses(verb, setting.model, setting.field) and not (is_data and verb == "serve"):
-            yield setting.name, setting.name.removesuffix(setting.field) + other
+    for setting in declared_settings(settings_type(subject.env_type), verb=verb):
+        other = setting.read_instead_of(verb)
+        if other is not None:
+            yield setting.name, other
 
 
 def test_the_pairs_are_known() -> None:
@@ -55,17 +54,17 @@ def test_the_higher_source_wins_whichever_name_it_uses(
         flags = [f"--config={path}", *subject.role]
 
         loaded = load_settings(subject.env_type, [*flags, f"--{other}={high}"], verb=verb)
-        assert value_of(loaded.settings, first) is None, f"--{other} of the command line beats {first} of the file"
-        assert value_of(loaded.settings, other) == high
+        assert attrgetter(first)(loaded.settings) is None, f"--{other} of the command line beats {first} of the file"
+        assert attrgetter(other)(loaded.settings) == high
         assert [note for note in loaded.notes if other in note and first in note and "replaces" in note]
 
         variable = f"JUDGEGYM_{other.replace('.', '__').upper()}"
         with monkeypatch.context() as patched:
             patched.setenv(variable, str(high))
             loaded = load_settings(subject.env_type, flags, verb=verb)
-            assert value_of(loaded.settings, first) is None and value_of(loaded.settings, other) == high
+            assert attrgetter(first)(loaded.settings) is None and attrgetter(other)(loaded.settings) == high
             loaded = load_settings(subject.env_type, [*flags, f"--{first}=low"], verb=verb)
-            assert value_of(loaded.settings, first) is not None
+            assert attrgetter(first)(loaded.settings) is not None
 
         with pytest.raises(SettingsError, match=f"--{other} .*nothing reads it beside --{first}"):
             load_settings(subject.env_type, [*flags, f"--{first}=low", f"--{other}={high}"], verb=verb)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from judgegym.cli.environments import built_in, load_environment
-from judgegym.datasets.sample import is_used
+from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.environments.command_line.arguments import settings_type
-from judgegym.judges.config.help import declared_settings, describe
+from judgegym.judges.config.fields import declared_settings, in_words
 from judgegym.server.settings import RewardServerSettings
 from tests.chromium import browser, needs_chromium, watched
 from tests.forking import ROOT
@@ -65,7 +65,7 @@ def test_every_setting_is_in_a_table_with_what_it_does(site: Path) -> None:
                 setting.name
             )
     for command, settings in (("judge-server", RewardServerSettings), ("score", ScoreSettings)):
-        for setting in filter(is_used, declared_settings(settings)):
+        for setting in declared_settings(settings, verb=USED_BY):
             assert _as_declared(rows.get(f"{command}.{setting.name}"), setting), setting.name
     for flag in ("--faults", "--away", "--latency_ms"):
         assert f"offline-server.{flag.removeprefix('--')}" in rows
@@ -73,11 +73,9 @@ def test_every_setting_is_in_a_table_with_what_it_does(site: Path) -> None:
 
 def _as_declared(cells: str | None, setting: Any) -> bool:
     """Whether the cells of a row have the default of a setting and its first words."""
-    described = describe(setting)
     text = re.sub(r"<[^>]+>", "", cells or "").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    return (
-        bool(cells and described.about) and described.about.replace("`", "")[:60] in text and described.default in text
-    )
+    about, default = setting.about.replace("`", "")[:60], in_words(setting.default)
+    return bool(cells and about) and about in text and default in text
 
 
 def test_no_page_has_a_marker_left_or_fetches_anything(site: Path) -> None:

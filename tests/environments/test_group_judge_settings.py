@@ -18,7 +18,7 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.judges import prompts
-from judgegym.judges.config.fields import verbs_of
+from judgegym.judges.config.fields import DeclaredSetting
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.transport import open_session
@@ -71,7 +71,7 @@ def test_evaluate_has_no_setting_of_groups(env_type: Env) -> None:
     if env_type is not ArenaHardEnv:
         own |= {"judge_protocol", "judge_reask", "tournament_game", "schedule", "schedule_rounds", "game_orders"}
     for name in own:
-        assert verbs_of(env_type.config_type, name) == ROLLOUTS, name
+        assert DeclaredSetting(name, env_type.config_type, name).verbs == ROLLOUTS, name
     with pytest.raises(SettingsError, match=r"group_judge .* not of evaluate"):
         settings_of(env_type, "--env.group_judge=listwise", verb="evaluate")
 
@@ -86,9 +86,9 @@ def test_an_environment_says_which_verbs_play_tournaments() -> None:
     class Config(ArenaHardEnv.config_type):  # type: ignore[name-defined, misc]  # a class attribute
         tournament_verbs = ("evaluate", "serve", "process")
 
-    assert verbs_of(Config, "schedule") == ("evaluate", "serve", "process")
-    assert verbs_of(Config, "listwise_orders") == ROLLOUTS
-    assert verbs_of(ArenaHardEnv.config_type, "listwise_orders") == ROLLOUTS
+    assert DeclaredSetting("schedule", Config, "schedule").verbs == ("evaluate", "serve", "process")
+    assert DeclaredSetting("listwise_orders", Config, "listwise_orders").verbs == ROLLOUTS
+    assert DeclaredSetting("listwise_orders", ArenaHardEnv.config_type, "listwise_orders").verbs == ROLLOUTS
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
-from judgegym.judges.config.help import names_given
+from judgegym.judges.config.fields import names_given
 from judgegym.judges.config.sources import load
 from judgegym.server.settings import RewardServerSettings
 from tests.command import ROOT

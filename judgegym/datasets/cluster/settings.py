@@ -16,7 +16,7 @@ import orjson
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.unit import DatasetJudgeSettings
 from judgegym.engine.settings.env import without_secrets
-from judgegym.judges.config.fields import is_operational, operational, setting
+from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.scorers.registry import ScorerSettings
@@ -117,6 +117,6 @@ def share_of(settings: SettingsT, parts: int, what: str) -> SettingsT:
 def judge_digest(settings: ScorerSettings, *, offline: bool) -> str:
     """A digest of all settings that determine a judgment, for the keys of saved results."""
     public = without_secrets(settings)
-    names = (name for name in sorted(ScorerSettings.model_fields) if not is_operational(ScorerSettings, name))
+    names = sorted(each.name for each in declared_settings(ScorerSettings) if not each.is_operational)
     matters: JSON = [offline, {name: public[name] for name in names if name in public}]
     return hashlib.blake2b(orjson.dumps(matters, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()

@@ -20,7 +20,7 @@ from judgegym.data.opening import STDIN
 from judgegym.datasets.cluster.settings import LOCAL
 from judgegym.datasets.files.columns import check_out
 from judgegym.datasets.files.shards import Shard
-from judgegym.datasets.sample import check_sampling_flags, is_used
+from judgegym.datasets.sample import USED_BY, check_sampling_flags
 from judgegym.datasets.score.clients import budget_of, resume_command, spent_message
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
@@ -32,7 +32,7 @@ from judgegym.engine.terminal.output import exit_code
 from judgegym.environments.command_line.commands import StopSignal, interruptible, log_heading, until_stopped
 from judgegym.environments.command_line.offline import with_replicas
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
@@ -86,9 +86,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its flags, for completion."""
-    from judgegym.judges.config.flags import flags_parser  # late: completion alone needs it
-
-    return flags_parser(ScoreSettings, uses=is_used)
+    return flags_parser(ScoreSettings, verb=USED_BY)
 
 
 def _run(words: list[str], prog: str) -> int:
@@ -101,21 +99,21 @@ def _run(words: list[str], prog: str) -> int:
             about=_ABOUT,
             groups=_GROUPS,
             detail=detail,
-            uses=is_used,
+            verb=USED_BY,
             most_used=MOST_USED,
         )
         terminal.say(page.rstrip("\n"))
         return 0
-    loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, uses=is_used)
+    loaded = load(ScoreSettings, with_data(words), prog=prog, reshape=with_replicas, verb=USED_BY)
     check_sampling_flags(loaded, loaded.settings)
     if loaded.settings.show_config is not None:
-        terminal.show_config(loaded.lines(show=loaded.settings.show_config, uses=is_used))
+        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})
     require("environments")
     with profiled(loaded.settings.profile):
         terminal.log_to_terminal()
-        begin_logs(log_heading("score", loaded.lines(show="changed", uses=is_used), is_resumed=loaded.settings.resume))
+        begin_logs(log_heading("score", loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
         logging.captureWarnings(True)
         try:
             return event_loop.run(until_stopped(_score(loaded, [*prog.split(), *words])))

@@ -36,7 +36,7 @@ from judgegym.engine.runs.directory import (
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import join
-from judgegym.judges.config.fields import is_operational
+from judgegym.judges.config.fields import declared_settings
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.run_page.page import write_report_after
 
@@ -126,11 +126,11 @@ def _common_settings(runs: Sequence[Path], settings: ScoreSettings, data: str, o
     configs = [read_settings(path) for path in runs]
     first, *_ = compared = [compared_settings(config) for config in configs]
     for path, config in zip(runs, compared, strict=True):
+        operational = {each.name for each in declared_settings(ScoreSettings) if each.is_operational}
         differences = [
             f"{name}: {first.get(name)!r} there, {config.get(name)!r} here"
             for name in {**first, **config}
-            if config.get(name) != first.get(name)
-            and (name not in ScoreSettings.model_fields or not is_operational(ScoreSettings, name))
+            if config.get(name) != first.get(name) and name not in operational
         ]
         if differences:
             raise RunDirectoryError(

@@ -31,7 +31,7 @@ from judgegym.datasets.sample import SampleSettings, earlier_responses, of_polic
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.engine.settings.env import share_max_retries, without_secrets
 from judgegym.judges.config import presets
-from judgegym.judges.config.fields import is_operational, operational, setting
+from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
@@ -144,9 +144,9 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
 
     def matters(self) -> dict[str, JSON]:
         """The settings that determine the results; a resumed run cannot change them."""
-        own = {name: value for name, value in self.public().items() if name != "openai"}
-        shaping = {name: value for name, value in own.items() if not is_operational(type(self), name)}
-        return {**shaping, **self.policy_matters()}
+        shaping = {each.name for each in declared_settings(type(self)) if not each.is_operational}
+        own = {name: value for name, value in self.public().items() if name in shaping}
+        return {**own, **self.policy_matters()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from judgegym.datasets.select.rules import AtLeast, Labels, Rule
 from judgegym.engine.runs.directory import METRICS, read_settings, run_directory_of
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.explaining import prompt_digest
-from judgegym.judges.config.fields import is_operational
+from judgegym.judges.config.fields import DeclaredSetting
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
@@ -198,7 +198,7 @@ def _of_section(settings: Mapping[str, JSON], declared: type[BaseModel]) -> Iter
 
 def _matters(name: str) -> bool:
     section, _, setting = name.rpartition(".")
-    return setting == "extra_body" if section else not is_operational(ScoreSettings, name)
+    return setting == "extra_body" if section else not DeclaredSetting(name, ScoreSettings, name).is_operational
 
 
 def _part(found: JSON, name: str) -> Mapping[str, JSON]:

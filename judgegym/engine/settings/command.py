@@ -14,7 +14,7 @@ from judgegym.engine.settings.env import ConfigT, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.engine.settings.verbs import EVALUATE, Verb, uses
 from judgegym.judges.config import presets
-from judgegym.judges.config.fields import is_operational, setting
+from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -120,11 +120,8 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     def matters(self, verb: Verb = "evaluate") -> dict[str, JSON]:
         """The settings that determine the results of a verb, by dotted name; a resumed run cannot change them."""
         public = self.public()
-        env_type = type(self.env)
-        shaping = [name for name in env_type.model_fields if not is_operational(env_type, name)]
-        names = [
-            f"env.{name}" for name in shaping if uses(verb, env_type, name) and name not in self.env.without_effect
-        ]
+        shaping = [each for each in declared_settings(type(self.env), verb=verb) if not each.is_operational]
+        names = [f"env.{each.name}" for each in shaping if each.name not in self.env.without_effect]
         names += [f"openai.{name}" for name in ("model_name", "extra_body")]
         expanded = [part for name in names for part in _expanded(self.env, name)]
         return {**{name: wire.lookup(public, name) for name in expanded}, "limit": self.limit}
@@ -140,6 +137,6 @@ def _expanded(env: BaseModel, name: str) -> list[str]:
     models = getattr(env, name.removeprefix("env."), None) if name.startswith("env.") else None
     if not isinstance(models, list) or not any(isinstance(model, BaseModel) for model in models):
         return [name]
-    shaping = [field for field in type(models[0]).model_fields if not is_operational(type(models[0]), field)]
+    shaping = [each.name for each in declared_settings(type(models[0])) if not each.is_operational]
     # One place more than the list has, so that a longer list differs from this one.
     return [f"{name}.{place}.{field}" for place in range(len(models) + 1) for field in shaping]

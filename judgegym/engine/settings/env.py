@@ -5,12 +5,12 @@ Settings without their secrets, which may be written to a file or shown.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 from typing_extensions import Self
 
 from judgegym.engine.settings.policy import ReasoningEffort
@@ -18,7 +18,7 @@ from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
-from judgegym.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls, without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON
 
 
@@ -181,3 +181,20 @@ def _without_variable(model: BaseModel) -> dict[str, JSON]:
     if "api_key_env" not in model.model_fields_set:  # a key whose variable is named may be sent to any host
         dumped.pop("api_key_env", None)
     return dumped
+
+
+def secrets(model: BaseModel) -> Iterator[str]:
+    """The text of every secret in a model, to remove it from output."""
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if name.endswith("extra_body"):
+            yield from filter(None, secrets_in_fields(value))
+            continue
+        items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+        for item in items:
+            if isinstance(item, BaseModel):
+                yield from secrets(item)
+            elif isinstance(item, SecretStr) and item.get_secret_value():
+                yield item.get_secret_value()
+            elif isinstance(item, str) and name.endswith("url"):
+                yield from filter(None, (secret for url in split_urls(item) for secret in secrets_in_url(url)))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from judgegym.judges.config.fields import verbs_of
+from judgegym.judges.config.fields import DeclaredSetting
 
 Verb = Literal["evaluate", "serve", "process"]
 
@@ -19,5 +19,4 @@ EVALUATIONS: tuple[Verb, ...] = ("evaluate", "serve")
 
 def uses(verb: Verb, model: type[BaseModel], field: str) -> bool:
     """Whether a verb uses a field of the settings."""
-    verbs = verbs_of(model, field)
-    return not verbs or verb in verbs
+    return DeclaredSetting(field, model, field).is_used_by(verb)

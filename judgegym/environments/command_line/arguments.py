@@ -19,22 +19,15 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel
 
 from judgegym.engine.settings import EnvSettings
+from judgegym.engine.settings.env import secrets
 from judgegym.engine.settings.training import refuse_ignored, without_ignored
 from judgegym.engine.settings.verbs import Verb, uses
 from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
-from judgegym.judges.config.fields import OTHER_GROUP, group_of, is_common, read_instead_of, verbs_of
-from judgegym.judges.config.help import (
-    DeclaredSetting,
-    HelpDetail,
-    declared_settings,
-    help_page,
-    names_given,
-    secrets,
-    without,
-)
+from judgegym.judges.config.fields import OTHER_GROUP, declared_settings, names_given, without
+from judgegym.judges.config.help import HelpDetail, help_page
 from judgegym.judges.config.reading import SettingsSource
-from judgegym.judges.config.sources import ConfigLine, LoadedSettings, ShowConfig, SourcedSettings, load
+from judgegym.judges.config.sources import LoadedSettings, SourcedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
@@ -55,16 +48,16 @@ def of_verb(
         SettingsError: a flag or an environment variable sets one that the verb does not use; the message names all.
     """
     others = {
-        setting.name: setting
+        setting.name: " and ".join(setting.verbs)
         for setting in declared_settings(settings_type)
-        if not uses(verb, setting.model, setting.field)
+        if not setting.is_used_by(verb)
     }
     refused: list[str] = []
     kept: list[SettingsSource] = []
     for source in sources:
         for name in [name for name in names_given(settings_type, source.values) if name in others]:
             if source.kind in _STRICT_SOURCES:
-                refused.append(f"--{name} ({source.origin(name)}): a setting of {_verbs(others[name])}, not of {verb}")
+                refused.append(f"--{name} ({source.origin(name)}): a setting of {others[name]}, not of {verb}")
             source = replace(source, values=without(source.values, name))
         kept.append(source)
     if refused:
@@ -90,10 +83,6 @@ def check_flags_are_read(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -
         refused.append(f"--env.{name} (command line): nothing reads it" + (f" without {needs}" if needs else ""))
     if refused:
         raise SettingsError("\n".join(refused))
-
-
-def _verbs(setting: DeclaredSetting) -> str:
-    return " and ".join(verbs_of(setting.model, setting.field))
 
 
 _GROUPS = {
@@ -135,23 +124,18 @@ def command_help(env_type: type[JudgedEnv[Any, Any, Any]], typed: CommandLine, d
         about=VERBS[typed.verb],
         groups=_GROUPS,
         detail=detail,
-        uses=lambda setting: uses(typed.verb, setting.model, setting.field),
+        verb=typed.verb,
         most_used=_most_used(of_env, typed.verb),
     )
 
 
 def _most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
     """The settings that help lists; of two for one thing the one that the verb reads first."""
-    common = [each for each in declared_settings(of_env) if is_common(each.model, each.field)]
+    declared = [*declared_settings(of_env)]
     first = {
-        each.name.removesuffix(each.field) + other: each.name
-        for each in declared_settings(of_env)
-        if group_of(each.model, each.field) == "data"
-        and uses(verb, each.model, each.field)
-        and not _are_two_data_sets(each, verb)
-        and (other := read_instead_of(each.model, each.field)) is not None
+        each.read_instead_of(verb): each.name for each in declared if each.group == "data" and each.is_used_by(verb)
     }
-    return list(dict.fromkeys(first.get(each.name, each.name) for each in common))
+    return list(dict.fromkeys(first.get(each.name, each.name) for each in declared if each.is_common))
 
 
 def load_settings(
@@ -174,29 +158,12 @@ def load_settings(
         return of_verb(sources, of_env, verb)
 
     refuse_ignored(argv)
-    loaded = load(
-        of_env,
-        argv,
-        prog=verb,
-        reshape=reshape,
-        uses=lambda setting: uses(verb, setting.model, setting.field),
-        differ=lambda setting: _are_two_data_sets(setting, verb),
-    )
+    loaded = load(of_env, argv, prog=verb, verb=verb, reshape=reshape)
     for name in ("latency_ms", "faults"):
         if loaded.given(name) and not loaded.settings.offline:
             raise SettingsError(f"--{name}: a setting of the stand-ins; it needs --offline")
     check_flags_are_read(loaded, verb)
     return replace(loaded, settings=loaded.settings.of_verb(verb), notes=(*notes, *loaded.notes))
-
-
-def _are_two_data_sets(setting: DeclaredSetting, verb: Verb) -> bool:
-    """Whether a verb reads both a setting and the one that it is read instead of: `serve` trains and evaluates."""
-    return verb == "serve" and group_of(setting.model, setting.field) == "data"
-
-
-def config_lines(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb, show: ShowConfig) -> list[ConfigLine]:
-    """The settings of the verb with values and sources; with `changed`, those that differ from their defaults."""
-    return loaded.lines(show=show, uses=lambda setting: uses(verb, setting.model, setting.field))
 
 
 def settings_type(env_type: type[JudgedEnv[Any, Any, Any]]) -> type[EnvSettings[Any]]:

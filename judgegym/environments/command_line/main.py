@@ -17,7 +17,7 @@ from judgegym.engine import terminal
 from judgegym.engine.loop import NothingSucceeds
 from judgegym.engine.runs.log import begin_logs
 from judgegym.engine.terminal.output import exit_code
-from judgegym.environments.command_line.arguments import command_help, config_lines, load_settings, overview, read_verb
+from judgegym.environments.command_line.arguments import command_help, load_settings, overview, read_verb
 from judgegym.environments.command_line.commands import StopSignal, until_stopped
 from judgegym.environments.command_line.program import Program
 from judgegym.judges.config.extras import require
@@ -65,7 +65,7 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
         return 0
     loaded = load_settings(env_type, typed.settings, verb=typed.verb)
     if loaded.settings.show_config is not None:
-        terminal.show_config(config_lines(loaded, typed.verb, loaded.settings.show_config))
+        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
         return 0
     for note in loaded.notes:
         terminal.warn(note)
@@ -75,7 +75,7 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
         from judgegym.environments.command_line.commands import log_heading
 
         terminal.log_to_terminal(debug=loaded.settings.env.full_debug)
-        settings = config_lines(loaded, typed.verb, "changed")
+        settings = loaded.lines(show="changed")
         begin_logs(log_heading(f"{typed.verb} {env_type.name}", settings, is_resumed=loaded.settings.resume))
         command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[typed.verb]
         logging.captureWarnings(True)

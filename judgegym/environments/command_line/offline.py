@@ -22,8 +22,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from judgegym.engine.settings import ConfigT, EnvSettings
 from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym.judges.config.fields import group_of
-from judgegym.judges.config.help import Values
+from judgegym.judges.config.fields import Values, declared_settings
 from judgegym.judges.config.reading import SettingsSource
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -128,8 +127,10 @@ def _is_out_of_reach(config_type: type[BaseModel], name: str, value: Any) -> boo
     """Whether a setting names data or a tokenizer that is not on this machine, or token-level servers."""
     if name == "token_source":
         return bool(value == "token_server")
-    is_data = name in config_type.model_fields and group_of(config_type, name) == "data" and "dataset" in name
-    return (is_data or name == "tokenizer_name") and isinstance(value, str) and not Path(value).expanduser().exists()
+    data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
+    return (
+        (name in data or name == "tokenizer_name") and isinstance(value, str) and not Path(value).expanduser().exists()
+    )
 
 
 def _with_stand_ins(value: Any, names: dict[str, str]) -> Any:

@@ -19,7 +19,7 @@ from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.extras import package_version
-from judgegym.judges.config.fields import group_of
+from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.llm.wire import JSON
 
@@ -171,8 +171,7 @@ def file_of(
 
 def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:
     """The settings that determine the results, without data and models; a long text is its digest."""
-    config_type = type(env.config)
-    data = {f"env.{name}" for name in config_type.model_fields if group_of(config_type, name) == "data"}
+    data = {each.name for each in declared_settings(type(env.config), "env.") if each.group == "data"}
     settings = env.settings.matters()
     return {
         name: shortened(value)

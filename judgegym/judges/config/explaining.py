@@ -8,34 +8,30 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias, cast, get_args, get_origin
+from typing import Annotated, cast, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic_core import ErrorDetails
 
-from judgegym.judges.config.help import DeclaredSetting, declared_settings, section_of
+from judgegym.judges.config.fields import declared_settings, section_of
 from judgegym.judges.config.one_line_parser import did_you_mean_flags
 from judgegym.llm.urls import without_credentials
 
-Uses: TypeAlias = Callable[[DeclaredSetting], bool]
-"""Which settings a command uses."""
 _LONGEST_VALUE = 100
 _ALTERNATIVE = re.compile(r"int|float|str|bool|none|constrained-\w+|[\w-]+\[.*\]", re.DOTALL)
 """The names that pydantic puts into the place of an error for each alternative of a type."""
 
 
-def explain_flag(
-    settings_type: type[BaseModel], message: str, argv: Sequence[str], uses: Uses = lambda setting: True
-) -> str:
+def explain_flag(settings_type: type[BaseModel], message: str, argv: Sequence[str], verb: str | None = None) -> str:
     """The message for a command line that could not be parsed, in one line.
 
     Args:
         settings_type: the settings.
         message: that of the parser.
         argv: the command line.
-        uses: which settings the command uses; no others are suggested.
+        verb: only settings that it uses are suggested.
     """
     unknown = re.search(r"unrecognized arguments: (.*)", message)
     unreadable = re.match(r"Parsing error encountered for (\S+):", message)
@@ -51,9 +47,9 @@ def explain_flag(
     name = flag.lstrip("-").partition("=")[0]
     if not flag.startswith("-"):
         return f"command line: unexpected argument {flag!r}; settings are given as --name=value"
-    exists = rest and name in _names(settings_type, uses)
+    exists = rest and name in _names(settings_type, verb)
     known = " (a flag of this name exists: does its value begin with a dash?)" if exists else ""
-    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, uses)}; --help_all lists all"
+    return f"command line: unknown flag --{name}{known}{suggestion(settings_type, name, verb)}; --help_all lists all"
 
 
 def explain_values(
@@ -119,13 +115,13 @@ def _in_words(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def suggestion(settings_type: type[BaseModel], name: str, uses: Uses = lambda setting: True) -> str:
+def suggestion(settings_type: type[BaseModel], name: str, verb: str | None = None) -> str:
     """The settings that a name may have meant, for the end of a message; empty if none is similar."""
-    return did_you_mean_flags(name, _names(settings_type, uses))
+    return did_you_mean_flags(name, _names(settings_type, verb))
 
 
-def _names(settings_type: type[BaseModel], uses: Uses) -> list[str]:
-    return [setting.name for setting in declared_settings(settings_type) if uses(setting)]
+def _names(settings_type: type[BaseModel], verb: str | None) -> list[str]:
+    return [setting.name for setting in declared_settings(settings_type, verb=verb)]
 
 
 def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:

@@ -1,22 +1,26 @@
-"""Declares a setting in one place: its default, range and description, and how commands treat it.
+"""Settings as their classes declare them: default, range and description, and how commands treat each.
 
-The field's `json_schema_extra` holds whether the setting is operational, which commands use it, and where `--help`
-lists it.
+A settings model has settings and sections (nested models); a setting's dotted name says which section it is in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import get_annotations
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
+from pydantic.fields import FieldInfo
 
-_OPERATIONAL, _VERBS, _GROUP, _COMMON = "operational", "verbs", "group", "common"
-_INSTEAD_OF = "instead_of"
-_GROUP_OF_CLASS = "help_group"
-_VERBS_OF_CLASS = "setting_verbs"
 OTHER_GROUP = "other"
+DEEPEST = 90
+"""How deep lists and mappings may be nested in a setting."""
+Values = dict[str, Any]
+"""The settings of a source before validation; the values have no type yet."""
+_KINDS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str: "TEXT", SecretStr: "KEY"}
 
 
 def setting(
@@ -43,9 +47,8 @@ def setting(
         instead_of: the setting of the same class that is read where this one is not set.
         constraints: those of pydantic's `Field`, such as `ge=1`.
     """
-    extra: dict[str, Any] = {_OPERATIONAL: operational, _VERBS: list(verbs), _GROUP: group, _COMMON: common}
-    extra[_INSTEAD_OF] = instead_of
-    return Field(default, description=description, json_schema_extra=extra, **constraints)
+    facts: dict[str, Any] = {"operational": operational, "verbs": list(verbs), "group": group, "common": common}
+    return Field(default, description=description, json_schema_extra={**facts, "instead_of": instead_of}, **constraints)
 
 
 def operational(default: Any, description: str | None = None, **facts: Any) -> Any:
@@ -53,40 +56,146 @@ def operational(default: Any, description: str | None = None, **facts: Any) -> A
     return setting(default, description, operational=True, **facts)
 
 
-def is_operational(model: type[BaseModel], name: str) -> bool:
-    """Whether a field was declared as operational."""
-    return _fact(model, name, _OPERATIONAL) is True
+@dataclass(frozen=True, slots=True)
+class DeclaredSetting:
+    """One declared setting: its dotted name, and the model and field that hold it."""
+
+    name: str
+    model: type[BaseModel]
+    field: str
+
+    @property
+    def info(self) -> FieldInfo:
+        """The field."""
+        return self.model.model_fields[self.field]
+
+    @property
+    def default(self) -> object:
+        """Its default."""
+        return self.info.get_default(call_default_factory=True, validated_data={})
+
+    @property
+    def about(self) -> str:
+        """What it does, in one line; the text below an attribute may have several."""
+        return " ".join((self.info.description or "").split())
+
+    @property
+    def kind(self) -> str:
+        """The kind of its value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
+        return _kind(self.info.annotation)
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether its flag takes no value; pydantic-settings marks such flags in the type's metadata."""
+        return self.info.annotation is bool and bool(self.info.metadata)
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        """Whether it is true or false, and its flag may have a value."""
+        return self.kind == _KINDS[bool] and not self.is_switch
+
+    @property
+    def is_operational(self) -> bool:
+        """Whether it was declared as operational."""
+        return self._fact("operational") is True
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it is one of the most used settings, which `--help` lists."""
+        return self._fact("common") is True
+
+    def read_instead_of(self, verb: str | None) -> str | None:
+        """The dotted name of the setting that a verb reads only without this one; `None` if there is none.
+
+        `serve` reads both names of data: it trains on the one, and evaluates on the other.
+        """
+        other = None if verb == "serve" and self.group == "data" else self._fact("instead_of")
+        return None if other is None else f"{self.name.removesuffix(self.field)}{other}"
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """The commands that use it: those that its model names in `setting_verbs`, or its own; empty for all.
+
+        A model that inherits the settings of a judge may use them in fewer commands than others do.
+        """
+        own = self._fact("verbs")
+        of_model = dict(getattr(self.model, "setting_verbs", {})).get(self.field)
+        return tuple(of_model or (own if isinstance(own, list) else ()))
+
+    @property
+    def group(self) -> str:
+        """The group in which `--help` lists it: its own, or that of the class that declares it."""
+        own = self._fact("group")
+        if isinstance(own, str):
+            return own
+        declaring = next((base for base in self.model.__mro__ if self.field in get_annotations(base)), self.model)
+        return str(vars(declaring).get("help_group", OTHER_GROUP))
+
+    def is_used_by(self, verb: str | None) -> bool:
+        """Whether a verb uses it; a command without verbs (`None`) uses all its settings."""
+        return verb is None or not self.verbs or verb in self.verbs
+
+    def _fact(self, name: str) -> object:
+        extra = self.info.json_schema_extra
+        return extra.get(name) if isinstance(extra, dict) else None
 
 
-def is_common(model: type[BaseModel], name: str) -> bool:
-    """Whether a field is one of the most used settings, which `--help` lists."""
-    return _fact(model, name, _COMMON) is True
+def _kind(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind(arguments[0])
+    if origin is Literal:
+        return "|".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        (kind, *others) = [argument for argument in arguments if argument is not type(None)]
+        return "JSON" if others else _kind(kind)
+    return _KINDS.get(annotation, "JSON")
 
 
-def read_instead_of(model: type[BaseModel], name: str) -> str | None:
-    """The setting that a field is read instead of; `None` if it has a meaning of its own."""
-    other = _fact(model, name, _INSTEAD_OF)
-    return other if isinstance(other, str) else None
+def declared_settings(
+    model: type[BaseModel], prefix: str = "", *, verb: str | None = None
+) -> Iterator[DeclaredSetting]:
+    """Every setting of a model and its sections that a verb uses; without a verb all."""
+    for name in model.model_fields:
+        section = section_of(model, name)
+        if section is not None:
+            yield from declared_settings(section, f"{prefix}{name}.", verb=verb)
+        elif (declared := DeclaredSetting(prefix + name, model, name)).is_used_by(verb):
+            yield declared
 
 
-def verbs_of(model: type[BaseModel], name: str) -> tuple[str, ...]:
-    """The commands that use a field: those that its model names in `setting_verbs`, or its own; empty for all.
-
-    A model that inherits the settings of a judge may use them in fewer commands than others do.
-    """
-    verbs = dict(getattr(model, _VERBS_OF_CLASS, {})).get(name) or _fact(model, name, _VERBS)
-    return tuple(verbs) if isinstance(verbs, list | tuple) else ()
+def section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The model of the section with this name; `None` if the name is not a section's."""
+    field = model.model_fields.get(name)
+    annotation = field.annotation if field is not None else None
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
-def group_of(model: type[BaseModel], name: str) -> str:
-    """The group in which `--help` lists a field: its own, or that of the class that declares it."""
-    own = _fact(model, name, _GROUP)
-    if isinstance(own, str):
-        return own
-    declaring = next((base for base in model.__mro__ if name in get_annotations(base)), model)
-    return str(vars(declaring).get(_GROUP_OF_CLASS, OTHER_GROUP))
+def names_given(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The dotted names of the settings that a source sets."""
+    for name, value in values.items():
+        section = section_of(model, name)
+        if section is not None and isinstance(value, dict):
+            yield from names_given(section, value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
 
 
-def _fact(model: type[BaseModel], name: str, fact: str) -> object:
-    extra = model.model_fields[name].json_schema_extra
-    return extra.get(fact) if isinstance(extra, dict) else None
+def without(values: Values, name: str) -> Values:
+    """The values without the setting of this dotted name."""
+    first, _, rest = name.partition(".")
+    if not rest:
+        return {key: value for key, value in values.items() if key != first}
+    section = values.get(first)
+    return {**values, first: without(section, rest)} if isinstance(section, dict) else values
+
+
+def in_words(default: object) -> str:
+    """A default as one types it; empty where it is empty, unset or of several lines."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, float):
+        return f"{default:g}"
+    if isinstance(default, str | int | Path) and "\n" not in str(default):
+        return str(default)
+    return ""

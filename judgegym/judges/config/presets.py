@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.help import DEEPEST
+from judgegym.judges.config.fields import DEEPEST
 from judgegym.llm.errors import SettingsError
 
 _FOLDER = Path(__file__).parents[2] / "presets"

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic_settings import BaseSettings, CliSettingsSource, EnvSettingsSource
 from pydantic_settings import SettingsError as ParsingError
 
-from judgegym.judges.config.explaining import Uses, explain_flag, suggestion
-from judgegym.judges.config.help import Values, declared_settings, is_yes_or_no
+from judgegym.judges.config.explaining import explain_flag, suggestion
+from judgegym.judges.config.fields import Values, declared_settings
 from judgegym.judges.config.presets import config_file, default_name, load_yaml
 from judgegym.llm.errors import SettingsError
 
@@ -50,17 +50,14 @@ _WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {"--show_config": lambda: "all
 
 
 def read_sources(
-    settings_type: type[BaseSettings],
-    argv: Sequence[str],
-    prog: str,
-    uses: Uses = lambda setting: True,
+    settings_type: type[BaseSettings], argv: Sequence[str], prog: str, verb: str | None = None
 ) -> list[SettingsSource]:
     """Command line, environment variables, and the YAML file that either of them names, in order of priority.
 
     Raises:
         SettingsError: an unknown setting, or a missing or unreadable file.
     """
-    command_line = SettingsSource("command line", _read_command_line(settings_type, argv, prog, uses), "command line")
+    command_line = SettingsSource("command line", _read_command_line(settings_type, argv, prog, verb), "command line")
     environment = SettingsSource("environment variable", _read_environment(settings_type), "environment variable")
     named = command_line.values.get("config") or environment.values.get("config")
     if named is None:
@@ -69,14 +66,14 @@ def read_sources(
     return [command_line, environment, SettingsSource(str(path), _read_yaml(path), "file")]
 
 
-def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], prog: str, uses: Uses) -> Values:
+def _read_command_line(settings_type: type[BaseSettings], argv: Sequence[str], prog: str, verb: str | None) -> Values:
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(settings_type, cli_exit_on_error=False, cli_prog_name=prog)
         return source(args=_with_switches(settings_type, argv))()
     except RecursionError:
         raise SettingsError("command line: a value is nested too deeply") from None
     except ParsingError as error:
-        raise SettingsError(explain_flag(settings_type, str(error), argv, uses)) from None
+        raise SettingsError(explain_flag(settings_type, str(error), argv, verb)) from None
 
 
 def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
@@ -84,13 +81,10 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
 
     A flag of a yes or no that stands without a value is true.
     """
-    switches = {
-        name for name, field in settings_type.model_fields.items() if field.annotation is bool and field.metadata
-    }
-    without_value: Mapping[str, Callable[[], str]] = {
-        **_WITHOUT_VALUE,
-        **dict.fromkeys(_yes_or_no(settings_type), lambda: "true"),
-    }
+    declared = [*declared_settings(settings_type)]
+    switches = {setting.name for setting in declared if setting.is_switch}
+    yes_or_no = [f"--{setting.name}" for setting in declared if setting.is_yes_or_no]
+    without_value: Mapping[str, Callable[[], str]] = {**_WITHOUT_VALUE, **dict.fromkeys(yes_or_no, lambda: "true")}
     words: list[str] = []
     for word in argv:
         if words and words[-1] in without_value and not word.startswith("-"):
@@ -102,11 +96,6 @@ def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[
             word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
         words.append(word)
     return [f"{word}={without_value[word]()}" if word in without_value else word for word in words]
-
-
-def _yes_or_no(settings_type: type[BaseModel]) -> list[str]:
-    """The flags of settings that are true or false, and no switches."""
-    return [f"--{each.name}" for each in declared_settings(settings_type) if is_yes_or_no(each)]
 
 
 def _read_environment(settings_type: type[BaseSettings]) -> Values:

@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from judgegym.judges.config.alternatives import of_one_thing
-from judgegym.judges.config.explaining import Uses, explain_values, place_of
-from judgegym.judges.config.help import (
+from judgegym.judges.config.explaining import explain_values, place_of
+from judgegym.judges.config.fields import (
     DEEPEST,
     DeclaredSetting,
     Values,
     declared_settings,
     names_given,
     section_of,
-    value_of,
+    without,
 )
 from judgegym.judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
 from judgegym.llm import wire
@@ -90,29 +90,23 @@ class ConfigLine:
 class LoadedSettings(Generic[SettingsT]):
     """Settings, and the source of each value by dotted name; a name without a source has its default.
 
-    `notes` are lines that the user must see before anything is started.
+    `notes` are lines that the user must see before anything is started; `verb` says which settings the command uses.
     """
 
     settings: SettingsT
     origins: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    verb: str | None = None
 
     def given(self, name: str) -> bool:
         """Whether a source sets `name` or a setting below it."""
         return any(origin == name or origin.startswith(f"{name}.") for origin in self.origins)
 
-    def lines(
-        self, *, show: ShowConfig = "all", uses: Callable[[DeclaredSetting], bool] = lambda setting: True
-    ) -> list[ConfigLine]:
-        """The settings with their values and sources.
-
-        Args:
-            show: all of them, or those whose value is not the default.
-            uses: which settings the command uses; others are left out.
-        """
+    def lines(self, *, show: ShowConfig = "all") -> list[ConfigLine]:
+        """The settings that the command uses with their values and sources: all, or those that differ from default."""
         lines = []
-        for setting in filter(uses, declared_settings(type(self.settings))):
-            value = value_of(self.settings, setting.name)
+        for setting in declared_settings(type(self.settings), verb=self.verb):
+            value = attrgetter(setting.name)(self.settings)
             if show == "all" or value != self._default(setting):
                 lines.append(ConfigLine(setting.name, _shown(value), self.origins.get(setting.name, DEFAULT)))
         return lines
@@ -121,9 +115,7 @@ class LoadedSettings(Generic[SettingsT]):
         """The default of a setting: its field's, unless the section is declared with other values."""
         section, _, name = setting.name.partition(".")
         declared = type(self.settings).model_fields[section].default
-        if name and isinstance(declared, BaseModel):
-            return value_of(declared, name)
-        return setting.info.get_default(call_default_factory=True, validated_data={})
+        return attrgetter(name)(declared) if name and isinstance(declared, BaseModel) else setting.default
 
 
 def _shown(value: object) -> str:
@@ -137,9 +129,8 @@ def load(
     argv: Sequence[str],
     *,
     prog: str,
+    verb: str | None = None,
     reshape: Callable[[list[SettingsSource]], list[SettingsSource]] = lambda sources: sources,
-    uses: Uses = lambda setting: True,
-    differ: Callable[[DeclaredSetting], bool] = lambda setting: False,
 ) -> LoadedSettings[SettingsT]:
     """Read and validate the settings.
 
@@ -147,16 +138,15 @@ def load(
         settings_type: the settings, with nested models as sections.
         argv: the command line without the program's name.
         prog: the program's name, for messages.
+        verb: the verb that uses them; no others are suggested for a flag that does not exist.
         reshape: changes the sources, in order of priority, before they are merged: adds presets, converts layouts.
-        uses: which settings the command uses; no others are suggested for a flag that does not exist.
-        differ: whether a setting and the one that it is read instead of are both used, each for a thing of its own.
 
     Raises:
         SettingsError: an unknown setting, a wrong type, a missing or unreadable file.
     """
     merged: Values = {}
     origins: dict[str, str] = {}
-    sources, notes = of_one_thing(settings_type, reshape(read_sources(settings_type, argv, prog, uses)), differ)
+    sources, notes = _of_one_thing(settings_type, reshape(read_sources(settings_type, argv, prog, verb)), verb)
     for source in reversed(sources):
         _check_sections(settings_type, source)
         merged = _merge(merged, source.values)
@@ -165,7 +155,38 @@ def load(
         settings = settings_type(**_with_sections(settings_type, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
-    return LoadedSettings(settings, origins, tuple(notes))
+    return LoadedSettings(settings, origins, tuple(notes), verb)
+
+
+def _of_one_thing(
+    settings_type: type[BaseModel], sources: Sequence[SettingsSource], verb: str | None
+) -> tuple[list[SettingsSource], list[str]]:
+    """The sources without settings that would beat another name of a higher source, and a line for each replaced one.
+
+    Raises:
+        SettingsError: the command line gives both names, so that one of them would not be read.
+    """
+    kept, notes = list(sources), list[str]()
+    for setting in declared_settings(settings_type):
+        first, usual = setting.name, setting.read_instead_of(verb)
+        given = [set(names_given(settings_type, source.values)) for source in kept] if usual else []
+        place = next((place for place, names in enumerate(given) if {first, usual} & names), None)
+        if usual is None or place is None or usual not in given[place]:
+            continue
+        higher = kept[place]
+        if first in given[place]:
+            if higher.kind == "command line" and wire.lookup(higher.values, first) is not None:
+                raise SettingsError(
+                    f"--{usual} (command line): nothing reads it beside --{first}, which is given, too; "
+                    "give one of them"
+                )
+            continue
+        for lower, source in enumerate(kept[place + 1 :], place + 1):
+            if first in given[lower]:
+                if wire.lookup(source.values, first) is not None:
+                    notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
+                kept[lower] = replace(source, values=without(source.values, first))
+    return kept, notes
 
 
 def _check_sections(settings_type: type[BaseModel], source: SettingsSource) -> None:

@@ -15,7 +15,7 @@ from judgegym.environments.command_line.offline import SOURCE, STAND_IN_URL, sta
 from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
-from judgegym.judges.config.help import Values
+from judgegym.judges.config.fields import Values
 from judgegym.judges.config.reading import SettingsSource, SourceKind
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.prompt_format import PromptFormat

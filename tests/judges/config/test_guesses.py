@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from judgegym.datasets.sample import is_used
+from judgegym.datasets.sample import USED_BY
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.engine.settings.verbs import Verb, uses
+from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.command_line.arguments import load_settings, settings_type
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
-from judgegym.judges.config.help import declared_settings
+from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.one_line_parser import MEANINGS
 from judgegym.judges.config.sources import load
 from judgegym.llm.errors import SettingsError
@@ -29,8 +29,7 @@ Command = tuple[Callable[[Sequence[str]], object], frozenset[str]]
 
 
 def _verb(env_type: type, verb: Verb) -> Command:
-    declared = declared_settings(settings_type(env_type))
-    known = frozenset(each.name for each in declared if uses(verb, each.model, each.field))
+    known = frozenset(each.name for each in declared_settings(settings_type(env_type), verb=verb))
     return lambda argv: load_settings(env_type, argv, verb=verb), known
 
 
@@ -40,8 +39,8 @@ COMMANDS: dict[str, Command] = {
     "serve": _verb(PairwiseJudgementEnv, "serve"),
     "evaluate self_critique": _verb(SelfCritiqueEnv, "evaluate"),
     "score": (
-        lambda argv: load(ScoreSettings, argv, prog="score", uses=is_used),
-        frozenset(each.name for each in declared_settings(ScoreSettings) if is_used(each)),
+        lambda argv: load(ScoreSettings, argv, prog="score", verb=USED_BY),
+        frozenset(each.name for each in declared_settings(ScoreSettings, verb=USED_BY)),
     ),
     "judge-server": (
         lambda argv: load(RewardServerSettings, argv, prog="judge-server"),

@@ -17,7 +17,7 @@ class Model(BaseModel):
 
     rare: int = setting(1, "Count 100 % of something.")
     often: float = setting(2.0, "Weigh it.", common=True)
-    kind: Literal["a", "b"] = setting("a", "Choose.", group="choice", common=True)
+    kind: Literal["a", "b"] = setting("a", "Choose.", group="choice", common=True, verbs=("evaluate",))
 
 
 class Demo(SourcedSettings):
@@ -86,7 +86,7 @@ def test_help_says_what_a_setting_does_and_its_default() -> None:
 
 
 def test_help_leaves_out_what_the_command_does_not_use() -> None:
-    assert flags(page(uses=lambda declared: declared.field == "often")) == ["--main.often NUMBER"]
+    assert flags(page(verb="serve")) == ["--main.often NUMBER"]
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])

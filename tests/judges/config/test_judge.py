@@ -8,7 +8,7 @@ from judgegym.judges import prompts
 from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.explaining import prompt_digest
-from judgegym.judges.config.fields import is_operational
+from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings, api_key
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
@@ -156,7 +156,7 @@ def test_values_out_of_range(name: str, value: Any) -> None:
 
 
 def test_what_a_resumed_run_may_not_change_of_its_judge() -> None:
-    shaping = {name for name in JudgeSettings.model_fields if not is_operational(JudgeSettings, name)}
+    shaping = {each.name for each in declared_settings(JudgeSettings) if not each.is_operational}
     assert shaping == {
         "judge_model_name",
         "judge_temperature",

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
-from judgegym.judges.config.help import secrets
+from judgegym.engine.settings.env import secrets
+from judgegym.judges.config.fields import setting
 from judgegym.judges.config.reading import SettingsSource
 from judgegym.judges.config.sources import MASK, LoadedSettings, SourcedSettings, load
 
@@ -28,7 +29,7 @@ class Model(BaseModel):
 class Demo(SourcedSettings):
     main: Model
     other: Model = Model(number=7)
-    limit: int | None = None
+    limit: int | None = setting(None, verbs=("evaluate",))
 
 
 Load = Callable[..., LoadedSettings[Demo]]
@@ -156,8 +157,8 @@ def test_lines_that_are_changed_are_those_whose_value_is_not_the_default(setting
 
 
 def test_lines_are_of_the_settings_that_the_command_uses(settings: Load) -> None:
-    lines = settings().lines(uses=lambda setting: setting.field == "number")
-    assert [line.name for line in lines] == ["main.number", "other.number"]
+    assert "limit" in {line.name for line in settings(verb="evaluate").lines()}
+    assert "limit" not in {line.name for line in settings(verb="serve").lines()}
 
 
 # ----------------------------------------------------------------------------------------------------------- secrets

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from judgegym.judges.config.help import DEEPEST
+from judgegym.judges.config.fields import DEEPEST
 from judgegym.judges.config.presets import load_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

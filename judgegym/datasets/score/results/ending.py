@@ -52,7 +52,7 @@ from judgegym.engine.terminal.summary import (
 from judgegym.environments.evaluate.evaluation import FAILURE_WORDS, category_lines
 from judgegym.environments.evaluate.metrics_file import EvaluatedRows, RunFacts, file_of, sampling_of, shortened
 from judgegym.environments.evaluate.saved import Outcomes
-from judgegym.judges.config.fields import group_of
+from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
 from judgegym.judges.tournament.schedule import TournamentSettings
@@ -283,10 +283,11 @@ def protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
     of_kind = {"judge", "rubric", *JUDGES[settings.judge].settings.model_fields}
     if settings.judge == "arena_hard":  # which compares responses as a tournament
         of_kind |= TournamentSettings.model_fields.keys()
+    data = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
     return {
         name: shortened(value)
         for name, value in settings.matters().items()
-        if (name not in ScoreSettings.model_fields or group_of(ScoreSettings, name) != "data")
+        if name not in data
         and name not in _SAID_ELSEWHERE
         and value is not None
         and (name in of_kind or name not in ScorerSettings.model_fields)
