@@ -25,14 +25,14 @@ from pydantic import Field
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import scored_row
-from judgegym.datasets.rows.unit import EarlierResponse, ScoreTask
+from judgegym.datasets.rows.task import EarlierResponse, ScoreTask
 from judgegym.engine.completions import Completion, Conversation, Policy, SampledCompletion, system_text
 from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.core.items import Item, ResponseScore, failure
+from judgegym.judges.core.tasks import Item, ResponseScore, failure
 from judgegym.judges.core.judgment import CallRun, Status
 from judgegym.judges.core.scorer import ScoreItem, results_of
 from judgegym.judges.core.turns import Turn

@@ -29,7 +29,7 @@ from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.scorer import SingleScorer
 from judgegym.judges.scorers.fields import item_of

@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-from judgegym.judges.core.items import ResponseScore
+from judgegym.judges.core.tasks import ResponseScore
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import OverloadError

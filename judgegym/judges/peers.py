@@ -17,7 +17,7 @@ from judgegym.judges import prompts
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt

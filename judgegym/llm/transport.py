@@ -40,7 +40,7 @@ from judgegym.llm.outcome import (
     of_exception,
     of_other_answer,
 )
-from judgegym.llm.presence import ACCOUNT_STATUSES, CircuitBreaker, Reachability
+from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
 from judgegym.llm.retry import RetryPolicy
 from judgegym.llm.types import ChatResponse, ChatSettings, Replica, ReplicaSet

@@ -65,7 +65,7 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Replica:
-    """An endpoint, its load, its recent failures and whether it is there (`judgegym.llm.presence`).
+    """An endpoint, its load, its recent failures and whether it is there (`judgegym.llm.reachability`).
 
     Attributes:
         endpoint: where it is.

@@ -21,7 +21,7 @@ from types import TracebackType
 
 import aiohttp
 
-from judgegym.judges.core.items import Item, ResponseScore, failed_by, failure, shared_score
+from judgegym.judges.core.tasks import Item, ResponseScore, failed_by, failure, shared_score
 from judgegym.judges.core.scorer import GroupScorer, ItemParts, Scorer, parts_of
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm.cache import JudgmentCache

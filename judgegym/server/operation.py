@@ -25,7 +25,7 @@ import aiohttp
 import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
-from judgegym.judges.core.items import ResponseScore, shared_score
+from judgegym.judges.core.tasks import ResponseScore, shared_score
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.client import ChatClient
 from judgegym.server.answers import RequestError

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from judgegym.llm.presence import MOST_IN_A_ROW
+from judgegym.llm.reachability import MOST_IN_A_ROW
 from tests.command import Ended
 from tests.conformance.lab import Lab, Side, Undisturbed, row_of_sample
 from tests.conformance.subjects import JUDGE_KEY, KEYS, POLICY_KEY, SUBJECTS, uids

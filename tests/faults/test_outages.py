@@ -17,7 +17,7 @@ import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.llm import presence
-from judgegym.llm.presence import MOST_IN_A_ROW
+from judgegym.llm.reachability import MOST_IN_A_ROW
 from tests.arena import Arena, for_model, judge, uid_of
 from tests.command import SCRIPT, Ended, Started, in_process, serving, write_lines
 from tests.datasets.scoring import rated, score

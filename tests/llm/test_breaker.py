@@ -12,7 +12,7 @@ import pytest
 from judgegym.llm import presence
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage
-from judgegym.llm.presence import MOST_IN_A_ROW
+from judgegym.llm.reachability import MOST_IN_A_ROW
 from judgegym.llm.types import ChatResponse
 from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint
 

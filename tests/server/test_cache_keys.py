@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.server.core import Core
 from judgegym.server.settings import JudgeMount
 from tests.scripted import ScriptedEndpoint

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.server.protocols.native import Native, ScoreBody
 from judgegym.server.protocols.nemo_gym import NemoGym, VerifyBody
 from judgegym.server.protocols.openrlhf import OpenRLHF, RewardBody

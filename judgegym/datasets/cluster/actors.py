@@ -41,11 +41,11 @@ from urllib.parse import urlsplit
 
 from judgegym.api.session import open_client
 from judgegym.datasets.cluster.settings import LOCAL, check_no_key, share_of
-from judgegym.datasets.rows.unit import KEY_BYTES, DatasetJudgeSettings
+from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.judges.config.extras import require
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.judges.core.scorer import Scorer, results_of, score_item
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm import wire

@@ -31,13 +31,13 @@ from judgegym.datasets.cluster.settings import BatchSettings, judge_digest, shar
 from judgegym.datasets.files.columns import SCORE, AddedColumns, judged_values
 from judgegym.datasets.rows.reader import check_same_columns
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW
-from judgegym.datasets.rows.unit import KEY_BYTES, ScoreTask
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.task import KEY_BYTES, ScoreTask
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
-from judgegym.judges.core.items import ResponseScore
+from judgegym.judges.core.tasks import ResponseScore
 from judgegym.judges.core.scorer import Scorer, results_of, score_item
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm.errors import DataError, SettingsError

@@ -14,7 +14,7 @@ from typing import TypeVar
 import orjson
 
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.unit import DatasetJudgeSettings
+from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.engine.settings.env import without_secrets
 from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.judge import JudgeSettings

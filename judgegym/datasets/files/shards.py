@@ -25,7 +25,7 @@ from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumn
 from judgegym.datasets.files.own_text import with_keys
 from judgegym.datasets.files.parquet import StoredColumns
 from judgegym.datasets.files.writer import StoredRows, write_scored
-from judgegym.datasets.rows.unit import groups_of
+from judgegym.datasets.rows.task import groups_of
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON

@@ -16,8 +16,8 @@ from judgegym.data.answers import unread
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
-from judgegym.datasets.rows.unit import EarlierResponse, ScoreTask, ToSample
-from judgegym.judges.core.items import Item
+from judgegym.datasets.rows.task import EarlierResponse, ScoreTask, ToSample
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.scorers.fields import FieldTypeError, item_of
 from judgegym.judges.scorers.registry import ITEM_FIELDS, KindSettings
 from judgegym.llm.wire import JSON

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
 from judgegym.data.pairs import pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
-from judgegym.datasets.rows.unit import EarlierResponse
+from judgegym.datasets.rows.task import EarlierResponse
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of
 from judgegym.llm.wire import JSON

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from judgegym.datasets.files.shards import group_starts, merge_shards, shards_of
 from judgegym.datasets.files.writer import read_quarantine
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import compared_settings
 from judgegym.datasets.score.results.ending import Part, ScoreOutput, concluded
 from judgegym.datasets.score.run import write_quarantine

@@ -18,7 +18,7 @@ from judgegym.data.rows import DataSet
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns, check_columns
 from judgegym.datasets.files.shards import Shard, first_rows, group_starts
 from judgegym.datasets.files.writer import StoredRows, quarantine_lines, quarantine_of, scored_content
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import FinishUnit, JudgeElsewhere, JudgingEarlier, PolicySampler, ResponseJudge
 from judgegym.datasets.score.clients import ScoreClients, note_earlier
 from judgegym.datasets.score.results.ending import Part, ScoreOutput, concluded

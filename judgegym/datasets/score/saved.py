@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import Row
-from judgegym.datasets.rows.unit import ScoreTask
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.task import ScoreTask
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import JudgedResponse
 from judgegym.engine.loop import RowEnd
 from judgegym.engine.metrics import GoldLabel, HeadlineTerm
@@ -24,7 +24,7 @@ from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, response_of_uid, uid_of_row
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.environments.evaluate.saved import SavedRows
-from judgegym.judges.core.items import ResponseScore, shared_score
+from judgegym.judges.core.tasks import ResponseScore, shared_score
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.llm import wire

@@ -25,8 +25,8 @@ from judgegym.datasets.files.shards import ShardSetting
 from judgegym.datasets.files.writer import without_judge
 from judgegym.datasets.rows.reader import ReadEarlier
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.unit import DatasetJudgeSettings
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.task import DatasetJudgeSettings
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import SampleSettings, earlier_responses, of_policy_alone
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.engine.settings.env import share_max_retries, without_secrets

@@ -33,7 +33,7 @@ from judgegym.data.rows import Row, value_at
 from judgegym.datasets.files.columns import BAD_ROW, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import ScoredRow, ScoredRows, read_scored
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, read_responses, read_turns
-from judgegym.datasets.rows.unit import KEY_BYTES, digest_of, digest_of_value, first_equals
+from judgegym.datasets.rows.task import KEY_BYTES, digest_of, digest_of_value, first_equals
 from judgegym.judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of, turns_of_transcript
 from judgegym.judges.parsing.thinking import CLOSE, OPEN
 from judgegym.llm.errors import DataError

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.unit import DatasetJudgeSettings
+from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.datasets.select.options import COLUMNS
 from judgegym.datasets.select.rules import AtLeast, Labels, Rule

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, TypeAlias
 
-from judgegym.datasets.rows.unit import digest_of
+from judgegym.datasets.rows.task import digest_of
 from judgegym.datasets.select.candidates import DECIMALS, Group, ResponseCandidate
 
 EQUAL, TOO_FEW, TIE, MARGIN = "equal_text", "too_few", "tie", "margin"

@@ -15,7 +15,7 @@ from judgegym.api.session import stand_in_settings
 from judgegym.integrations.scores.requests import RefusedError, Request
 from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
-from judgegym.judges.core.items import ResponseScore
+from judgegym.judges.core.tasks import ResponseScore
 from judgegym.server.answers import OverloadError
 from judgegym.server.core import Core
 from judgegym.server.protocols.native import Native, ScoreBody

@@ -29,7 +29,7 @@ from judgegym.judges.aspects.prompt import (
 )
 from judgegym.judges.core.calls import ask_choice, collect_votes, failed_judgment, vote
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer

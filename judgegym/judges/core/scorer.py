@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from judgegym.judges.core.items import Item, ResponseScore, failed_by, failure, response_score, shared_score
+from judgegym.judges.core.tasks import Item, ResponseScore, failed_by, failure, response_score, shared_score
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.at_once import all_results

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from judgegym.judges.core.calls import NoVerdict, ask_choice, collect_votes, failed_judgment, vote
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from judgegym.judges.arena import ArenaCase, arena_judge
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
-from judgegym.judges.core.items import Item, ResponseScore, response_score
+from judgegym.judges.core.tasks import Item, ResponseScore, response_score
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.scorer import ItemError, but_alone, unit_score
 from judgegym.judges.core.seeding import generator

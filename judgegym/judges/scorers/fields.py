@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 
 _ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
 _LONGEST_SCORE = 9

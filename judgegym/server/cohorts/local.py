@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from judgegym.judges.core.items import Item, ResponseScore, failed_by, failure, shared_score, with_others
+from judgegym.judges.core.tasks import Item, ResponseScore, failed_by, failure, shared_score, with_others
 from judgegym.judges.core.scorer import GroupScorer, ScoresInProgress, result_without_judge
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of

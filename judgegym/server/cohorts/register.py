@@ -30,7 +30,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 
 _LONGEST_ID = 256
 

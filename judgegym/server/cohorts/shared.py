@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from judgegym.judges.core.items import Item, ResponseScore, failure
+from judgegym.judges.core.tasks import Item, ResponseScore, failure
 from judgegym.llm.errors import SettingsError
 
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4)

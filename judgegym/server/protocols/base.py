@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.judges.core.turns import TextOrMessages, answer_of, text_of
 from judgegym.judges.scorers.fields import item_of
 from judgegym.judges.scorers.registry import ITEM_FIELDS

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.judges.core.turns import transcript, turn_of_item
 from judgegym.judges.scorers.fields import rubric_of
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind

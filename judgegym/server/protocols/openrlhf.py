@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.core.items import Item, ResponseScore, failure
+from judgegym.judges.core.tasks import Item, ResponseScore, failure
 from judgegym.judges.scorers.fields import rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON

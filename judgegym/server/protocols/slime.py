@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.judges.core.turns import TextOrMessages, text_of
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers

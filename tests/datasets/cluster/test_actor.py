@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.datasets.cluster.actors import JudgeActor, check_on_ray, judge_alone
-from judgegym.datasets.rows.unit import DatasetJudgeSettings
+from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.score.clients import open_clients
 from judgegym.datasets.score.command import with_data
 from judgegym.datasets.score.run import ScoreRun
@@ -20,7 +20,7 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.judges.config.sources import load
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import current_component, current_row
 from judgegym.llm.types import ChatSettings, Endpoint

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.data.rows import DataSet
 from judgegym.datasets.score.saved import GoldColumn
-from judgegym.judges.core.items import ResponseScore
+from judgegym.judges.core.tasks import ResponseScore
 from judgegym.reports.run_page.page import write_report
 from tests.command import serving, write_lines
 from tests.datasets.scoring import rated, samples_of, score

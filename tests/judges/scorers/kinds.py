@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.judges.core.items import ResponseScore
+from judgegym.judges.core.tasks import ResponseScore
 from judgegym.judges.scorers.registry import JudgeKind, scorer_of
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient

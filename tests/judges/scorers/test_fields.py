@@ -6,8 +6,8 @@ import pytest
 
 from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.unit import DatasetJudgeSettings
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.task import DatasetJudgeSettings
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.plan.asking import CountingJudge
 from judgegym.judges.scorers.fields import item_of
 from judgegym.judges.scorers.registry import ITEM_FIELDS, JUDGES, JudgeKind

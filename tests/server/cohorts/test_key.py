@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.server.cohorts.register import cohort_key
 
 ITEM = Item("Why?", ("Because.",), reference="So.", rubric="Is it clear?")

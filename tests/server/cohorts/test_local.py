@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.judges.core.scorer import ScoresInProgress
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint

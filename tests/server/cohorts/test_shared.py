@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from judgegym.judges.core.items import Item, ResponseScore
+from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
 

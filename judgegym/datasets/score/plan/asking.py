@@ -19,12 +19,12 @@ from functools import lru_cache
 from random import Random
 from typing import Literal
 
-from judgegym.datasets.rows.unit import ScoreTask
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.task import ScoreTask
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTasks, cost_of
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.core.scorer import Scorer, score_item
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT

@@ -11,7 +11,7 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import judged_places, missing_units
 from judgegym.engine.runs.directory import SAMPLES
 from judgegym.engine.runs.lines import LinesOfFile

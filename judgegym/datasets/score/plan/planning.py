@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.plan.asking import AskedInAll, CountingClient, CountingJudge, policy_plan, with_responses
 from judgegym.datasets.score.plan.numbers import Limits, Plan, Range, cost_of, units_left
@@ -27,7 +27,7 @@ from judgegym.engine import terminal
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.environments.command_line.commands import interruptible
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.seeding import generator
 from judgegym.llm.usage import Prices, how_counted
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 
 from judgegym.data.opening import STDIN, kind_of
 from judgegym.data.rows import DatasetRead
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.results.numbers import (
     BEST,
     CHOSEN_HIGHER,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from judgegym.datasets.rows.units import ScoreTasks
+from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import SavedResponses, ScoreDetail
 from judgegym.engine.metrics import MetricAggregator, Metrics
 from judgegym.engine.records import Sample

@@ -18,7 +18,7 @@ import orjson
 
 from judgegym.data.rows import Row
 from judgegym.engine.runs.directory import uid_of_response, uid_of_row
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.scorers.registry import ScorerSettings
 

@@ -17,7 +17,7 @@ import pytest
 from judgegym.llm import presence, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
-from judgegym.llm.presence import Reachability
+from judgegym.llm.reachability import Reachability
 from judgegym.llm.types import Endpoint, Replica
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.unit import first_equals
-from judgegym.datasets.rows.units import ScoreTasks
-from judgegym.judges.core.items import Item
+from judgegym.datasets.rows.task import first_equals
+from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.scorer import ItemError
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON

@@ -18,9 +18,9 @@ from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import DataSet, Row, RowError
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.schema import ColumnSettings
-from judgegym.datasets.rows.unit import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
+from judgegym.datasets.rows.task import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
 from judgegym.engine.runs.directory import uid_of_row
-from judgegym.judges.core.items import Item
+from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.scorer import ItemError
 from judgegym.judges.scorers.registry import ITEM_FIELDS
 from judgegym.llm.errors import DataError
