@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.llm import presence
+from judgegym.llm import reachability
 from judgegym.offline.faults import BROKEN_OFF
 from tests.command import RunFiles
 from tests.conformance.subjects import SUBJECTS, Verb
@@ -87,7 +87,7 @@ def test_refusal_of_all_requests_ends_with_one_message_and_is_not_repeated(
     is_several = side == "judge" or verb == "serve"  # more than ten calls: the breaker ends the run
     if is_several and kind in kinds.OF_THE_ACCOUNT:
         (message,) = [line for line in err.splitlines() if line.startswith(f"the {side} at http")]
-        assert f"rejected the first {presence.MOST_IN_A_ROW}" in message and f"HTTP {status}" in message
+        assert f"rejected the first {reachability.MOST_IN_A_ROW}" in message and f"HTTP {status}" in message
         assert "--resume" in err
         return
     (message,) = [line for line in err.splitlines() if line.startswith("nothing succeeded")]

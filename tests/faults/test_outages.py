@@ -16,7 +16,7 @@ from typing import Literal
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from judgegym.llm import presence
+from judgegym.llm import reachability
 from judgegym.llm.reachability import MOST_IN_A_ROW
 from tests.arena import Arena, for_model, judge, uid_of
 from tests.command import SCRIPT, Ended, Started, in_process, serving, write_lines
@@ -40,7 +40,7 @@ With 256 in flight the number on their way would depend on the speed of the endp
 
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "_FIRST_PROBE_PAUSE_S", 0.01)
+    monkeypatch.setattr(reachability, "_FIRST_PROBE_PAUSE_S", 0.01)
 
 
 @dataclass

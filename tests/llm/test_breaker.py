@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from judgegym.llm import presence
+from judgegym.llm import reachability
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage
 from judgegym.llm.reachability import MOST_IN_A_ROW
@@ -33,7 +33,7 @@ async def asked(client: ChatClient, count: int) -> Counter[type]:
 
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "_FIRST_PROBE_PAUSE_S", 0.01)
+    monkeypatch.setattr(reachability, "_FIRST_PROBE_PAUSE_S", 0.01)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.llm import presence, transport
+from judgegym.llm import reachability, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.reachability import Reachability
@@ -51,15 +51,15 @@ def port() -> Port:
 
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "_FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(presence, "_LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(reachability, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(reachability, "_LONGEST_PAUSE_S", 0.02)
 
 
 async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_when_it_is_there(
     connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    for module in (presence, transport):
+    for module in (reachability, transport):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     client = connect(port.base_url, max_retries=0, deadline_s=10.0, away_deadline_s=60.0, title="the judge")
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(20)]
@@ -87,7 +87,7 @@ async def test_probe_is_one_for_all_calls_and_sends_nothing(
         return await open_connection(*where)
 
     monkeypatch.setattr(asyncio, "open_connection", counted)
-    monkeypatch.setattr(presence, "_LONGEST_PAUSE_S", 10.0)
+    monkeypatch.setattr(reachability, "_LONGEST_PAUSE_S", 10.0)
     client = connect(port.base_url, away_deadline_s=60.0)
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(50)]
     while len(opened) < 5:  # noqa: ASYNC110  # the state that is tested
@@ -129,7 +129,7 @@ async def test_other_replicas_go_on_and_one_that_is_back_is_used(connect: Connec
 async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
     connect: Connect, port: Port, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "_SAY_AGAIN_S", 0.05)
+    monkeypatch.setattr(reachability, "_SAY_AGAIN_S", 0.05)
     client = connect(port.base_url, away_deadline_s=60.0, title="the judge", section="env.")
     with caplog.at_level(logging.WARNING):
         call = asyncio.create_task(client.chat(ASK))
@@ -176,8 +176,8 @@ async def test_nothing_is_said_of_an_endpoint_that_no_call_waits_for(
             probed.set()
         return False
 
-    monkeypatch.setattr(presence, "_accepts_connections", refuses)
-    monkeypatch.setattr(presence, "_SAY_AGAIN_S", 0.0)
+    monkeypatch.setattr(reachability, "_accepts_connections", refuses)
+    monkeypatch.setattr(reachability, "_SAY_AGAIN_S", 0.0)
     client = connect(port.base_url, away_deadline_s=0.0)
     with pytest.raises(EndpointError):
         await client.chat(ASK)
@@ -208,7 +208,7 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
         probes += 1
         return True
 
-    monkeypatch.setattr(presence, "_accepts_connections", accepts)
+    monkeypatch.setattr(reachability, "_accepts_connections", accepts)
     replica = Replica(Endpoint("http://h/v1", "m"))
     found = Reachability([replica], title="the judge", deadline_s=0.2, setting="--x")
     with pytest.raises(EndpointError, match=r"refused; away for \d s, the limit is 0\.2 s \(--x\)"):
@@ -221,7 +221,7 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
 
 async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr(presence, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    monkeypatch.setattr(reachability, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
     replica = Replica(Endpoint("http://h/v1", "m"))
     found = Reachability([replica], title="the judge", deadline_s=60.0, setting="--x")
     found.lost(replica, REFUSED)
@@ -238,7 +238,7 @@ async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_time_away_is_that_of_the_last_replica_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr(presence, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(reachability, "time", SimpleNamespace(monotonic=lambda: now))
     replicas = [Replica(Endpoint(f"http://{host}/v1", "m")) for host in "ab"]
     found = Reachability(replicas, title="the policy", deadline_s=60.0, setting="--x")
     found.lost(replicas[0], REFUSED)

@@ -11,7 +11,7 @@ import pytest
 from judgegym.integrations.scores.requests import CompletionRow as Sample
 from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, REFUSED_AT_START, CompletionReward
 from judgegym.integrations.single_turn import EnvironmentSource, OpenedEnvironment, close_all, judged_in, opened
-from judgegym.llm import presence
+from judgegym.llm import reachability
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
@@ -138,7 +138,7 @@ async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_jud
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten rejected requests open the breaker, which then sends one after each pause: here at once."""
-    monkeypatch.setattr(presence, "_FIRST_PROBE_PAUSE_S", 0.0)
+    monkeypatch.setattr(reachability, "_FIRST_PROBE_PAUSE_S", 0.0)
     stand_in, knows = OfflineJudge(), False
 
     def judge(request: Json, number: int) -> Reply | str:
