@@ -32,9 +32,9 @@ from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.core.tasks import Item, ResponseScore, failure
 from judgegym.judges.core.judgment import CallRun, Status
 from judgegym.judges.core.scorer import ScoreItem, results_of
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.errors import DataError, SettingsError
@@ -44,8 +44,8 @@ from judgegym.llm.wire import JSON, Message
 class JudgeElsewhere(Protocol):
     """Scores items in other processes."""
 
-    async def __call__(self, item: Item) -> list[ResponseScore]:
-        """The results of an item's responses, as `score_item` gives them."""
+    async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """The judgments of a task's responses, as `judge_responses` gives them."""
 
     @property
     def waiting(self) -> str | None:
@@ -63,12 +63,12 @@ class JudgedResponse:
     """
 
     completion: Completion | None
-    result: ResponseScore
+    result: ResponseJudgment
     policy_call: CallRun | None = None
 
 
 FinishUnit: TypeAlias = Callable[[ScoreTask], Awaitable[list[JudgedResponse]]]
-"""Gives the judged responses of a unit, in their order; a failure is a result and no exception."""
+"""Gives the judged responses of a task, in their order; a failure is a result and no exception."""
 
 
 class ResponseJudge:
@@ -78,48 +78,48 @@ class ResponseJudge:
         """Judge by `score`."""
         self._score = score
 
-    async def __call__(self, unit: ScoreTask) -> list[JudgedResponse]:
+    async def __call__(self, task: ScoreTask) -> list[JudgedResponse]:
         """See `FinishUnit`."""
-        results = await self.results(unit.uid, unit.item)
+        results = await self.results(task.uid, task.judge_task)
         return [
             JudgedResponse(Completion(response), result)
-            for response, result in zip(unit.item.responses, results, strict=True)
+            for response, result in zip(task.judge_task.responses, results, strict=True)
         ]
 
-    async def results(self, uid: str, item: Item) -> list[ResponseScore]:
-        """The results of an item's responses.
+    async def results(self, uid: str, task: JudgeTask) -> list[ResponseJudgment]:
+        """The judgments of a task's responses.
 
         Raises:
             UserError: what no further call can mend, such as a disk that stays full.
         """
-        return await results_of(self._score, item, uid)
+        return await results_of(self._score, task, uid)
 
 
 class PolicySampler:
-    """Asks for the responses of units, and judges them."""
+    """Asks for the responses of tasks, and judges them."""
 
     def __init__(self, policy: Policy, judging: ResponseJudge) -> None:
         """Ask `policy`, and judge by `judging`."""
         self._policy, self._judging = policy, judging
 
-    async def __call__(self, unit: ScoreTask) -> list[JudgedResponse]:
-        """See `FinishUnit`; the unit has no responses yet.
+    async def __call__(self, task: ScoreTask) -> list[JudgedResponse]:
+        """See `FinishUnit`; the task has no responses yet.
 
         Raises:
             UserError: what no further call can mend, such as a disk that stays full.
             BudgetSpent: no further request may be sent.
         """
-        asked = unit.to_sample
-        assert asked is not None  # the units of a run that samples are made so
+        asked = task.to_sample
+        assert asked is not None  # the tasks of a run that samples are made so
         conversation = conversation_of(asked.turns, self._policy.config)
         sampled = await self._policy.sample(conversation, asked.count)
         known = [_without_judge(each) for each in sampled]
         # What is not judged is an empty response in its place: the judge is not asked about those.
         texts = tuple("" if result is not None else _answer(each) for each, result in zip(sampled, known, strict=True))
-        judged: Sequence[ResponseScore | None] = known
+        judged: Sequence[ResponseJudgment | None] = known
         if any(texts):
-            judged = await self._judging.results(unit.uid, replace(unit.item, responses=texts))
-        results = (cast(ResponseScore, mine or others) for mine, others in zip(known, judged, strict=True))
+            judged = await self._judging.results(task.uid, replace(task.judge_task, responses=texts))
+        results = (cast(ResponseJudgment, mine or others) for mine, others in zip(known, judged, strict=True))
         return [
             JudgedResponse(each.completion, result, each.run) for each, result in zip(sampled, results, strict=True)
         ]
@@ -137,7 +137,7 @@ def _answer(sampled: SampledCompletion) -> str:
     return "" if sampled.completion is None else sampled.completion.answer
 
 
-def _without_judge(sampled: SampledCompletion) -> ResponseScore | None:
+def _without_judge(sampled: SampledCompletion) -> ResponseJudgment | None:
     """The result of a response that no judge may be asked about; `None` for any other."""
     if sampled.completion is None:
         return failure(f"the policy at {sampled.error}", POLICY_FAILED)
@@ -191,22 +191,22 @@ class JudgingEarlier:
         """Judge by `judging`."""
         self._judging = judging
 
-    async def __call__(self, unit: ScoreTask) -> list[JudgedResponse]:
+    async def __call__(self, task: ScoreTask) -> list[JudgedResponse]:
         """See `FinishUnit`.
 
         Raises:
             UserError: what no further call can mend, such as a disk that stays full.
             BudgetSpent: no further request may be sent.
         """
-        judged: Sequence[ResponseScore | None] = [None] * len(unit.earlier)
-        if any(unit.item.responses):
-            judged = await self._judging.results(unit.uid, unit.item)
-        known = map(_result, unit.earlier)
-        results = (cast(ResponseScore, mine or others) for mine, others in zip(known, judged, strict=True))
-        return [JudgedResponse(_completion(each), result) for each, result in zip(unit.earlier, results, strict=True)]
+        judged: Sequence[ResponseJudgment | None] = [None] * len(task.earlier)
+        if any(task.judge_task.responses):
+            judged = await self._judging.results(task.uid, task.judge_task)
+        known = map(_result, task.earlier)
+        results = (cast(ResponseJudgment, mine or others) for mine, others in zip(known, judged, strict=True))
+        return [JudgedResponse(_completion(each), result) for each, result in zip(task.earlier, results, strict=True)]
 
 
-def _result(earlier: EarlierResponse) -> ResponseScore | None:
+def _result(earlier: EarlierResponse) -> ResponseJudgment | None:
     """The result of a response that no judge may be asked about; `None` for any other."""
     return None if earlier.status is None else failure(earlier.reason, earlier.status)
 

@@ -29,13 +29,13 @@ from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
-from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.scorer import SingleScorer
-from judgegym.judges.scorers.fields import item_of
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import (
-    ITEM_FIELDS,
     SINGLE,
+    TASK_FIELDS,
     ScorerSettings,
     SingleKind,
     about,
@@ -96,17 +96,17 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         config = self.config
         train = split == "train"
         source = config.train_dataset if train else config.eval_dataset
-        shown = [name for name, kinds in ITEM_FIELDS.items() if config.judge in kinds]
+        shown = [name for name, kinds in TASK_FIELDS.items() if config.judge in kinds]
         tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=shown)
         for task in tasks:
             try:
-                self.scorer.check(self._item(task, ""))
+                self.scorer.check(self._task(task, ""))
             except ValueError as error:
                 raise DataError(f"{source}: the row {task.uid}: {error}") from error
         return tasks
 
-    def _item(self, task: PromptTask, answer: str) -> Item:
-        return item_of(task.question, (answer,), task.fields)
+    def _task(self, task: PromptTask, answer: str) -> JudgeTask:
+        return judge_task_of(task.question, (answer,), task.fields)
 
     def conversations(self, task: PromptTask) -> list[Conversation]:
         """Ask the prompt."""
@@ -118,7 +118,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
         """Score the answer."""
-        judgment = await self.scorer.judge(self._item(task, completions[0].answer))
+        judgment = await self.scorer.judge(self._task(task, completions[0].answer))
         if judgment.score is None:
             return replace(judgment, detail=None)
         parts = ScoreParts(dict(self.scorer.components(judgment)))

@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-from judgegym.judges.core.tasks import ResponseScore
+from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import OverloadError
@@ -149,14 +149,14 @@ class _CohortOwner:
         """Prepare; the judges are opened by the first response."""
         self._server = RewardServer(**named)
 
-    async def join(self, member: Member) -> ResponseScore:
+    async def join(self, member: Member) -> ResponseJudgment:
         """The result of a member.
 
         Raises:
             OverloadError: too many judgments are pending.
         """
         core = (await self._server.service()).core
-        ((result,),) = await core.score(member.mount, [member.item], spent_s=member.spent_s, is_patient=True)
+        ((result,),) = await core.score(member.mount, [member.task], spent_s=member.spent_s, is_patient=True)
         return result
 
 
@@ -168,7 +168,7 @@ class _KeeperOwner:
 
         self._handle = serve.get_deployment_handle(_KEEPER, serve.get_replica_context().app_name)
 
-    async def ask(self, member: Member) -> ResponseScore:
+    async def ask(self, member: Member) -> ResponseJudgment:
         """The result of a member.
 
         Raises:
@@ -180,7 +180,7 @@ class _KeeperOwner:
 
         asked = self._handle.join.remote(member)
         try:
-            result: ResponseScore = await asked
+            result: ResponseJudgment = await asked
         except asyncio.CancelledError:
             asked.cancel()  # who leaves a replica leaves the cohort
             raise

@@ -17,11 +17,11 @@ from judgegym.judges import prompts
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
-from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
-from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer
+from judgegym.judges.core.scorer import JudgeDefinition, Scorer, SingleScorer, TaskError
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.thinking import after_thinking
@@ -210,14 +210,14 @@ def peer_scorer(client: ChatClient, settings: PeerJudgeSettings, rubric: str | N
     """A peer's score of 0 to 100, by a rubric in text, over 100."""
     judge, general = peer_judge(settings, client), rubric or DEFAULT_RUBRIC
 
-    def check(item: Item) -> None:
-        if item.levels:
-            raise ItemError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
+    def check(task: JudgeTask) -> None:
+        if task.levels:
+            raise TaskError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
 
-    def case(item: Item) -> PeerCase:
-        return PeerCase(item.prompt, item.response, item.rubric or general)
+    def case(task: JudgeTask) -> PeerCase:
+        return PeerCase(task.prompt, task.response, task.rubric or general)
 
-    return SingleScorer(lambda item: judge, case, unit=SCALE.unit, check=check)
+    return SingleScorer(lambda task: judge, case, unit=SCALE.unit, check=check)
 
 
 JUDGE = JudgeDefinition(

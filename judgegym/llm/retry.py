@@ -2,9 +2,9 @@
 
 Busy and broken attempts are retried with full jitter; `Retry-After` is a lower bound of the pause; the deadline covers
 a call with all its attempts and pauses. Only broken attempts count against `max_retries`: a busy endpoint is waited
-for. An endpoint that is away is waited for elsewhere (`judgegym.llm.reachability`). A rejected request is final. No other
-layer sends a failed request to a model again. What asks again for another reason: a judge whose answer holds no verdict
-(`judgegym.judges.core.calls`, the arena judge), a policy whose answer is too short, a trainer's API that is away.
+for. An endpoint that is away is waited for elsewhere (`judgegym.llm.reachability`). A rejected request is final. No
+other layer sends a failed request to a model again. What asks again for another reason: a judge whose answer holds no
+verdict (`judgegym.judges.core.calls`, the arena judge), a policy whose answer is too short, a trainer that is away.
 
 The headers about time: how long an endpoint asks to wait, and how long a caller of our own server waits.
 """

@@ -198,8 +198,8 @@ class ChatSettings:
         away_deadline_s: seconds to wait for an endpoint that is away.
         start_deadline_s: seconds to wait for one that has never answered; a call then raises `EndpointOutage`. `None`:
             it is one that is away.
-        rejected_deadline_s: seconds to probe an endpoint that rejects the account (`reachability.py`); a call then raises
-            `EndpointOutage`. `None`: each rejected request is a failed call.
+        rejected_deadline_s: seconds to probe an endpoint that rejects the account (`reachability.py`); a call then
+            raises `EndpointOutage`. `None`: each rejected request is a failed call.
         max_retries: requests after the first; waiting for an endpoint that is busy or away is no retry.
         retry_delay_s: upper bound of the first pause before a retry.
         max_concurrency: requests in flight.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 
 
 class RequestError(Exception):
@@ -79,17 +79,17 @@ class FailureAnswers:
     invalid_completion_score: float = 0.0
     on_failure: OnFailure = "sidecar"
 
-    def check(self, items: Sequence[Item]) -> None:
+    def check(self, tasks: Sequence[JudgeTask]) -> None:
         """Check, before a judge is asked, that there is something to judge, or a number stands for a failure.
 
         Raises:
             ValueError: there is not; to send the request again would not help.
         """
-        fault = next((item.fault for item in items if item.fault is not None), None)
+        fault = next((task.fault for task in tasks if task.fault is not None), None)
         if fault is not None and self.on_failure != "score":
             raise ValueError(fault)
 
-    def number(self, result: ResponseScore) -> float:
+    def number(self, result: ResponseJudgment) -> float:
         """The score, or the number in its place.
 
         Raises:
@@ -103,7 +103,7 @@ class FailureAnswers:
             return self.fallback_score
         raise refusal(result)
 
-    def placeholder(self, result: ResponseScore) -> float:
+    def placeholder(self, result: ResponseJudgment) -> float:
         """The number for a failed judge beside a flag that masks it: the mean of the others of its group, if known.
 
         Trainers that mask a sample still count its reward in the baseline of its group: the mean does not move that.
@@ -113,7 +113,7 @@ class FailureAnswers:
         return statistics.fmean(self.invalid_completion_score if each is None else each for each in result.others)
 
 
-def refusal(result: ResponseScore) -> RequestError:
+def refusal(result: ResponseJudgment) -> RequestError:
     """The error that tells of a failure by HTTP: 503 if the request may succeed when it is sent again, else 422."""
     if result.is_final:
         return RequestError(422, UNUSABLE, result.explanation)

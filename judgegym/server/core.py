@@ -21,8 +21,8 @@ from types import TracebackType
 
 import aiohttp
 
-from judgegym.judges.core.tasks import Item, ResponseScore, failed_by, failure, shared_score
-from judgegym.judges.core.scorer import GroupScorer, ItemParts, Scorer, parts_of
+from judgegym.judges.core.scorer import GroupScorer, Scorer, TaskParts, parts_of
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by, failure, shared_judgment
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
@@ -176,68 +176,68 @@ class Core:
     async def score(
         self,
         mount: str,
-        items: Sequence[Item],
+        tasks: Sequence[JudgeTask],
         *,
         spent_s: float = 0.0,
         within_s: float | None = None,
         is_patient: bool = False,
-    ) -> list[list[ResponseScore]]:
-        """Score all items at the same time.
+    ) -> list[list[ResponseJudgment]]:
+        """Score all tasks at the same time.
 
         Args:
             mount: the judge's name.
-            items: what to score.
+            tasks: what to score.
             spent_s: seconds since the request came.
             within_s: seconds, from then, after which the caller would give up.
             is_patient: the caller takes a failure for its answer, and does not ask again: wait for a place as long as
                 for the judge, and for a judge that is away, unless it has been away for longer than the deadline.
 
         Returns:
-            For each item, a result for each response; a failure for those without one within the deadline.
+            For each task, a result for each response; a failure for those without one within the deadline.
 
         Raises:
-            ItemError: an item lacks something that its judge needs; no judge was called.
+            TaskError: a task lacks something that its judge needs; no judge was called.
             OverloadError: too many judgments are pending; no judge was called.
             NotYetError: ask again.
         """
         wait = _Wait(mount, time.monotonic() - spent_s, within_s, is_patient)
-        joins = [self._is_gathered(mount, item) for item in items]
-        members = [item for item, is_member in zip(items, joins, strict=True) if is_member]
+        joins = [self._is_gathered(mount, task) for task in tasks]
+        members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
             self._check_away(wait)
         except NotYetError:
             known = await self._take_places(mount, members, spent_s)
-            if known is None or len(known) < len(items):
+            if known is None or len(known) < len(tasks):
                 raise
             return [[result] for result in known]
-        whole = self._ask_whole(mount, [item for item, is_member in zip(items, joins, strict=True) if not is_member])
+        whole = self._ask_whole(mount, [task for task, is_member in zip(tasks, joins, strict=True) if not is_member])
         joined = iter(await self._joined(mount, members, spent_s) if members else ())
         judged = iter(await self._answered(wait, whole))
         results = [[next(joined)] if is_member else next(judged) for is_member in joins]
-        return [self._with_others(mount, item, each) for item, each in zip(items, results, strict=True)]
+        return [self._with_others(mount, task, each) for task, each in zip(tasks, results, strict=True)]
 
-    def _with_others(self, mount: str, item: Item, results: list[ResponseScore]) -> list[ResponseScore]:
-        """The results of an item; a single one that failed knows the scores of its group that are known."""
-        return [self._recent_scores.completed(mount, item, results[0])] if len(results) == 1 else results
+    def _with_others(self, mount: str, task: JudgeTask, results: list[ResponseJudgment]) -> list[ResponseJudgment]:
+        """The results of a task; a single one that failed knows the scores of its group that are known."""
+        return [self._recent_scores.completed(mount, task, results[0])] if len(results) == 1 else results
 
-    def _ask_whole(self, mount: str, items: Sequence[Item]) -> list[_Whole]:
-        """Begin to judge items that are judged by themselves.
+    def _ask_whole(self, mount: str, tasks: Sequence[JudgeTask]) -> list[_Whole]:
+        """Begin to judge tasks that are judged by themselves.
 
         Raises:
-            ItemError: an item lacks something that its judge needs; no judge was called.
+            TaskError: a task lacks something that its judge needs; no judge was called.
             OverloadError: too many judgments are pending; no judge was called.
         """
         scorer = self._scorers[mount]
-        for item in items:
-            if item.fault is None:
-                scorer.check(item)
-        parts = [parts_of(scorer, item) for item in items]
+        for task in tasks:
+            if task.fault is None:
+                scorer.check(task)
+        parts = [parts_of(scorer, task) for task in tasks]
         self._check_room([(mount, case) for part in parts for case in part.cases])
         asked = ([self._ask((mount, case)) for case in part.cases] for part in parts)
-        return [_Whole(*each) for each in zip(items, parts, asked, strict=True)]
+        return [_Whole(*each) for each in zip(tasks, parts, asked, strict=True)]
 
-    async def _answered(self, wait: _Wait, whole: Sequence[_Whole]) -> list[list[ResponseScore]]:
-        """The results of items, as soon as all are there or it is too late for the others.
+    async def _answered(self, wait: _Wait, whole: Sequence[_Whole]) -> list[list[ResponseJudgment]]:
+        """The results of tasks, as soon as all are there or it is too late for the others.
 
         Raises:
             NotYetError: a judgment has no place yet, its judge is away, or the caller has no more time.
@@ -305,41 +305,43 @@ class Core:
         while hurried:
             hurried.pop().set_result(None)
 
-    def _is_gathered(self, mount: str, item: Item) -> bool:
-        """Whether the response of an item is judged with those of other requests."""
-        gathers = self._settings[mount].group_size is not None and len(item.responses) == 1
-        return gathers and self._scorers[mount].compares(item)
+    def _is_gathered(self, mount: str, task: JudgeTask) -> bool:
+        """Whether the response of a task is judged with those of other requests."""
+        gathers = self._settings[mount].group_size is not None and len(task.responses) == 1
+        return gathers and self._scorers[mount].compares(task)
 
-    async def _joined(self, mount: str, items: Sequence[Item], spent_s: float) -> list[ResponseScore]:
+    async def _joined(self, mount: str, tasks: Sequence[JudgeTask], spent_s: float) -> list[ResponseJudgment]:
         """The results of single responses from their cohorts.
 
         Raises:
             OverloadError: one of them finds no place; the others keep theirs.
         """
-        joining = [asyncio.ensure_future(self._cohorts.join(mount, item, spent_s)) for item in items]
+        joining = [asyncio.ensure_future(self._cohorts.join(mount, task, spent_s)) for task in tasks]
         try:
             return await asyncio.gather(*joining)
         finally:
             for task in joining:
                 task.cancel()
 
-    async def _take_places(self, mount: str, items: Sequence[Item], spent_s: float) -> list[ResponseScore] | None:
+    async def _take_places(
+        self, mount: str, tasks: Sequence[JudgeTask], spent_s: float
+    ) -> list[ResponseJudgment] | None:
         """Let single responses join their cohorts; return their results if all are known, and wait for none.
 
         A response that comes while the judge is away belongs to its group like those that came before: without its
         place the cohort would be closed short, and scored as if the group were smaller.
         """
-        if not items:
+        if not tasks:
             return []
-        joining = [asyncio.ensure_future(self._cohorts.join(mount, item, spent_s)) for item in items]
+        joining = [asyncio.ensure_future(self._cohorts.join(mount, task, spent_s)) for task in tasks]
         try:
             await asyncio.wait(joining, timeout=_TO_JOIN_S)
         finally:
             for task in joining:
                 task.cancel()  # who leaves keeps its place
             ended = await asyncio.gather(*joining, return_exceptions=True)
-        results = [result for result in ended if isinstance(result, ResponseScore)]
-        return results if len(results) == len(items) else None
+        results = [result for result in ended if isinstance(result, ResponseJudgment)]
+        return results if len(results) == len(tasks) else None
 
     def _check_room(self, cases: Sequence[Case]) -> None:
         """Check that the limit allows the judgments that are not in flight.
@@ -352,12 +354,12 @@ class Core:
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
 
-    def _results(self, mount: str, whole: _Whole) -> list[ResponseScore]:
-        """The results of an item's responses; counts those that no judgment of their own has counted."""
-        results: list[ResponseScore] = []
-        for response, known in zip(whole.item.responses, whole.parts.results, strict=True):
-            if isinstance(known, ResponseScore):
-                self._record.known(mount, whole.item.prompt, response, known)
+    def _results(self, mount: str, whole: _Whole) -> list[ResponseJudgment]:
+        """The results of a task's responses; counts those that no judgment of their own has counted."""
+        results: list[ResponseJudgment] = []
+        for response, known in zip(whole.task.responses, whole.parts.results, strict=True):
+            if isinstance(known, ResponseJudgment):
+                self._record.known(mount, whole.task.prompt, response, known)
                 results.append(known)
                 continue
             number, place = known
@@ -377,16 +379,16 @@ class Core:
         pending, is_shared = self._pending.of(case)
         return _RequestedJudgment(pending, set(range(len(case[1].responses))) if is_shared else set())
 
-    async def _judge(self, mount: str, item: Item) -> list[ResponseScore]:
+    async def _judge(self, mount: str, task: JudgeTask) -> list[ResponseJudgment]:
         started = time.monotonic()
         try:
-            results = await self._scorers[mount].score(item)
+            results = await self._scorers[mount].score(task)
         except EndpointOutage as outage:  # the judge's client has logged it
-            results = failed_by(outage, len(item.responses))
+            results = failed_by(outage, len(task.responses))
         except Exception as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
-            results = failed_by(error, len(item.responses))
-        self._record.judged(mount, item.prompt, item.responses, results, time.monotonic() - started)
+            results = failed_by(error, len(task.responses))
+        self._record.judged(mount, task.prompt, task.responses, results, time.monotonic() - started)
         return results
 
 
@@ -397,13 +399,13 @@ class _RequestedJudgment:
     pending: PendingJudgment
     taken: set[int]
 
-    def result(self, place: int, late: str) -> ResponseScore:
+    def result(self, place: int, late: str) -> ResponseJudgment:
         """The result of a response; a failure in these words, if it is late."""
         task = self.pending.task
         if not task.done() or task.cancelled():
             return failure(late)
         result = task.result()[place]
-        return shared_score(result) if place in self.taken else result
+        return shared_judgment(result) if place in self.taken else result
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,10 +427,10 @@ class _Wait:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """An item that is judged by itself, and the judgments of its parts."""
+    """A task that is judged by itself, and the judgments of its parts."""
 
-    item: Item
-    parts: ItemParts
+    task: JudgeTask
+    parts: TaskParts
     asked: Sequence[_RequestedJudgment]
 
 

@@ -25,8 +25,8 @@ import aiohttp
 import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
-from judgegym.judges.core.tasks import ResponseScore, shared_score
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import ResponseJudgment, shared_judgment
 from judgegym.llm.client import ChatClient
 from judgegym.server.answers import RequestError
 
@@ -51,7 +51,7 @@ class JudgeHealth:
         self._latest = time.monotonic()
         self._was_away = False
 
-    def note(self, result: ResponseScore) -> None:
+    def note(self, result: ResponseJudgment) -> None:
         """Take the result of a judgment into account."""
         self._latest = time.monotonic()
         if result.status == Status.JUDGE_FAILED.value:
@@ -128,7 +128,7 @@ REMEMBERED = 100
 _SHOWN = 4000
 _LATE = "the judge did not answer within the server's deadline"
 
-ResultListener: TypeAlias = Callable[[str, ResponseScore], None]
+ResultListener: TypeAlias = Callable[[str, ResponseJudgment], None]
 """Called with the judge's name and the result of each judged response, and of each that shares the judgment of one."""
 CohortEvent: TypeAlias = Literal["opened", "full", "short", "late"]
 """A cohort was opened; it was closed with all members, or without some; a member came after that."""
@@ -144,7 +144,7 @@ class RecentJudgment:
     mount: str
     prompt: str
     response: str
-    result: ResponseScore
+    result: ResponseJudgment
     seconds: float
 
 
@@ -163,7 +163,7 @@ class Record:
         self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
 
     def judged(
-        self, mount: str, prompt: str, responses: Sequence[str], results: Sequence[ResponseScore], seconds: float
+        self, mount: str, prompt: str, responses: Sequence[str], results: Sequence[ResponseJudgment], seconds: float
     ) -> None:
         """A judgment has ended: the results of the responses that were judged together."""
         for response, result in zip(responses, results, strict=True):
@@ -171,14 +171,14 @@ class Record:
                 self._health[mount].note(result)
             self.known(mount, prompt, response, result, seconds)
 
-    def known(self, mount: str, prompt: str, response: str, result: ResponseScore, seconds: float = 0.0) -> None:
+    def known(self, mount: str, prompt: str, response: str, result: ResponseJudgment, seconds: float = 0.0) -> None:
         """A response has a result, from a judge or without one."""
         self._on_result(mount, result)
         self.recent.append(RecentJudgment(time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)))
 
-    def shared(self, mount: str, result: ResponseScore) -> None:
+    def shared(self, mount: str, result: ResponseJudgment) -> None:
         """A response has a result that was told of before."""
-        self._on_result(mount, shared_score(result))
+        self._on_result(mount, shared_judgment(result))
 
     def overdue(self, mount: str) -> str:
         """What a caller is told that has to be answered before its judgment."""
@@ -202,7 +202,7 @@ _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 
 class Telemetry:
     """Counts nothing; used if prometheus-client is not installed."""
 
-    def judged(self, judge: str, result: ResponseScore) -> None:
+    def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a response."""
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
@@ -311,7 +311,7 @@ class PrometheusTelemetry(Telemetry):
             "judgegym_in_flight", "Judgments under way or waiting", registry=registry, multiprocess_mode="livesum"
         )
 
-    def judged(self, judge: str, result: ResponseScore) -> None:
+    def judged(self, judge: str, result: ResponseJudgment) -> None:
         """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
         if result.shared:
             self._equal[judge,].inc()

@@ -20,12 +20,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.transport import ON_ADMISSION
 from judgegym.server.cohorts.register import cohort_key
 
-Case: TypeAlias = "tuple[str, Item]"
-"""What one judgment is about: the judge's name and the item."""
+Case: TypeAlias = "tuple[str, JudgeTask]"
+"""What one judgment is about: the judge's name and the task."""
 
 MOST_KEPT = 4096
 """Results that are kept for whoever asks again; the oldest go first."""
@@ -44,7 +44,7 @@ class PendingJudgment:
     """
 
     case: Case
-    task: asyncio.Task[list[ResponseScore]]
+    task: asyncio.Task[list[ResponseJudgment]]
     begun_at: float | None = None
     is_owed: bool = False
 
@@ -57,7 +57,7 @@ class PendingJudgment:
 class PendingJudgments:
     """All judgments of a process."""
 
-    def __init__(self, judge: Callable[[str, Item], Awaitable[list[ResponseScore]]]) -> None:
+    def __init__(self, judge: Callable[[str, JudgeTask], Awaitable[list[ResponseJudgment]]]) -> None:
         """Begin without any; `judge` makes the results of a case."""
         self._judge = judge
         self._in_flight: dict[Case, PendingJudgment] = {}
@@ -81,7 +81,7 @@ class PendingJudgments:
             return self._kept.pop(case)[1], False
         pending: PendingJudgment
 
-        async def judged() -> list[ResponseScore]:
+        async def judged() -> list[ResponseJudgment]:
             ON_ADMISSION.set(pending.note_begun)  # in the context of this task and of those that it begins
             return await self._judge(*case)
 
@@ -148,9 +148,9 @@ class RecentScores:
         self._kept_s = kept_s
         self._groups: OrderedDict[str, deque[tuple[float, float | None]]] = OrderedDict()
 
-    def completed(self, mount: str, item: Item, result: ResponseScore) -> ResponseScore:
-        """The result of the only response of an item: remembered, or if it failed with the others' scores."""
-        now, key = time.monotonic(), cohort_key(mount, item)
+    def completed(self, mount: str, task: JudgeTask, result: ResponseJudgment) -> ResponseJudgment:
+        """The result of the only response of a task: remembered, or if it failed with the others' scores."""
+        now, key = time.monotonic(), cohort_key(mount, task)
         if not result.is_failed:
             self._groups.setdefault(key, deque(maxlen=_MOST_MEMBERS)).append((now, result.score))
             self._groups.move_to_end(key)

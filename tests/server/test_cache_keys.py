@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.tasks import Item
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.server.core import Core
 from judgegym.server.settings import JudgeMount
 from tests.scripted import ScriptedEndpoint
@@ -39,7 +39,7 @@ async def test_keys_of_a_fixed_item_are_those_of_existing_caches(
             judge=judge, judge_base_url=endpoint.base_url, judge_model_name="some-model", judge_cache=path, **settings
         )
         async with Core({"": mount}, deadline_s=60.0, max_pending=100, judge_identity="some-endpoint") as core:
-            (results,) = await core.score("", [Item(**ITEM)])
+            (results,) = await core.score("", [JudgeTask(**ITEM)])
     assert [result.status for result in results] == ["ok", "ok"]
     with sqlite3.connect(path) as database:
         keys = sorted(key for (key,) in database.execute("SELECT key FROM answers"))

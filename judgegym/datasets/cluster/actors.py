@@ -1,6 +1,6 @@
-"""`judgegym score --ray`: the cluster, its actors, and which unit goes to which of them.
+"""`judgegym score --ray`: the cluster, its actors, and which task goes to which of them.
 
-The run stays in the process of the command: it hands out units one by one, and writes each result and its calls when
+The run stays in the process of the command: it hands out tasks one by one, and writes each result and its calls when
 they arrive, so that an actor that is killed, or the command itself, loses nothing but what was in flight. Ray Data
 judges a whole block of rows again; with blocks of one row it hands out 45 rows a second on two cores, and this pool
 1,400.
@@ -13,9 +13,9 @@ process: each actor reads its own environment.
 
 Source: ray 2.60 (`actor.py`, `exceptions.py`, `_private/worker.py`).
 
-Results of units in a directory that several processes share: each appends to a file of its own.
+Results of tasks in a directory that several processes share: each appends to a file of its own.
 
-Guarantees: a result is in the file before its batch is returned, as soon as its unit has ended; a process reads, when
+Guarantees: a result is in the file before its batch is returned, as soon as its task has ended; a process reads, when
 it begins, what all files have; a line that was cut off by the end of a process is left out. Only results without a
 failure are kept, so that what failed is judged again. Memory holds 24 bytes for each result that was read.
 """
@@ -45,8 +45,8 @@ from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.judges.config.extras import require
-from judgegym.judges.core.tasks import Item, ResponseScore
-from judgegym.judges.core.scorer import Scorer, results_of, score_item
+from judgegym.judges.core.scorer import Scorer, judge_responses, results_of
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
@@ -59,7 +59,7 @@ logger = logging.getLogger(__name__)
 _LISTENS_S = 10.0
 """For so long an address may take to accept a connection."""
 _MORE_CALLS = 8
-"""Calls of an actor beside its units: `ready`, once or twice."""
+"""Calls of an actor beside its tasks: `ready`, once or twice."""
 
 Held: TypeAlias = "Mapping[str, Mapping[int, ChatResponse]]"
 """What a ledger holds of a row, as `LedgerOfRow.held` gives it."""
@@ -123,7 +123,7 @@ class ActorCall:
 
 @dataclass(slots=True)
 class ActorRow:
-    """The calls of one unit in an actor; implements `judgegym.llm.ledger.RowLedger`."""
+    """The calls of one task in an actor; implements `judgegym.llm.ledger.RowLedger`."""
 
     held: Held
     calls: list[ActorCall] = field(default_factory=list)
@@ -145,12 +145,12 @@ class ActorRow:
         return bool(self.held.get(f"{request}.{self._times[request] + 1}"))
 
 
-ActorResult: TypeAlias = "tuple[list[ResponseScore], list[ActorCall]]"
-"""A result for each response of a unit, and the calls that were made."""
+ActorResult: TypeAlias = "tuple[list[ResponseJudgment], list[ActorCall]]"
+"""A result for each response of a task, and the calls that were made."""
 
 
 class JudgeActor:
-    """Judges many units at the same time, in a process of its own, with one client that has its share of the limits."""
+    """Judges many tasks at the same time, in a process of its own, with one client that has its share of the limits."""
 
     def __init__(self, settings: DatasetJudgeSettings, identity: str) -> None:
         """Open nothing yet.
@@ -172,11 +172,11 @@ class JudgeActor:
         """
         await self._opened()
 
-    async def score(self, item: Item, held: Held, within: str) -> ActorResult:
-        """Judge the responses of a unit.
+    async def score(self, task: JudgeTask, held: Held, within: str) -> ActorResult:
+        """Judge the responses of a task.
 
         Args:
-            item: the unit.
+            task: the task.
             held: what an earlier run was answered.
             within: what stands before the components of its calls.
 
@@ -185,7 +185,7 @@ class JudgeActor:
         """
         scorer, row = await self._opened(), ActorRow(held)
         with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
-            return await results_of(partial(score_item, scorer), item, "a unit"), row.calls
+            return await results_of(partial(judge_responses, scorer), task, "a task"), row.calls
 
     async def _opened(self) -> Scorer:
         async with self._opening:
@@ -211,7 +211,7 @@ def was_restarted() -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Life:
-    """An actor from when it is there until it dies; each unit that it can take is a place in the pool's queue."""
+    """An actor from when it is there until it dies; each task that it can take is a place in the pool's queue."""
 
     actor: Any
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -229,27 +229,27 @@ class ActorPool:
         self._share = share_of(settings, actors, "--ray_actors")
         self._identity, self._count, self._present = identity, actors, 0
         requests = self._share.judge_max_concurrency
-        self._units = requests + max(2, requests // 4)  # few wait in an actor, because they are lost with it
+        self._tasks = requests + max(2, requests // 4)  # few wait in an actor, because they are lost with it
         self._places: asyncio.Queue[_Life | UserError] = asyncio.Queue()
         """Places of actors; or an error, which is for all who wait."""
         self._actors: list[Any] = []
         self._keepers: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Ask Ray for the actors; each gets units as soon as it is there."""
+        """Ask Ray for the actors; each gets tasks as soon as it is there."""
         import ray  # late: the extra `ray`
 
         make = ray.remote(JudgeActor).options(
             max_restarts=-1,  # whoever is preempted comes back, however often
-            max_task_retries=0,  # its units go to the others meanwhile
-            max_concurrency=self._units + _MORE_CALLS,
+            max_task_retries=0,  # its rows go to the others meanwhile
+            max_concurrency=self._tasks + _MORE_CALLS,
             scheduling_strategy="SPREAD",
         )
         self._actors = [make.remote(self._share, self._identity) for _ in range(self._count)]
         self._keepers = [asyncio.ensure_future(self._keep(*each)) for each in enumerate(self._actors, start=1)]
 
-    async def __call__(self, item: Item) -> list[ResponseScore]:
-        """The results of an item's responses; the calls are recorded in the ledger of the row, if there is one.
+    async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """The results of a task's responses; the calls are recorded in the ledger of the row, if there is one.
 
         Raises:
             UserError: an actor cannot open the judge, or none can be started.
@@ -262,7 +262,7 @@ class ActorPool:
         while True:
             life = await self._place()
             try:
-                judged: ActorResult = await life.actor.score.remote(item, held, current_component())
+                judged: ActorResult = await life.actor.score.remote(task, held, current_component())
             except RayActorError:
                 life.over.set()
                 continue
@@ -293,7 +293,7 @@ class ActorPool:
             ray.kill(actor, no_restart=True)
 
     async def _place(self) -> _Life:
-        """Wait for an actor that can take a unit."""
+        """Wait for an actor that can take a task."""
         while True:
             place = await self._places.get()
             if isinstance(place, UserError):
@@ -312,11 +312,11 @@ class ActorPool:
                 logger.info("Ray actor %d of %d is there", number, self._count)
                 self._present += 1
                 life = _Life(actor)
-                for _ in range(self._units):
+                for _ in range(self._tasks):
                     self._places.put_nowait(life)
                 await life.over.wait()
                 self._present -= 1
-                logger.warning("Ray actor %d of %d is lost; its units go to the others", number, self._count)
+                logger.warning("Ray actor %d of %d is lost; its rows go to the others", number, self._count)
         except RayTaskError as error:
             self._places.put_nowait(_cause(error))
         except RayActorError as error:
@@ -480,15 +480,15 @@ class ResultLedger:
             for line in whole_lines(file):
                 key = line.fields().get("key")
                 if not isinstance(key, str) or not _KEY.fullmatch(key):
-                    raise line.error("expected the result of a judged unit, with its key")
+                    raise line.error("expected the result of a judged row, with its key")
                 found += bytes.fromhex(key)
                 places.append(number << _OFFSET_BITS | line.offset)
         keys = numpy.frombuffer(bytes(found), f"S{KEY_BYTES}")
         order = keys.argsort(kind="stable")
         self._keys, self._places = keys[order], numpy.frombuffer(places.tobytes(), "u8")[order]
 
-    def find(self, key: bytes) -> list[ResponseScore] | None:
-        """The results of the unit with a key of 16 bytes, one for each response; `None` if there are none."""
+    def find(self, key: bytes) -> list[ResponseJudgment] | None:
+        """The results of the task with a key of 16 bytes, one for each response; `None` if there are none."""
         index = int(self._keys.searchsorted(key))
         if index == len(self._keys) or self._keys[index] != key.rstrip(b"\0"):  # as numpy gives texts of a fixed length
             return None
@@ -498,10 +498,10 @@ class ResultLedger:
             file.seek(offset)
             fields = RawLine(path, 0, offset, file.readline()).fields()
         results = cast("Sequence[dict[str, Any]]", fields["results"])
-        return [ResponseScore(**{name: result[name] for name in _FIELDS}) for result in results]
+        return [ResponseJudgment(**{name: result[name] for name in _FIELDS}) for result in results]
 
-    def append(self, key: bytes, results: Sequence[ResponseScore]) -> None:
-        """Append the results of a unit, unless one of them is a failure.
+    def append(self, key: bytes, results: Sequence[ResponseJudgment]) -> None:
+        """Append the results of a task, unless one of them is a failure.
 
         Raises:
             SettingsError: the file cannot be written to.

@@ -37,8 +37,8 @@ from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
-from judgegym.judges.core.tasks import ResponseScore
-from judgegym.judges.core.scorer import Scorer, results_of, score_item
+from judgegym.judges.core.scorer import Scorer, judge_responses, results_of
+from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
@@ -105,36 +105,36 @@ class BatchScorer:
         added = [columns.in_order(columns.of_row([_judged(each) for each in of_row])) for of_row in results]
         return with_columns(batch, {name: [each[name] for each in added] for name in columns.names}, columns)
 
-    async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseScore]]:
+    async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
         """The results of the responses of each row, in their order."""
         opened = await self._opened()
-        units = ScoreTasks(DataSet(_BATCH, rows), self.share, opened.scorer.check)
-        units.require_all()
-        if self._several not in (None, units.several):
+        tasks = ScoreTasks(DataSet(_BATCH, rows), self.share, opened.scorer.check)
+        tasks.require_all()
+        if self._several not in (None, tasks.several):
             raise DataError(
-                f"{_BATCH}: its rows have {RESPONSES_OF_ROW[units.several]}, and those of an earlier batch "
+                f"{_BATCH}: its rows have {RESPONSES_OF_ROW[tasks.several]}, and those of an earlier batch "
                 f"{RESPONSES_OF_ROW[self._several or False]}; expected the same in all rows"
             )
-        read_from = units.reader.first.columns
-        check_same_columns(units.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
-        self._several, self._columns = units.several, read_from
-        results: list[list[ResponseScore]] = [[] for _ in range(len(units))]
-        todo = iter([number for number, first in enumerate(units.first_equal) if number == first])
+        read_from = tasks.reader.first.columns
+        check_same_columns(tasks.reader.rows[0], read_from, self._columns or read_from, "an earlier batch")
+        self._several, self._columns = tasks.several, read_from
+        results: list[list[ResponseJudgment]] = [[] for _ in range(len(tasks))]
+        todo = iter([number for number, first in enumerate(tasks.first_equal) if number == first])
 
         async def worker() -> None:
             for number in todo:
-                results[number] = await self._judged(opened, units[number])
+                results[number] = await self._judged(opened, tasks[number])
 
-        in_flight = min(len(units), self.share.units_in_flight)
+        in_flight = min(len(tasks), self.share.units_in_flight)
         await all_of(worker() for _ in range(in_flight))
-        return [results[first] for first in units.first_equal]
+        return [results[first] for first in tasks.first_equal]
 
-    async def _judged(self, opened: _Session, unit: ScoreTask) -> list[ResponseScore]:
-        key = bytes.fromhex(unit.item.key(opened.digest))[:KEY_BYTES]
+    async def _judged(self, opened: _Session, task: ScoreTask) -> list[ResponseJudgment]:
+        key = bytes.fromhex(task.judge_task.key(opened.digest))[:KEY_BYTES]
         found = None if opened.ledger is None else opened.ledger.find(key)
         if found is not None:
             return found
-        results = await results_of(partial(score_item, opened.scorer), unit.item, unit.uid)
+        results = await results_of(partial(judge_responses, opened.scorer), task.judge_task, task.uid)
         if opened.ledger is not None:
             opened.ledger.append(key, results)
         return results
@@ -179,7 +179,7 @@ class BatchScorer:
         BatchScorer.__init__(self, given, parts=parts, parts_setting=parts_setting)
 
 
-def _judged(result: ResponseScore) -> Mapping[str, JSON]:
+def _judged(result: ResponseJudgment) -> Mapping[str, JSON]:
     return judged_values(result.score, result.status, result.label, result.explanation, result.components)
 
 

@@ -1,4 +1,4 @@
-"""A row of a data set, read as a unit of its own.
+"""A row of a data set, read as a task of its own.
 
 Guarantee: where the column of the prompt or of the response is null in a row, another that happens to hold a text (the
 expected answer, a context) does not take its place. Rows of JSON may have another schema altogether.
@@ -17,9 +17,9 @@ from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.task import EarlierResponse, ScoreTask, ToSample
-from judgegym.judges.core.tasks import Item
-from judgegym.judges.scorers.fields import FieldTypeError, item_of
-from judgegym.judges.scorers.registry import ITEM_FIELDS, KindSettings
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.fields import FieldTypeError, judge_task_of
+from judgegym.judges.scorers.registry import TASK_FIELDS, KindSettings
 from judgegym.llm.wire import JSON
 
 ReadEarlier: TypeAlias = Callable[[Row], tuple[EarlierResponse, ...]]
@@ -27,7 +27,7 @@ ReadEarlier: TypeAlias = Callable[[Row], tuple[EarlierResponse, ...]]
 
 
 class RowReader:
-    """Reads a row as a unit of its own."""
+    """Reads a row as a task of its own."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class RowReader:
         self.unread: set[str] = set()
         """Columns of the rows read so far that look as if they were for the judge, and that it is not shown."""
         first = rows[0]
-        named = {name: getattr(settings, f"{name}_column") for name in (*ITEM_FIELDS, "category")}
+        named = {name: getattr(settings, f"{name}_column") for name in (*TASK_FIELDS, "category")}
         self._named = {name: column for name, column in named.items() if column is not None}
         for name, column in self._named.items():
             if not _has_column(rows, column):
@@ -64,11 +64,11 @@ class RowReader:
             raise first.lacks(f"a column {by} (--group_by)")
         self.first = self._first_readable()
         judge = settings.judge if isinstance(settings, KindSettings) else None
-        self._unseen = {name for name, kinds in ITEM_FIELDS.items() if judge is not None and judge not in kinds}
+        self._unseen = {name for name, kinds in TASK_FIELDS.items() if judge is not None and judge not in kinds}
         """Fields that the judge is not shown."""
-        usual = {name for name in ITEM_FIELDS if name != "context" or name not in self._unseen}
+        usual = {name for name in TASK_FIELDS if name != "context" or name not in self._unseen}
         found = {**{name: name for name in usual}, **self._named}
-        self._optional = {name: found[name] for name in ITEM_FIELDS if name in found}
+        self._optional = {name: found[name] for name in TASK_FIELDS if name in found}
         taken = {*self.first.columns, *self.first.parts}
         for name in [name for name, column in self._optional.items() if column in taken and name not in self._named]:
             del self._optional[name]  # it is a response, or of the prompt
@@ -131,37 +131,39 @@ class RowReader:
             )
         return found
 
-    def unit(self, number: int) -> ScoreTask:
-        """A row as a unit.
+    def task(self, number: int) -> ScoreTask:
+        """A row as a task.
 
         Raises:
             DataError: it lacks something, or a column holds something else than text.
         """
         row, found = self.responses(number)
-        item = self._item(row, found)
+        judge_task = self._item(row, found)
         to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
-        return ScoreTask((number,), item, found.several, (self._category(row),), found.chosen, to_sample, found.earlier)
+        return ScoreTask(
+            (number,), judge_task, found.several, (self._category(row),), found.chosen, to_sample, found.earlier
+        )
 
-    def _item(self, row: Row, found: Responses) -> Item:
-        """The item of a row; what is in its columns and in none of the item's fields is noted."""
+    def _item(self, row: Row, found: Responses) -> JudgeTask:
+        """What the judge is shown of a row; columns that are no field of a `JudgeTask` are noted."""
         filled = row.filled()
         given = {name: value_at(filled, column) for name, column in self._optional.items()}
         try:
-            item = item_of(found.prompt, found.texts, given)
+            judge_task = judge_task_of(found.prompt, found.texts, given)
         except FieldTypeError:  # a column of a usual name may hold something else
             for name in [name for name in given if name not in self._named and not _can_be_read(name, given[name])]:
                 del given[name]
-            item = self._item_of(row, found, given)
+            judge_task = self._item_of(row, found, given)
         except ValueError as error:
             raise row.error(str(error), self._column_of(error)) from None
         shown = [self._optional[name] for name in given if name not in self._unseen]
         of_settings = filter(None, (self.settings.category_column, self.settings.group_by))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
-        return item
+        return judge_task
 
-    def _item_of(self, row: Row, found: Responses, given: Mapping[str, JSON]) -> Item:
+    def _item_of(self, row: Row, found: Responses, given: Mapping[str, JSON]) -> JudgeTask:
         try:
-            return item_of(found.prompt, found.texts, given)
+            return judge_task_of(found.prompt, found.texts, given)
         except ValueError as error:
             named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
             raise row.error(f"{error} ({named})", self._column_of(error)) from None
@@ -181,9 +183,9 @@ class RowReader:
 
 
 def _can_be_read(name: str, value: JSON) -> bool:
-    """Whether a value is of a type that a field of an item can have."""
+    """Whether a value is of a type that a field of a `JudgeTask` can have."""
     try:
-        item_of("", (), {name: value})
+        judge_task_of("", (), {name: value})
     except FieldTypeError:
         return False
     except ValueError:

@@ -1,4 +1,4 @@
-"""A unit of a data set: what is judged together, a row or the rows with the same value in a column.
+"""A task of a data set: what is judged together, a row or the rows with the same value in a column.
 
 Units, prompts and values are compared by digests of 16 bytes, one after the other in an array: a dictionary of a
 million digests takes hundreds of MB. Responses are numbered in the order of the rows.
@@ -18,12 +18,12 @@ import orjson
 
 from judgegym.data.rows import Row
 from judgegym.engine.runs.directory import uid_of_response, uid_of_row
-from judgegym.judges.core.tasks import Item
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.scorers.registry import ScorerSettings
 
 KEY_BYTES = 16
-"""The length of the digest of a unit, a prompt or a column's value."""
+"""The length of the digest of a task, a prompt or a column's value."""
 
 
 def digest_of(text: bytes, size: int = KEY_BYTES) -> bytes:
@@ -88,17 +88,17 @@ class ScoreTask:
 
     Attributes:
         rows: the numbers of its rows, from 0: one, or the rows of a group.
-        item: the prompt with the responses: those of the row, or one of each row of the group.
+        judge_task: the prompt with the responses: those of the row, or one of each row of the group.
         several: its row has a list of responses.
         category: the category of each row.
         chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
-        to_sample: what a policy is asked first; the item has no responses then.
-        earlier: the responses of an earlier run, if it is those that are judged; of the item, the ones that may not be
-            judged are empty.
+        to_sample: what a policy is asked first; there are no responses then.
+        earlier: the responses of an earlier run, if it is those that are judged; those that may not be judged are empty
+            in `judge_task`.
     """
 
     rows: tuple[int, ...]
-    item: Item
+    judge_task: JudgeTask
     several: bool
     category: tuple[str | None, ...]
     chosen: int = 0
@@ -108,7 +108,7 @@ class ScoreTask:
     @property
     def count(self) -> int:
         """How many responses it has, or will have."""
-        return len(self.item.responses) if self.to_sample is None else self.to_sample.count
+        return len(self.judge_task.responses) if self.to_sample is None else self.to_sample.count
 
     @property
     def uids(self) -> Sequence[str]:
@@ -119,17 +119,17 @@ class ScoreTask:
 
     @property
     def uid(self) -> str:
-        """The id of the unit in the ledger: that of its first row."""
+        """The id of the task in the ledger: that of its first row."""
         return uid_of_row(self.rows[0])
 
     @property
     def key(self) -> bytes:
-        """A digest, the same for units that are equal for their judge, or for policy and judge.
+        """A digest, the same for tasks that are equal for their judge, or for policy and judge.
 
         Units of earlier responses are equal if these are, with all that is known of them.
         """
         asked = repr(self.to_sample or self.earlier) if self.to_sample or self.earlier else ""
-        return bytes.fromhex(self.item.key(asked))[:KEY_BYTES]
+        return bytes.fromhex(self.judge_task.key(asked))[:KEY_BYTES]
 
 
 def digest_of_value(row: Row, column: str) -> bytes:
@@ -175,7 +175,7 @@ class ResponseIndex:
 
         Args:
             numbers: the rows, from 0.
-            groups: the rows of each unit, if that is not a row each.
+            groups: the rows of each task, if that is not a row each.
             counts: how many responses each row has.
             several: the rows have lists of responses.
         """
@@ -188,15 +188,15 @@ class ResponseIndex:
         """How many responses there are."""
         if groups is not None:
             self._unit_of_row = array("q", [0]) * len(numbers)
-            for unit, rows in enumerate(groups):
+            for task, rows in enumerate(groups):
                 for row in rows:
-                    self._unit_of_row[row - numbers.start] = unit
+                    self._unit_of_row[row - numbers.start] = task
 
-    def of_unit(self, unit: int) -> Sequence[int]:
-        """The places of a unit's responses, in their order."""
+    def of_task(self, task: int) -> Sequence[int]:
+        """The places of a task's responses, in their order."""
         if self._groups is not None:
-            return [place for row in self._groups[unit] for place in self.of_row(row)]
-        return self.of_row(self._numbers[unit])
+            return [place for row in self._groups[task] for place in self.of_row(row)]
+        return self.of_row(self._numbers[task])
 
     def of_row(self, row: int) -> range:
         """The places of a row's responses; none for a row that cannot be judged."""
@@ -214,8 +214,8 @@ class ResponseIndex:
         found = self.of_row(row)
         return found[number or 0] if (number or 0) < len(found) else None
 
-    def unit(self, place: int) -> int:
-        """The unit of the response at a place."""
+    def task(self, place: int) -> int:
+        """The task of the response at a place."""
         index = bisect_right(self._starts, place) - 1
         return index if self._groups is None else self._unit_of_row[index]
 
@@ -234,5 +234,5 @@ class DatasetJudgeSettings(ScorerSettings):
 
     @property
     def units_in_flight(self) -> int:
-        """So many units are in progress at once: two for each request of the judge, so that it never waits for one."""
+        """So many tasks are in progress at once: two for each request of the judge, so that it never waits for one."""
         return 2 * self.judge_max_concurrency

@@ -1,7 +1,7 @@
-"""The units of a data set: what is judged together, a row or the rows of a group.
+"""The tasks of a data set: what is judged together, a row or the rows of a group.
 
 Guarantees: every row is read once before the first call, so that it is known which of them cannot be judged, and why;
-units that are equal for their judge are found then. Memory holds some forty bytes for each row, and no text: a unit is
+tasks that are equal for their judge are found then. Memory holds some forty bytes for each row, and no text: a task is
 read again when it is asked for.
 """
 
@@ -20,9 +20,9 @@ from judgegym.datasets.rows.reader import ReadEarlier, RowReader
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import KEY_BYTES, ResponseIndex, ScoreTask, digest_of_value, first_equals, groups_of
 from judgegym.engine.runs.directory import uid_of_row
-from judgegym.judges.core.tasks import Item
-from judgegym.judges.core.scorer import ItemError
-from judgegym.judges.scorers.registry import ITEM_FIELDS
+from judgegym.judges.core.scorer import TaskError
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
 
@@ -36,26 +36,26 @@ _NAMED = 9
 
 
 class ScoreTasks(LazySequence[ScoreTask]):
-    """The units of some rows of a data set, in the order of their first rows.
+    """The tasks of some rows of a data set, in the order of their first rows.
 
     Attributes:
         reader: reads the rows.
         numbers: the rows, from 0.
         bad: the rows that cannot be judged, by their numbers, each with the reason. Such a row has no response; without
-            groups it has a number among the units, and reading it is an error.
+            groups it has a number among the tasks, and reading it is an error.
         several: each row has a list of responses.
         places: where the responses are among all.
-        first_equal: for each unit the first one that is equal to it, which is judged for both; each is its own first
+        first_equal: for each task the first one that is equal to it, which is judged for both; each is its own first
             where responses are sampled, since those of equal prompts are independent.
         empty: how many responses are empty, and are not judged.
-        chosen: of each unit how many of its responses, the first ones, are preferred to the others; empty without any.
+        chosen: of each task how many of its responses, the first ones, are preferred to the others; empty without any.
     """
 
     def __init__(
         self,
         rows: Sequence[Row],
         settings: ColumnSettings,
-        check: Callable[[Item], None],
+        check: Callable[[JudgeTask], None],
         numbers: range | None = None,
         *,
         sampled: int | None = None,
@@ -67,7 +67,7 @@ class ScoreTasks(LazySequence[ScoreTask]):
         Args:
             rows: the whole data set.
             settings: its columns.
-            check: raises `ItemError` for an item that its judge cannot judge.
+            check: raises `TaskError` for a task that its judge cannot judge.
             numbers: the rows to take, from 0; by default all.
             sampled: so many responses to each prompt are asked for, and those of the data are not read.
             earlier: reads the responses of a row, where they are those that an earlier run has sampled.
@@ -88,13 +88,13 @@ class ScoreTasks(LazySequence[ScoreTask]):
         self.chosen = array("I")
         keys, counts = bytearray(), array("q")
         for number in _told(range(len(self))):
-            unit = self._checked(number, check)
-            if unit is None and self._groups is not None:
+            task = self._checked(number, check)
+            if task is None and self._groups is not None:
                 continue  # the group is left out
-            keys += _NO_KEY if unit is None else unit.key
-            counts.append(0 if unit is None else unit.count)
-            self.chosen.append(0 if unit is None else unit.chosen)
-            self.empty += 0 if unit is None else sum(is_blank(response) for response in unit.item.responses)
+            keys += _NO_KEY if task is None else task.key
+            counts.append(0 if task is None else task.count)
+            self.chosen.append(0 if task is None else task.chosen)
+            self.empty += 0 if task is None else sum(is_blank(response) for response in task.judge_task.responses)
         if self._groups is not None:
             self._groups = [rows for rows in self._groups if len(rows)]
             counts = array("q", (row not in self.bad for row in self.numbers))
@@ -123,49 +123,49 @@ class ScoreTasks(LazySequence[ScoreTask]):
             for number in numbers:
                 self.bad[number] = self.reader.rows[number].error(error.reason, error.column)
 
-    def _checked(self, number: int, check: Callable[[Item], None]) -> ScoreTask | None:
-        """A unit; `None` if it cannot be judged."""
+    def _checked(self, number: int, check: Callable[[JudgeTask], None]) -> ScoreTask | None:
+        """A task; `None` if it cannot be judged."""
         rows = self._rows_of(number)
         if any(row in self.bad for row in rows):
             return None
         try:
-            unit = self[number]
-            self._check(unit, check)
+            task = self[number]
+            self._check(task, check)
         except RowError as error:
             if self._groups is None:
                 self.bad[rows[0]] = error
                 return None
             return self._without_bad_rows(number, check)
-        return unit
+        return task
 
-    def _without_bad_rows(self, number: int, check: Callable[[Item], None]) -> ScoreTask | None:
-        """The unit of a group without the rows that cannot be judged; `None` if that cannot be judged either."""
+    def _without_bad_rows(self, number: int, check: Callable[[JudgeTask], None]) -> ScoreTask | None:
+        """The task of a group without the rows that cannot be judged; `None` if that cannot be judged either."""
         assert self._groups is not None
         for row in self._groups[number]:
             with self._noting([row]):
-                self.reader.unit(row)
+                self.reader.task(row)
         kept = self._groups[number] = [row for row in self._groups[number] if row not in self.bad]
         if kept:
             with self._noting(kept):
-                unit = self[number]
-                self._check(unit, check)
-                return unit
+                task = self[number]
+                self._check(task, check)
+                return task
             self._groups[number] = []
         return None
 
     def _rows_of(self, number: int) -> Sequence[int]:
         return [self.numbers[number]] if self._groups is None else self._groups[number]
 
-    def _check(self, unit: ScoreTask, check: Callable[[Item], None]) -> None:
-        item = unit.item
-        if unit.to_sample is not None:
-            item = replace(item, responses=(_SOME,) * unit.count)
-        if all(is_blank(response) for response in item.responses):
+    def _check(self, task: ScoreTask, check: Callable[[JudgeTask], None]) -> None:
+        judge_task = task.judge_task
+        if task.to_sample is not None:
+            judge_task = replace(judge_task, responses=(_SOME,) * task.count)
+        if all(is_blank(response) for response in judge_task.responses):
             return  # nothing is asked about it
         try:
-            check(item)
-        except ItemError as error:
-            raise self.reader.rows[unit.rows[0]].error(str(error)) from None
+            check(judge_task)
+        except TaskError as error:
+            raise self.reader.rows[task.rows[0]].error(str(error)) from None
 
     def require_all(self, hint: str = "") -> None:
         """Check that all rows can be judged.
@@ -191,30 +191,30 @@ class ScoreTasks(LazySequence[ScoreTask]):
 
     @property
     def are_groups(self) -> bool:
-        """Whether a unit has several rows, of one response each."""
+        """Whether a task has several rows, of one response each."""
         return self._groups is not None
 
     def __len__(self) -> int:
-        """How many units there are."""
+        """How many tasks there are."""
         return len(self.numbers) if self._groups is None else len(self._groups)
 
     def read(self, place: int) -> ScoreTask:
-        """Read a unit."""
+        """Read a task."""
         if self._groups is None:
-            return self.reader.unit(self.numbers[place])
-        return _together([self.reader.unit(number) for number in self._groups[place]], self.reader)
+            return self.reader.task(self.numbers[place])
+        return _together([self.reader.task(number) for number in self._groups[place]], self.reader)
 
     def uid(self, index: int) -> str:
-        """The id of a unit in the ledger, without reading it."""
+        """The id of a task in the ledger, without reading it."""
         return uid_of_row(self.numbers[index] if self._groups is None else self._groups[index][0])
 
     def key(self, index: int) -> bytes:
-        """The digest of a unit, without reading it."""
+        """The digest of a task, without reading it."""
         return self._keys[index * KEY_BYTES : (index + 1) * KEY_BYTES]
 
 
 def _told(numbers: range) -> Iterator[int]:
-    """All numbers, one after the other; the log says now and then how many units have been read."""
+    """All numbers, one after the other; the log says now and then how many tasks have been read."""
     said_at = time.monotonic()
     for number in numbers:
         if time.monotonic() - said_at > _SAID_EVERY_S:
@@ -223,18 +223,18 @@ def _told(numbers: range) -> Iterator[int]:
         yield number
 
 
-def _together(units: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
-    """The unit of a group: the item of its first row, with the response of each row.
+def _together(tasks: Sequence[ScoreTask], reader: RowReader) -> ScoreTask:
+    """The task of a group: what the judge is shown of its first row, with the response of each row.
 
     Raises:
         DataError: the rows have other prompts, references, rubrics, baselines or contexts.
     """
-    first = units[0]
-    for unit in units[1:]:
-        for name in ("prompt", "levels", *ITEM_FIELDS):
-            if getattr(unit.item, name) != getattr(first.item, name):
-                row, column = reader.rows[unit.rows[0]], reader.settings.group_by
+    first = tasks[0]
+    for task in tasks[1:]:
+        for name in ("prompt", "levels", *TASK_FIELDS):
+            if getattr(task.judge_task, name) != getattr(first.judge_task, name):
+                row, column = reader.rows[task.rows[0]], reader.settings.group_by
                 raise row.error(f"has the same {column} (--group_by) as row {first.rows[0] + 1}, and another {name}")
-    item = replace(first.item, responses=tuple(unit.item.response for unit in units))
-    rows = tuple(unit.rows[0] for unit in units)
-    return ScoreTask(rows, item, False, tuple(unit.category[0] for unit in units))
+    judge_task = replace(first.judge_task, responses=tuple(task.judge_task.response for task in tasks))
+    rows = tuple(task.rows[0] for task in tasks)
+    return ScoreTask(rows, judge_task, False, tuple(task.category[0] for task in tasks))

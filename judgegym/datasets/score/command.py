@@ -167,7 +167,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
                     scored = await run.run(display, elsewhere)
         except BudgetError as error:
             assert budget is not None  # nothing else is ever spent
-            counted = {"judged": run.judged, "of": run.units.places.count}
+            counted = {"judged": run.judged, "of": run.tasks.places.count}
             terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
             return FAILED
         except asyncio.CancelledError:
@@ -183,7 +183,7 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
 
 
 def _kept(run: ScoreRun) -> str:
-    return f"{run.judged:,} of {run.units.places.count:,} responses are judged and kept"
+    return f"{run.judged:,} of {run.tasks.places.count:,} responses are judged and kept"
 
 
 def _shown(scored: ScoreOutput, settings: ScoreSettings, command: Sequence[str]) -> int:

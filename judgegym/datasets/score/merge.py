@@ -92,13 +92,13 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             # They were checked before they were judged.
             sampled, earlier = of_shards.responses_per_prompt, found.earlier
             bad = {row: error for shard in shards_of(count) for row, error in read_quarantine(shard.path(out)).items()}
-            units = ScoreTasks(rows, of_shards, lambda item: None, sampled=sampled, earlier=earlier, known_bad=bad)
-            await write_quarantine(units, rows, out, run.disk)
-            with closing(read_ended(units, run)) as saved:
+            tasks = ScoreTasks(rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad)
+            await write_quarantine(tasks, rows, out, run.disk)
+            with closing(read_ended(tasks, run)) as saved:
                 part = Part(time.monotonic() - started, 0, is_resumed=False)
                 result = await concluded(
                     of_shards,
-                    units,
+                    tasks,
                     saved,
                     run,
                     datasets=found.datasets,

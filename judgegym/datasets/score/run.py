@@ -27,10 +27,10 @@ from judgegym.datasets.score.saved import (
     GoldColumn,
     ResponseLines,
     SavedResponses,
-    missing_units,
+    missing_tasks,
     open_saved,
     read_earlier,
-    unit_end,
+    task_end,
 )
 from judgegym.datasets.score.settings import OUT, SKIP_HINT, AddedOfRows, ScoreSettings, read_input
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
@@ -39,7 +39,7 @@ from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
-from judgegym.judges.core.scorer import Scorer, score_item
+from judgegym.judges.core.scorer import Scorer, judge_responses
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm.budget import Budget
 from judgegym.llm.errors import SettingsError
@@ -48,15 +48,15 @@ from judgegym.reports.run_page.page import write_report_after
 logger = logging.getLogger(__name__)
 
 
-async def write_quarantine(units: ScoreTasks, rows: DataSet, out: Path, disk: Disk) -> None:
+async def write_quarantine(tasks: ScoreTasks, rows: DataSet, out: Path, disk: Disk) -> None:
     """Write the rows that could not be judged beside the output; without any, remove an earlier file.
 
     Raises:
         DiskFull: the disk refused for too long.
     """
     path = quarantine_of(out)
-    if units.bad or rows.bad_lines:
-        await disk.write(path, lambda: quarantine_lines(units.bad, rows.bad_lines))
+    if tasks.bad or rows.bad_lines:
+        await disk.write(path, lambda: quarantine_lines(tasks.bad, rows.bad_lines))
     else:
         path.unlink(missing_ok=True)
 
@@ -84,28 +84,28 @@ class ScoreRun:
         self.scorer: Scorer = scorer_of(settings, clients.judge)
         self.input = found = read_input(settings, data)
         sampled, numbers = settings.responses_per_prompt, self._numbers()
-        self.units = ScoreTasks(
+        self.tasks = ScoreTasks(
             found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier
         )
-        if settings.on_bad_row == "fail" or len(self.units.bad) == len(found.rows):
-            self.units.require_all(f"\n{SKIP_HINT}")
+        if settings.on_bad_row == "fail" or len(self.tasks.bad) == len(found.rows):
+            self.tasks.require_all(f"\n{SKIP_HINT}")
         self.gold = self._gold_labels()
-        self.columns = AddedColumns(self.units.several, sampled=sampled is not None)
+        self.columns = AddedColumns(self.tasks.several, sampled=sampled is not None)
         check_columns(found.own, self.columns, out)
-        read_from = {**self.units.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
+        read_from = {**self.tasks.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
         said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
         of = "" if self.settings.limit is None else f" of {len(found.rows):,}"
-        warn_of_unread(data, self.units.reader.unread)
-        if self.units.bad:
-            first = self.units.bad[min(self.units.bad)]
+        warn_of_unread(data, self.tasks.reader.unread)
+        if self.tasks.bad:
+            first = self.tasks.bad[min(self.tasks.bad)]
             logger.warning(
-                "rows that cannot be judged, and have no score: %d; the first: %s", len(self.units.bad), first
+                "rows that cannot be judged, and have no score: %d; the first: %s", len(self.tasks.bad), first
             )
         if found.rows.bad_lines:
             logger.warning(
                 "lines of %s that are no JSON objects, and are left out: %d", data, len(found.rows.bad_lines)
             )
-        logger.info("%s%s rows; %s", f"{len(self.units.numbers):,}", of, said)
+        logger.info("%s%s rows; %s", f"{len(self.tasks.numbers):,}", of, said)
         self._elsewhere: JudgeElsewhere | None = None
         self._progress = RunProgress("mean score", lambda: self._waiting, None)
 
@@ -118,7 +118,7 @@ class ScoreRun:
 
         Raises:
             RunDirectoryError: the run cannot be resumed, or another process is at it.
-            NothingSucceeds: the first ten units failed.
+            NothingSucceeds: the first ten tasks failed.
             DiskFull: the disk refused for too long.
             BudgetSpent: the budget allows no further request. All answers are in the ledger, and no file is written.
         """
@@ -136,9 +136,9 @@ class ScoreRun:
         )
         try:
             with run.log.ending():
-                saved = open_saved(self.units, run)
+                saved = open_saved(self.tasks, run)
                 with closing(saved):
-                    found = read_earlier(before, self.units, saved, limit=settings.limit)
+                    found = read_earlier(before, self.tasks, saved, limit=settings.limit)
                     self._progress.add_share(found.share)
                     self._progress.add_usage("judge", [found.usage])
                     if self.clients.policy is not None:
@@ -160,14 +160,14 @@ class ScoreRun:
 
     async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
-        numbers = missing_units(self.units, saved.missing)
-        judged = FinishedTasks(self.units, numbers)
+        numbers = missing_tasks(self.tasks, saved.missing)
+        judged = FinishedTasks(self.tasks, numbers)
         in_flight = self.settings.units_in_flight
         if self.clients.policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
         left = sum(
-            len(self.units.places.of_unit(number))
-            for number, first in enumerate(self.units.first_equal)
+            len(self.tasks.places.of_task(number))
+            for number, first in enumerate(self.tasks.first_equal)
             if not judged.has(first)
         )
         self._progress.done = earlier = len(saved) - left
@@ -176,14 +176,14 @@ class ScoreRun:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, earlier, ledger.loss)
             if self.budget is not None:
                 note_earlier(self.budget, ledger, [client.settings for client in self.clients.all])
-            lines = ResponseLines(self.units, saved, self._progress.add, self.gold)
+            lines = ResponseLines(self.tasks, saved, self._progress.add, self.gold)
             with self._progress.shown(run.disk, run.log.write, left=left):
                 try:
                     await judge_rows(
-                        self.units,
+                        self.tasks,
                         numbers,
                         self._finish_unit,
-                        unit_end,
+                        task_end,
                         lines.record,
                         ledger=ledger,
                         disk=run.disk,
@@ -206,8 +206,8 @@ class ScoreRun:
 
     @cached_property
     def _finish_unit(self) -> FinishUnit:
-        """What judges a unit; a policy is asked for its responses first, if there is one."""
-        judging, policy = ResponseJudge(self._elsewhere or partial(score_item, self.scorer)), self.clients.policy
+        """What judges a task; a policy is asked for its responses first, if there is one."""
+        judging, policy = ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer)), self.clients.policy
         if self.input.earlier is not None:
             return JudgingEarlier(judging)
         return judging if policy is None else PolicySampler(policy, judging)
@@ -220,7 +220,7 @@ class ScoreRun:
             await self._write(run, saved)
             result = await concluded(
                 self.settings,
-                self.units,
+                self.tasks,
                 saved,
                 run,
                 datasets=self.input.datasets,
@@ -237,10 +237,10 @@ class ScoreRun:
             await asyncio.to_thread(pack, run.path, keep=self.settings.keep_calls)
 
     async def _write(self, run: RunDirectory, saved: SavedResponses) -> None:
-        added = AddedOfRows(self.units, saved, self.columns)
-        content = scored_content(StoredRows(self.input.own), self.units.numbers, self.out, added, self.columns)
+        added = AddedOfRows(self.tasks, saved, self.columns)
+        content = scored_content(StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
-        await write_quarantine(self.units, self.input.rows, self.out, run.disk)
+        await write_quarantine(self.tasks, self.input.rows, self.out, run.disk)
 
     def _gold_labels(self) -> GoldColumn | None:
         column, of_aspects = self.settings.gold_column, self.settings.judge == "aspect"
@@ -250,8 +250,8 @@ class ScoreRun:
             raise SettingsError(
                 "--gold_column: --responses_per_prompt asks for new responses, which have no gold label"
             )
-        places = self.units.places
-        numbers = [number for number in self.units.numbers if number not in self.units.bad]
+        places = self.tasks.places
+        numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
         return GoldColumn(self.input.rows, numbers, column, lambda row: len(places.of_row(row)), of_aspects=of_aspects)
 
     def _numbers(self) -> range:

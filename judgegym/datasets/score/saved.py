@@ -24,8 +24,8 @@ from judgegym.engine.records import FINISHED, Sample, SampleReader, SampleRun
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, response_of_uid, uid_of_row
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.environments.evaluate.saved import SavedRows
-from judgegym.judges.core.tasks import ResponseScore, shared_score
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import ResponseJudgment, shared_judgment
 from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
@@ -67,7 +67,7 @@ class GoldColumn:
         if not has_labels:
             raise DataError(f"{rows[0].place}: no row has a gold label in a column {column} (--gold_column)")
 
-    def labels(self, row: int, number: int, result: ResponseScore) -> tuple[GoldLabel, ...]:
+    def labels(self, row: int, number: int, result: ResponseJudgment) -> tuple[GoldLabel, ...]:
         """The gold labels of a response of a row, beside its result.
 
         Args:
@@ -105,7 +105,7 @@ class GoldColumn:
         elif value is not None:
             raise row.lacks(f"in {self._column} {_EXPECTED}, not {value!r}")
 
-    def _compared(self, name: str, gold: str | float, result: ResponseScore) -> GoldLabel:
+    def _compared(self, name: str, gold: str | float, result: ResponseJudgment) -> GoldLabel:
         judged = result.components
         if isinstance(gold, float):
             judge = judged.get(_RAW, result.score) if result.score is not None else None
@@ -144,7 +144,7 @@ class ScoreDetail:
 
     Attributes:
         explanation: the judge's reasons.
-        components: numbers from which the score is computed: `raw` in the judge's own unit, ….
+        components: numbers from which the score is computed: `raw` in the judge's own task, ….
     """
 
     explanation: str
@@ -152,36 +152,41 @@ class ScoreDetail:
 
 
 def samples_of(
-    unit: ScoreTask,
+    task: ScoreTask,
     digest: str,
     judged: Sequence[JudgedResponse],
     seconds: float,
     gold: GoldColumn | None = None,
 ) -> Iterator[Sample[ScoreDetail]]:
-    """The samples of a unit's responses, in their order.
+    """The samples of a task's responses, in their order.
 
     Args:
-        unit: what was judged.
+        task: what was judged.
         digest: its key, in hexadecimal digits.
         judged: its responses, with the result of each.
         seconds: how long it took; the first response has them.
         gold: reads the gold labels of the rows; `None` without any.
     """
-    item = unit.item
-    found = {"reference": item.reference, "rubric": item.rubric, "baseline": item.baseline, "context": item.context}
-    if item.levels:
-        found["levels"] = "\n".join(f"Score {level}: {description}" for level, description in item.levels)
-    if item.aspects is not None:
-        found["aspects"] = "\n".join(f"{aspect.name}: {aspect.definition}" for aspect in item.aspects)
+    shown = task.judge_task
+    found = {
+        "reference": shown.reference,
+        "rubric": shown.rubric,
+        "baseline": shown.baseline,
+        "context": shown.context,
+    }
+    if shown.levels:
+        found["levels"] = "\n".join(f"Score {level}: {description}" for level, description in shown.levels)
+    if shown.aspects is not None:
+        found["aspects"] = "\n".join(f"{aspect.name}: {aspect.definition}" for aspect in shown.aspects)
     texts = {title: text for title, text in found.items() if text is not None}
-    for place, (uid, response) in enumerate(zip(unit.uids, judged, strict=True)):
+    for place, (uid, response) in enumerate(zip(task.uids, judged, strict=True)):
         result, took = response.result, seconds if place == 0 else 0.0
         policy_calls = () if response.policy_call is None else (response.policy_call,)
         is_answered = response.completion is not None
         yield Sample(
             uid=uid,
-            category=unit.category[0 if unit.several else place],
-            question=item.prompt,
+            category=task.category[0 if task.several else place],
+            question=shown.prompt,
             completions=() if response.completion is None else (response.completion,),
             judgment=_judgment(result) if is_answered else None,
             score=result.score,
@@ -190,21 +195,21 @@ def samples_of(
             task_digest=digest,
             headline=_headline(result) if is_answered else None,
             texts=texts,
-            gold=() if gold is None else gold.labels(*_row(unit, place), result),
+            gold=() if gold is None else gold.labels(*_row(task, place), result),
         )
 
 
-def _row(unit: ScoreTask, place: int) -> tuple[int, int]:
-    """The row of a response of a unit, and which of the row's responses it is."""
-    return (unit.rows[0], place) if unit.several else (unit.rows[place], 0)
+def _row(task: ScoreTask, place: int) -> tuple[int, int]:
+    """The row of a response of a task, and which of the row's responses it is."""
+    return (task.rows[0], place) if task.several else (task.rows[place], 0)
 
 
-def _headline(result: ResponseScore) -> HeadlineTerm | None:
+def _headline(result: ResponseJudgment) -> HeadlineTerm | None:
     """What a response adds to the mean score: an empty one is a bad answer, one whose judge failed adds nothing."""
     return None if result.is_failed else HeadlineTerm(result.score or 0.0, 1.0)
 
 
-def _judgment(result: ResponseScore) -> Judgment[ScoreDetail]:
+def _judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
     status = Status(result.status)
     return Judgment(
         result.score,
@@ -216,19 +221,19 @@ def _judgment(result: ResponseScore) -> Judgment[ScoreDetail]:
     )
 
 
-def unit_end(unit: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
-    """How a unit ended. That a policy never gave a response in an earlier run says nothing of this one's endpoints."""
+def task_end(task: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
+    """How a task ended. That a policy never gave a response in an earlier run says nothing of this one's endpoints."""
     failed = [response.result.is_failed for response in judged]
-    was_asked = not unit.earlier or any(response.status is None for response in unit.earlier)
+    was_asked = not task.earlier or any(response.status is None for response in task.earlier)
     return RowEnd(not any(failed), judged[0].result.explanation if all(failed) else None, was_asked)
 
 
 class ResponseLines:
-    """Writes a line for each response of the units of a run; units that are equal share one judgment."""
+    """Writes a line for each response of the tasks of a run; tasks that are equal share one judgment."""
 
     def __init__(
         self,
-        units: ScoreTasks,
+        tasks: ScoreTasks,
         saved: SavedRows[Any, ScoreDetail],
         arrived: Callable[[Sample[ScoreDetail]], None],
         gold: GoldColumn | None = None,
@@ -236,31 +241,31 @@ class ResponseLines:
         """Prepare.
 
         Args:
-            units: all units of the run.
+            tasks: all tasks of the run.
             saved: takes the lines.
             arrived: called with each sample once its line is written.
             gold: reads the gold labels of the rows; `None` without any.
         """
-        self._units, self._saved, self._arrived, self._gold = units, saved, arrived, gold
-        self._next_equal = _next_equal(units.first_equal)
+        self._tasks, self._saved, self._arrived, self._gold = tasks, saved, arrived, gold
+        self._next_equal = _next_equal(tasks.first_equal)
 
-    def record(self, number: int, unit: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
-        """Write the lines of a unit, and of the units that are equal to it."""
-        self._save(number, unit, judged, seconds)
+    def record(self, number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        """Write the lines of a task, and of the tasks that are equal to it."""
+        self._save(number, task, judged, seconds)
         if self._next_equal[number] >= 0:
-            shared = [replace(response, result=shared_score(response.result)) for response in judged]
+            shared = [replace(response, result=shared_judgment(response.result)) for response in judged]
             while (number := self._next_equal[number]) >= 0:
-                self._save(number, self._units[number], shared, 0.0)
+                self._save(number, self._tasks[number], shared, 0.0)
 
-    def _save(self, number: int, unit: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
-        samples = samples_of(unit, self._units.key(number).hex(), judged, seconds, self._gold)
-        for place, sample in zip(self._units.places.of_unit(number), samples, strict=True):
+    def _save(self, number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+        samples = samples_of(task, self._tasks.key(number).hex(), judged, seconds, self._gold)
+        for place, sample in zip(self._tasks.places.of_task(number), samples, strict=True):
             self._saved.append(place, sample, is_complete=sample.finished)
             self._arrived(sample)
 
 
 def _next_equal(first_equal: Sequence[int]) -> array[int]:
-    """For each unit the next one that is equal to it; −1 without one."""
+    """For each task the next one that is equal to it; −1 without one."""
     following, last = array("q", [-1]) * len(first_equal), array("q", range(len(first_equal)))
     for number, first in enumerate(first_equal):
         if first != number:
@@ -281,27 +286,27 @@ class ResponseTask:
 class ResponseTasks(LazySequence[ResponseTask]):
     """All responses, each made when it is asked for."""
 
-    def __init__(self, units: ScoreTasks) -> None:
-        """Take the responses of `units`, whose rows are single ones or have several responses each."""
-        self._units = units
+    def __init__(self, tasks: ScoreTasks) -> None:
+        """Take the responses of `tasks`, whose rows are single ones or have several responses each."""
+        self._tasks = tasks
 
     def __len__(self) -> int:
         """How many there are."""
-        return self._units.places.count
+        return self._tasks.places.count
 
     def read(self, place: int) -> ResponseTask:
         """Read a response's row."""
-        row, number = self._units.places.row(place)
-        unit = self._units.reader.unit(row)
-        return ResponseTask(unit.uids[number], unit.category[0], unit.item.prompt)
+        row, number = self._tasks.places.row(place)
+        task = self._tasks.reader.task(row)
+        return ResponseTask(task.uids[number], task.category[0], task.judge_task.prompt)
 
 
 SavedResponses: TypeAlias = "SavedRows[ResponseTask, ScoreDetail]"
 
 
-def open_saved(units: ScoreTasks, run: RunDirectory) -> SavedResponses:
+def open_saved(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     """The responses of a run, without a line yet."""
-    return SavedRows(ResponseTasks(units), run, SampleReader(ScoreDetail))
+    return SavedRows(ResponseTasks(tasks), run, SampleReader(ScoreDetail))
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,16 +332,16 @@ def added(share: HeadlineTerm, other: HeadlineTerm | None) -> HeadlineTerm:
 
 
 def read_earlier(
-    before: EarlierLines, units: ScoreTasks, saved: SavedResponses, *, limit: int | None = None
+    before: EarlierLines, tasks: ScoreTasks, saved: SavedResponses, *, limit: int | None = None
 ) -> EarlierResponses:
     """Note which responses an earlier run has judged.
 
-    A response counts only if all that its judge sees of its unit is as it was, and its category. Those that failed are
+    A response counts only if all that its judge sees of its task is as it was, and its category. Those that failed are
     judged again.
 
     Args:
         before: the lines of the earlier run.
-        units: of this run.
+        tasks: of this run.
         saved: takes the lines that count.
         limit: this run leaves rows of the data out on purpose, and must not lose any that are judged.
 
@@ -346,7 +351,7 @@ def read_earlier(
     changed, share, usage, policy_usage = 0, HeadlineTerm(0.0, 0.0), Usage(), Usage()
     for line in before.failures:
         saved.begin_after(FAILURES, line.offset + len(line.data))
-    for line, place, status in judged_places(before.samples, units):
+    for line, place, status in judged_places(before.samples, tasks):
         saved.begin_after(SAMPLES, line.offset + len(line.data))
         if place is not None:
             saved.note(place, line.offset, len(line.data), status, is_complete=True)
@@ -356,7 +361,7 @@ def read_earlier(
             policy_usage = _with_costs(policy_usage, wire.lookup(fields, "run.policy_calls"))
             continue
         row, _ = _response(line, line.fields().get("uid"))
-        if limit is not None and row in range(len(units.numbers), len(units.reader.rows)):
+        if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
             raise RunDirectoryError(
                 f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; --resume would lose it: "
                 "expected no --limit, or as many rows as before"
@@ -379,7 +384,7 @@ def _share(fields: Mapping[str, JSON]) -> HeadlineTerm | None:
     return HeadlineTerm(total, weight) if isinstance(total, float) and isinstance(weight, float) else None
 
 
-def judged_places(samples: Iterable[RawLine], units: ScoreTasks) -> Iterator[tuple[RawLine, int | None, str]]:
+def judged_places(samples: Iterable[RawLine], tasks: ScoreTasks) -> Iterator[tuple[RawLine, int | None, str]]:
     """Each line of an earlier run, the place of its response (`None` if its row has changed), and its status.
 
     Raises:
@@ -387,33 +392,33 @@ def judged_places(samples: Iterable[RawLine], units: ScoreTasks) -> Iterator[tup
     """
     for line in samples:
         fields = line.fields()
-        place, status = units.places.find(*_response(line, fields.get("uid"))), fields.get("status")
+        place, status = tasks.places.find(*_response(line, fields.get("uid"))), fields.get("status")
         if not isinstance(status, str):
             raise line.damage(f"expected the status of a judged response, found {status!r}")
-        yield line, place if place is not None and _is_of(units, place, fields) else None, status
+        yield line, place if place is not None and _is_of(tasks, place, fields) else None, status
 
 
-def _is_of(units: ScoreTasks, place: int, fields: Mapping[str, JSON]) -> bool:
+def _is_of(tasks: ScoreTasks, place: int, fields: Mapping[str, JSON]) -> bool:
     """Whether a line is of the response at a place, as it is now."""
-    if fields.get("task_digest") != units.key(units.places.unit(place)).hex():
+    if fields.get("task_digest") != tasks.key(tasks.places.task(place)).hex():
         return False
-    row, _ = units.places.row(place)
-    if units.are_groups and fields.get("model_answer") != units.reader.unit(row).item.response:
+    row, _ = tasks.places.row(place)
+    if tasks.are_groups and fields.get("model_answer") != tasks.reader.task(row).judge_task.response:
         return False  # of an equal group it was another member
-    return fields.get("category") == units.reader.category(row)
+    return fields.get("category") == tasks.reader.category(row)
 
 
-def read_ended(units: ScoreTasks, run: RunDirectory) -> SavedResponses:
+def read_ended(tasks: ScoreTasks, run: RunDirectory) -> SavedResponses:
     """The responses of a run directory in which each has a line.
 
     Raises:
         RunDirectoryError: a line cannot be read, or is missing.
     """
-    saved = open_saved(units, run)
+    saved = open_saved(tasks, run)
     for name in (FAILURES, SAMPLES):
         for line in whole_lines(run.path / name):
             fields = line.fields()
-            place, status = units.places.find(*_response(line, fields.get("uid"))), fields.get("status")
+            place, status = tasks.places.find(*_response(line, fields.get("uid"))), fields.get("status")
             if place is None or not isinstance(status, str):
                 raise line.error("not of a response of this data set")
             saved.note(place, line.offset, len(line.data), status, is_complete=status in FINISHED)
@@ -431,35 +436,35 @@ def _response(line: RawLine, uid: object) -> tuple[int, int | None]:
     return found
 
 
-def missing_units(units: ScoreTasks, places: Iterable[int]) -> array[int]:
-    """The units to judge: the first of those that are equal, if a response of any of them has no line.
+def missing_tasks(tasks: ScoreTasks, places: Iterable[int]) -> array[int]:
+    """The tasks to judge: the first of those that are equal, if a response of any of them has no line.
 
     Args:
-        units: all units.
+        tasks: all tasks.
         places: the responses without a line.
     """
-    missing = bytearray(len(units))
+    missing = bytearray(len(tasks))
     for place in places:
-        missing[units.first_equal[units.places.unit(place)]] = 1
+        missing[tasks.first_equal[tasks.places.task(place)]] = 1
     return array("q", (number for number, is_missing in enumerate(missing) if is_missing))
 
 
 class FinishedTasks(Container[str]):
-    """The ids of the units that need no judge any more, in a byte for each unit."""
+    """The ids of the tasks that need no judge any more, in a byte for each task."""
 
-    def __init__(self, units: ScoreTasks, missing: Iterable[int]) -> None:
-        """All units but `missing`."""
-        self._units = units
-        self._missing = bytearray(len(units))
+    def __init__(self, tasks: ScoreTasks, missing: Iterable[int]) -> None:
+        """All tasks but `missing`."""
+        self._tasks = tasks
+        self._missing = bytearray(len(tasks))
         for number in missing:
             self._missing[number] = 1
 
     def has(self, number: int) -> bool:
-        """Whether the unit with a number is among them."""
+        """Whether the task with a number is among them."""
         return not self._missing[number]
 
     def __contains__(self, uid: object) -> bool:
-        """Whether the unit with an id is among them."""
+        """Whether the task with an id is among them."""
         found = response_of_uid(uid)
-        place = None if found is None else self._units.places.first_of_row(found[0])
-        return place is not None and self.has(self._units.places.unit(place))
+        place = None if found is None else self._tasks.places.first_of_row(found[0])
+        return place is not None and self.has(self._tasks.places.task(place))

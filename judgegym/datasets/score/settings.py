@@ -157,18 +157,18 @@ class AddedOfRows:
     `RunDirectoryError`.
     """
 
-    units: ScoreTasks
+    tasks: ScoreTasks
     saved: SavedResponses
     columns: AddedColumns
 
     def __iter__(self) -> Iterator[Mapping[str, JSON]]:
         """Read the lines of one row after the other."""
-        for row in self.units.numbers:
-            bad = self.units.bad.get(row)
+        for row in self.tasks.numbers:
+            bad = self.tasks.bad.get(row)
             if bad is not None:
                 yield self.columns.of_bad_row(bad.reason)
                 continue
-            found = [_columns(self.saved.line(place)) for place in self.units.places.of_row(row)]
+            found = [_columns(self.saved.line(place)) for place in self.tasks.places.of_row(row)]
             yield self.columns.of_row(found)
 
 

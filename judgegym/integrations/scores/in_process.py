@@ -15,7 +15,7 @@ from judgegym.api.session import stand_in_settings
 from judgegym.integrations.scores.requests import RefusedError, Request
 from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
-from judgegym.judges.core.tasks import ResponseScore
+from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.server.answers import OverloadError
 from judgegym.server.core import Core
 from judgegym.server.protocols.native import Native, ScoreBody
@@ -51,7 +51,7 @@ class InProcessSource:
         """
         core = await self._opened()
         try:
-            items = self._native.items(ScoreBody.model_validate(dict(request)), request)
+            items = self._native.tasks(ScoreBody.model_validate(dict(request)), request)
             results = await core.score("", items, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
             return [CompletionReward(None, JUDGE_FAILED, explanation=f"{_MOST_PENDING} judgments are under way")]
@@ -83,5 +83,5 @@ class InProcessSource:
         await stack.aclose()
 
 
-def _scored(result: ResponseScore) -> CompletionReward:
+def _scored(result: ResponseJudgment) -> CompletionReward:
     return CompletionReward(result.score, result.status, result.label, result.explanation)

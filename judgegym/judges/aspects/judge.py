@@ -29,10 +29,10 @@ from judgegym.judges.aspects.prompt import (
 )
 from judgegym.judges.core.calls import ask_choice, collect_votes, failed_judgment, vote
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
-from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer
+from judgegym.judges.core.scorer import JudgeDefinition, Scorer, SingleScorer, TaskError
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.judges.parsing.thinking import after_thinking
@@ -362,23 +362,23 @@ def combined_score(
 
 
 def aspect_scorer(client: ChatClient, settings: AspectJudgeSettings, rubric: str | None) -> Scorer:
-    """The combined score of a panel of aspects; an item may have aspects of its own."""
+    """The combined score of a panel of aspects; a task may have aspects of its own."""
     panel = aspect_judge(settings, client)
 
-    def check(item: Item) -> None:
-        if item.aspects is not None:
+    def check(task: JudgeTask) -> None:
+        if task.aspects is not None:
             try:
-                check_aspects(item.aspects)
+                check_aspects(task.aspects)
             except ValueError as error:
-                raise ItemError(f"aspects: {error}") from error
+                raise TaskError(f"aspects: {error}") from error
 
-    def judge(item: Item) -> Judge[AspectCase, PanelDetail]:
-        if item.aspects is None:
+    def judge(task: JudgeTask) -> Judge[AspectCase, PanelDetail]:
+        if task.aspects is None:
             return panel
-        return aspect_judge(settings.model_copy(update={"aspects": item.aspects}), client)
+        return aspect_judge(settings.model_copy(update={"aspects": task.aspects}), client)
 
-    def case(item: Item) -> AspectCase:
-        return AspectCase(item.response, item.prompt or None, item.context, item.reference)
+    def case(task: JudgeTask) -> AspectCase:
+        return AspectCase(task.response, task.prompt or None, task.context, task.reference)
 
     def verdicts(judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
         aspects = judgment.detail.aspects if judgment.detail is not None else ()

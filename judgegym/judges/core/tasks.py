@@ -1,4 +1,4 @@
-"""What a judge of any kind is asked, and what it says: an item to score, and the score of a response."""
+"""What a judge of any kind is asked, and what it says: a task to score, and the score of a response."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class JudgeTask:
     """One prompt with the responses to it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Item:
 
     @property
     def response(self) -> str:
-        """The response of an item that has one."""
+        """The response of a task that has one."""
         (response,) = self.responses
         return response
 
@@ -64,7 +64,7 @@ class Item:
         return tuple(place + 1 for place in self.places or ())
 
     def key(self, judge: str) -> str:
-        """A digest, the same for equal items at the same judge."""
+        """A digest, the same for equal tasks at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
         parts = [judge, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
         places = [] if self.places is None else [self.places]
@@ -73,7 +73,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseScore:
+class ResponseJudgment:
     """The result for one response.
 
     Attributes:
@@ -118,34 +118,34 @@ class ResponseScore:
         return self.score is None and not self.is_invalid
 
 
-def failure(explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False) -> ResponseScore:
+def failure(explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_final: bool = False) -> ResponseJudgment:
     """The result of a response without a score."""
-    return ResponseScore(None, status, explanation=explanation, is_final=is_final)
+    return ResponseJudgment(None, status, explanation=explanation, is_final=is_final)
 
 
-def failed_by(error: Exception, count: int) -> list[ResponseScore]:
+def failed_by(error: Exception, count: int) -> list[ResponseJudgment]:
     """The results of so many responses whose judge has raised an error."""
     return [failure(f"{type(error).__name__}: {error}")] * count
 
 
-def shared_score(result: ResponseScore) -> ResponseScore:
+def shared_judgment(result: ResponseJudgment) -> ResponseJudgment:
     """The result of a response that is equal to the one of `result`, whose calls count there."""
     return replace(result, usage=Usage(), judge_calls=0, runs={}, shared=True)
 
 
-def with_others(results: Sequence[ResponseScore], empty: int) -> list[ResponseScore]:
+def with_others(results: Sequence[ResponseJudgment], empty: int) -> list[ResponseJudgment]:
     """The results of a group, of which so many further responses are empty: failed ones know the others' scores."""
     others = (*(result.score for result in results if result.score is not None), *[None] * empty)
     return [replace(result, others=others) if result.is_failed else result for result in results]
 
 
-def response_score(
+def response_judgment(
     judgments: Sequence[Judgment[object]],
     score: float | None,
     components: Mapping[str, float],
     *,
     paid: Sequence[Judgment[object]] | None = None,
-) -> ResponseScore:
+) -> ResponseJudgment:
     """The result of one response from its judgments.
 
     Status and explanation are those of the first judgment that failed; if none did, of the first.
@@ -160,7 +160,7 @@ def response_score(
     paid_calls = calls if paid is None else [call for judgment in paid for call in judgment.calls]
     failed = next((judgment for judgment in judgments if judgment.score is None), None)
     leading = failed or judgments[0]
-    return ResponseScore(
+    return ResponseJudgment(
         score=score if failed is None else None,
         status=leading.status.value,
         label=leading.label if len(judgments) == 1 else None,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from judgegym.judges.core.calls import NoVerdict, ask_choice, collect_votes, failed_judgment, vote
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
-from judgegym.judges.core.scorer import ItemError, JudgeDefinition, Scorer, SingleScorer
+from judgegym.judges.core.scorer import JudgeDefinition, Scorer, SingleScorer, TaskError
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.rubric_scores import (
     SCORE_FIELD,
     before_feedback,
@@ -273,16 +273,16 @@ def rubric_scorer(client: ChatClient, settings: RubricJudgeSettings, rubric: str
     """(score − lowest) / (highest − lowest) of the rubric judge."""
     judge, scale, general = rubric_judge(settings, client), settings.scale, rubric or GENERAL_RUBRIC
 
-    def check(item: Item) -> None:
-        beyond = next((level for level, _ in item.levels if level not in scale.levels), None)
+    def check(task: JudgeTask) -> None:
+        beyond = next((level for level, _ in task.levels if level not in scale.levels), None)
         if beyond is not None:
-            raise ItemError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
+            raise TaskError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
 
-    def case(item: Item) -> RubricCase:
-        rubric = Rubric(item.rubric or general, dict(item.levels), scale)
-        return RubricCase(item.prompt, item.response, rubric, item.reference)
+    def case(task: JudgeTask) -> RubricCase:
+        rubric = Rubric(task.rubric or general, dict(task.levels), scale)
+        return RubricCase(task.prompt, task.response, rubric, task.reference)
 
-    return SingleScorer(lambda item: judge, case, unit=scale.unit, check=check)
+    return SingleScorer(lambda task: judge, case, unit=scale.unit, check=check)
 
 
 JUDGE = JudgeDefinition(

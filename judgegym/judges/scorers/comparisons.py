@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from judgegym.judges.arena import ArenaCase, arena_judge
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
-from judgegym.judges.core.tasks import Item, ResponseScore, response_score
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.scorer import ItemError, but_alone, unit_score
+from judgegym.judges.core.scorer import TaskError, but_alone, unit_score
 from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment
 from judgegym.judges.pairwise import (
     FEWEST_CHOICES,
     LETTERS,
@@ -43,48 +43,48 @@ class GroupJudgeScorer:
 
         Args:
             judge: the judge.
-            rubric: the criteria of items that have none.
+            rubric: the criteria of tasks that have none.
             most: the most responses that it takes together.
             how_to_gather: how single responses come together, for the message about one that is alone.
         """
         self._judge, self._rubric, self._most, self._how_to_gather = judge, rubric, most, how_to_gather
 
-    def check(self, item: Item) -> None:
+    def check(self, task: JudgeTask) -> None:
         """Check that there is something to compare with, and not too much."""
-        if len(item.responses) < self.fewest(item):
-            raise ItemError(
+        if len(task.responses) < self.fewest(task):
+            raise TaskError(
                 "responses: expected several to compare with each other, or a baseline"
-                + but_alone(item, self._how_to_gather)
+                + but_alone(task, self._how_to_gather)
             )
-        check_most(item, self._most)
+        check_most(task, self._most)
 
-    def compares(self, item: Item) -> bool:
+    def compares(self, task: JudgeTask) -> bool:
         """All responses are compared."""
         return True
 
-    def fewest(self, item: Item) -> int:
+    def fewest(self, task: JudgeTask) -> int:
         """Two, the baseline included."""
-        return 2 if item.baseline is None else 1
+        return 2 if task.baseline is None else 1
 
-    async def score(self, item: Item) -> list[ResponseScore]:
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """The results of all responses of a request."""
-        case = replace(self.case(item), answers=item.responses, numbers=item.numbers)
+        case = replace(self.case(task), answers=task.responses, numbers=task.numbers)
         judgment = await self._judge.judge(case)
-        return group_scores(item.responses, judgment)
+        return group_scores(task.responses, judgment)
 
-    def start(self, item: Item, size: int) -> GroupScores:
+    def start(self, task: JudgeTask, size: int) -> GroupScores:
         """Begin a group; a tournament plays as responses arrive."""
-        return GroupScores(self._judge.start(self.case(item), size))
+        return GroupScores(self._judge.start(self.case(task), size))
 
-    def case(self, item: Item) -> GroupCase:
+    def case(self, task: JudgeTask) -> GroupCase:
         """What the judge is asked about, without answers."""
-        levels = (f"Score {level}: {description}" for level, description in item.levels)
+        levels = (f"Score {level}: {description}" for level, description in task.levels)
         return GroupCase(
-            item.prompt,
-            criteria="\n".join([item.rubric or self._rubric, *levels]).strip(),
-            reference=item.reference,
-            context=item.context,
-            anchor=item.baseline,
+            task.prompt,
+            criteria="\n".join([task.rubric or self._rubric, *levels]).strip(),
+            reference=task.reference,
+            context=task.context,
+            anchor=task.baseline,
         )
 
 
@@ -100,7 +100,7 @@ class GroupScores:
         self._group.add(response)
         self._responses.append(response)
 
-    async def close(self) -> list[ResponseScore]:
+    async def close(self) -> list[ResponseJudgment]:
         """The results of those that came."""
         return group_scores(self._responses, await self._group.close())
 
@@ -109,23 +109,23 @@ class GroupScores:
         self._group.cancel()
 
 
-def check_most(item: Item, most: int) -> None:
+def check_most(task: JudgeTask, most: int) -> None:
     """Check that the responses are not more than a judge takes.
 
     Raises:
-        ItemError: there are more.
+        TaskError: there are more.
     """
-    if len(item.responses) > most:
-        raise ItemError(
-            f"responses: at most {most} against each other, found {len(item.responses)}; send them in smaller groups"
+    if len(task.responses) > most:
+        raise TaskError(
+            f"responses: at most {most} against each other, found {len(task.responses)}; send them in smaller groups"
         )
 
 
-def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[ResponseScore]:
+def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[ResponseJudgment]:
     """The results of a group; all calls count for the first response."""
     calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
     cached = bool(calls) and all(call.run.cached for call in calls)
-    results: list[ResponseScore] = []
+    results: list[ResponseJudgment] = []
     for number, member in enumerate(judgment.members):
         components: dict[str, float] = {}
         if member.detail is not None and member.detail.own is not None:
@@ -135,7 +135,7 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
                 components["position"] = sum(look.place for look in looks) / len(looks)
             if orders.pairs:
                 components["orders_agree"] = orders.agreed / orders.pairs
-        result = response_score([member], member.score, components)
+        result = response_judgment([member], member.score, components)
         is_equal = responses[number] in responses[:number]
         results.append(replace(result, cached=cached, shared=is_equal))
     return results
@@ -151,83 +151,83 @@ class ChoiceScorer:
         """Judge as the settings say; `how_to_gather` ends the message about a response that is alone."""
         self._judge, self._seed, self._how_to_gather = choice_judge(settings, client), settings.seed, how_to_gather
 
-    def check(self, item: Item) -> None:
+    def check(self, task: JudgeTask) -> None:
         """Check that there are 2 to 26 responses."""
-        if not FEWEST_CHOICES <= len(item.responses) <= MOST_CHOICES:
-            raise ItemError(
-                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(item.responses)}"
-                + but_alone(item, self._how_to_gather)
+        if not FEWEST_CHOICES <= len(task.responses) <= MOST_CHOICES:
+            raise TaskError(
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(task.responses)}"
+                + but_alone(task, self._how_to_gather)
             )
 
-    def compares(self, item: Item) -> bool:
+    def compares(self, task: JudgeTask) -> bool:
         """All responses are compared."""
         return True
 
-    def fewest(self, item: Item) -> int:
+    def fewest(self, task: JudgeTask) -> int:
         """Two."""
         return FEWEST_CHOICES
 
-    def start(self, item: Item, size: int) -> _ResponseCollector:
+    def start(self, task: JudgeTask, size: int) -> _ResponseCollector:
         """Collect responses, since one call chooses among all."""
-        return _ResponseCollector(self, item)
+        return _ResponseCollector(self, task)
 
-    async def score(self, item: Item) -> list[ResponseScore]:
-        """Judge the distinct responses, in an order that depends on the seed and the item only.
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """Judge the distinct responses, in an order that depends on the seed and the task only.
 
         The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
         the `position` (from 1) at which the judge saw its response.
         """
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(item.responses))}
-        everyone = [numbers[text] for text in item.responses]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(task.responses))}
+        everyone = [numbers[text] for text in task.responses]
         if len(numbers) == 1:
-            best = response_score([_ALL_EQUAL], _ALL_EQUAL.score, {"position": 1.0})
+            best = response_judgment([_ALL_EQUAL], _ALL_EQUAL.score, {"position": 1.0})
             return [best, *(replace(best, shared=True) for _ in everyone[1:])]
         texts, order = tuple(numbers), list(range(len(numbers)))
-        generator(self._seed, replace(item, responses=texts).key("choice"), "order").shuffle(order)
-        judgment = await self._judge.judge(ChoiceCase(item.prompt, tuple(texts[number] for number in order)))
-        return [_of_choice(judgment, item, everyone, order, place) for place in range(len(everyone))]
+        generator(self._seed, replace(task, responses=texts).key("choice"), "order").shuffle(order)
+        judgment = await self._judge.judge(ChoiceCase(task.prompt, tuple(texts[number] for number in order)))
+        return [_of_choice(judgment, task, everyone, order, place) for place in range(len(everyone))]
 
 
 class _ResponseCollector:
     """Responses that are judged when all are there."""
 
-    def __init__(self, scorer: ChoiceScorer, item: Item) -> None:
-        self._scorer, self._item, self._responses = scorer, item, list[str]()
+    def __init__(self, scorer: ChoiceScorer, task: JudgeTask) -> None:
+        self._scorer, self._task, self._responses = scorer, task, list[str]()
 
     def add(self, response: str) -> None:
         """Take one more response."""
         self._responses.append(response)
 
-    async def close(self) -> list[ResponseScore]:
+    async def close(self) -> list[ResponseJudgment]:
         """The results of those that came."""
-        return await self._scorer.score(replace(self._item, responses=tuple(self._responses)))
+        return await self._scorer.score(replace(self._task, responses=tuple(self._responses)))
 
     def cancel(self) -> None:
         """Nothing is in progress."""
 
 
 def _of_choice(
-    judgment: Judgment[ChoiceDetail], item: Item, everyone: Sequence[int], order: Sequence[int], place: int
-) -> ResponseScore:
+    judgment: Judgment[ChoiceDetail], task: JudgeTask, everyone: Sequence[int], order: Sequence[int], place: int
+) -> ResponseJudgment:
     """The result of the response at a place; the judge's call counts for the first one."""
     paid, own = ([judgment] if place == 0 else []), everyone[place]
     is_equal = own in everyone[:place]
     if judgment.score is None or judgment.detail is None or judgment.detail.best is None:
-        return replace(response_score([judgment], None, {}, paid=paid), shared=is_equal)
+        return replace(response_judgment([judgment], None, {}, paid=paid), shared=is_equal)
     is_best = own == order[judgment.detail.best]
     of_response = replace(
         judgment,
         score=float(is_best),
         label="best" if is_best else "not the best",
-        explanation=f"{_letters(item, everyone, order)}\n\n{judgment.explanation}",
+        explanation=f"{_letters(task, everyone, order)}\n\n{judgment.explanation}",
     )
     position = {"position": float(order.index(own) + 1)}
-    return replace(response_score([of_response], of_response.score, position, paid=paid), shared=is_equal)
+    return replace(response_judgment([of_response], of_response.score, position, paid=paid), shared=is_equal)
 
 
-def _letters(item: Item, everyone: Sequence[int], order: Sequence[int]) -> str:
+def _letters(task: JudgeTask, everyone: Sequence[int], order: Sequence[int]) -> str:
     """What the judge's letters stand for, in the order of the caller."""
-    places = range(len(everyone)) if item.places is None else item.places
+    places = range(len(everyone)) if task.places is None else task.places
     shown: list[str] = []
     for letter, number in zip(LETTERS, order, strict=False):
         equals = (f"responses[{place}]" for place, own in zip(places, everyone, strict=True) if own == number)
@@ -265,53 +265,53 @@ class ArenaScorer:
                 raise
             self._tournament = str(error)
 
-    def check(self, item: Item) -> None:
+    def check(self, task: JudgeTask) -> None:
         """Check that there is a baseline, or other responses to compare with, and not too many of them."""
-        if _baseline(item) is not None:
+        if _baseline(task) is not None:
             return
-        if len(item.responses) < self.fewest(item):
-            raise ItemError(
+        if len(task.responses) < self.fewest(task):
+            raise TaskError(
                 "baseline: expected a baseline, or several responses to compare with each other"
-                + but_alone(item, self._how_to_gather)
+                + but_alone(task, self._how_to_gather)
             )
-        check_most(item, self._most)
+        check_most(task, self._most)
         self._games()
 
-    def compares(self, item: Item) -> bool:
+    def compares(self, task: JudgeTask) -> bool:
         """Without a baseline, responses are compared with each other."""
-        return _baseline(item) is None
+        return _baseline(task) is None
 
-    def fewest(self, item: Item) -> int:
+    def fewest(self, task: JudgeTask) -> int:
         """Two."""
         return 2
 
-    async def score(self, item: Item) -> list[ResponseScore]:
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
         """Against the baseline, or against each other."""
-        baseline = _baseline(item)
+        baseline = _baseline(task)
         if baseline is not None:
-            judgment = await self._judge.judge(ArenaCase(item.prompt, item.response, baseline))
+            judgment = await self._judge.judge(ArenaCase(task.prompt, task.response, baseline))
             return [unit_score(judgment, _win_rate)]
-        case = GroupCase(item.prompt, item.responses, numbers=item.numbers)
-        return group_scores(item.responses, await self._games().judge(case))
+        case = GroupCase(task.prompt, task.responses, numbers=task.numbers)
+        return group_scores(task.responses, await self._games().judge(case))
 
-    def start(self, item: Item, size: int) -> GroupScores:
+    def start(self, task: JudgeTask, size: int) -> GroupScores:
         """Begin a tournament, which plays as responses arrive."""
-        return GroupScores(self._games().start(GroupCase(item.prompt), size))
+        return GroupScores(self._games().start(GroupCase(task.prompt), size))
 
     def _games(self) -> GroupJudge:
         """The judge of a tournament.
 
         Raises:
-            ItemError: the settings allow none.
+            TaskError: the settings allow none.
         """
         if isinstance(self._tournament, str):
-            raise ItemError(f"responses: without a baseline they play a tournament: {self._tournament}")
+            raise TaskError(f"responses: without a baseline they play a tournament: {self._tournament}")
         return self._tournament
 
 
-def _baseline(item: Item) -> str | None:
-    """The baseline of an item, or its reference, for protocols without a field for a baseline."""
-    return item.reference if item.baseline is None else item.baseline
+def _baseline(task: JudgeTask) -> str | None:
+    """The baseline of a task, or its reference, for protocols without a field for a baseline."""
+    return task.reference if task.baseline is None else task.baseline
 
 
 def _win_rate(score: float) -> float:

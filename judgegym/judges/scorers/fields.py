@@ -1,7 +1,7 @@
-"""What an item can have beside prompt and responses: how each field is read.
+"""What a task can have beside prompt and responses: how each field is read.
 
 Guarantee: the server and data sets read these fields by the same functions, so that a request and a row that say the
-same become the same item.
+same become the same task.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
-from judgegym.judges.core.tasks import Item
+from judgegym.judges.core.tasks import JudgeTask
 
 _ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
 _LONGEST_SCORE = 9
@@ -22,8 +22,8 @@ class FieldTypeError(ValueError):
     """A field holds a value of another type than any that it can have."""
 
 
-def item_of(prompt: str, responses: Sequence[str], given: Mapping[str, object]) -> Item:
-    """An item.
+def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, object]) -> JudgeTask:
+    """A task.
 
     Args:
         prompt: the prompt.
@@ -36,7 +36,7 @@ def item_of(prompt: str, responses: Sequence[str], given: Mapping[str, object]) 
     """
     rubric, levels = rubric_of(given.get("rubric"))
     baseline = _text("baseline", given.get("baseline"))
-    return Item(
+    return JudgeTask(
         prompt,
         tuple(responses),
         reference=_text("reference", given.get("reference")) or None,

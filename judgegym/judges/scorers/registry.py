@@ -107,11 +107,11 @@ JUDGES: Mapping[str, JudgeDefinition] = {
 }
 """The kinds of judges, by their names after `--judge`."""
 
-ITEM_FIELDS: Mapping[str, frozenset[str]] = {
+TASK_FIELDS: Mapping[str, frozenset[str]] = {
     name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
     for name in ("reference", "rubric", "aspects", "baseline", "context")
 }
-"""The fields of an item beside prompt and responses, and the judges that are shown each of them."""
+"""The fields of a task beside prompt and responses, and the judges that are shown each of them."""
 MOST_TOGETHER: Mapping[str, int] = {
     kind: judge.most_together for kind, judge in JUDGES.items() if judge.most_together is not None
 }

@@ -19,8 +19,8 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from judgegym.judges.core.tasks import Item, ResponseScore, failed_by, failure, shared_score, with_others
 from judgegym.judges.core.scorer import GroupScorer, ScoresInProgress, result_without_judge
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by, failure, shared_judgment, with_others
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
 from judgegym.server.operation import Record
@@ -46,13 +46,13 @@ class Work:
     """What is judged.
 
     Attributes:
-        item: what all members have in common.
+        task: what all members have in common.
         fewest: so many responses can be judged.
         scores: the judgment in progress.
         responses: those that are judged.
     """
 
-    item: Item
+    task: JudgeTask
     fewest: int
     scores: ScoresInProgress
     responses: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class CohortJudgment(Cohort):
 
     mount: str
     work: Work | None
-    results: asyncio.Future[list[ResponseScore]]
+    results: asyncio.Future[list[ResponseJudgment]]
     opened_at: float
     closes_at: float
     timer: asyncio.TimerHandle | None = None
@@ -123,16 +123,16 @@ class LocalCohorts:
         self._is_stopping = False
         self.pending = 0
 
-    async def join(self, mount: str, item: Item, spent_s: float) -> ResponseScore:
+    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
         """See `Cohorts`."""
-        known = result_without_judge(item)
+        known = result_without_judge(task)
         if known is not None:
-            self._record.known(mount, item.prompt, item.response, known)
+            self._record.known(mount, task.prompt, task.response, known)
             with contextlib.suppress(OverloadError):
-                self._place(mount, item, spent_s, is_empty=True)
+                self._place(mount, task, spent_s, is_empty=True)
             return known
-        place = self._place(mount, item, spent_s, is_empty=False)
-        if isinstance(place, ResponseScore):
+        place = self._place(mount, task, spent_s, is_empty=False)
+        if isinstance(place, ResponseJudgment):
             return place
         return await self._result(*place, max(0.0, self._deadline_s - spent_s))
 
@@ -155,14 +155,14 @@ class LocalCohorts:
                 self._give_up(gathering)
 
     def _place(
-        self, mount: str, item: Item, spent_s: float, *, is_empty: bool
-    ) -> tuple[CohortJudgment, MemberSlot] | ResponseScore:
+        self, mount: str, task: JudgeTask, spent_s: float, *, is_empty: bool
+    ) -> tuple[CohortJudgment, MemberSlot] | ResponseJudgment:
         """The place of a response, or what it is told instead of a result.
 
         Raises:
             OverloadError: there is no room for another cohort.
         """
-        key, sign = cohort_key(mount, item), sign_of(item.member, item.response, is_empty=is_empty)
+        key, sign = cohort_key(mount, task), sign_of(task.member, task.response, is_empty=is_empty)
         register, now = self._registers[mount], asyncio.get_running_loop().time()
         register.expire(now)
         found = register.repeated(key, sign)
@@ -171,16 +171,16 @@ class LocalCohorts:
             return found
         missed = register.missed(key, sign, now)
         if missed is not None:
-            return self._late(missed, item, sign)
+            return self._late(missed, task, sign)
         joinable = register.joinable(key, sign)
         if joinable is None and self._is_full():
             raise OverloadError
-        gathering = joinable or self._opened(mount, item, key, now)
-        place = self._seated(gathering, item, sign)
+        gathering = joinable or self._opened(mount, task, key, now)
+        place = self._seated(gathering, task, sign)
         self._close_for(gathering, now, spent_s)
         return gathering, place
 
-    def _late(self, missed: CohortJudgment, item: Item, sign: Sign) -> ResponseScore:
+    def _late(self, missed: CohortJudgment, task: JudgeTask, sign: Sign) -> ResponseJudgment:
         result = failure(
             f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
             f"{self._waited(missed)} s after the first one came (--group_wait, or less for one with less time)"
@@ -190,21 +190,21 @@ class LocalCohorts:
             result = with_others([*judged, result], empty=len(missed.places) - len(judged))[-1]
         if sign in missed.late:
             self._record.shared(missed.mount, result)
-            return shared_score(result)
+            return shared_judgment(result)
         missed.misses(sign)
         if not sign.is_empty:
             self._record.cohort(missed.mount, "late")
-            self._record.known(missed.mount, item.prompt, item.response, result)
+            self._record.known(missed.mount, task.prompt, task.response, result)
         return result
 
-    def _opened(self, mount: str, item: Item, key: str, now: float) -> CohortJudgment:
+    def _opened(self, mount: str, task: JudgeTask, key: str, now: float) -> CohortJudgment:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
         scorer, size = gatherer.scorer, gatherer.size
         gathering = CohortJudgment(
             key,
             size,
             mount=mount,
-            work=Work(item, scorer.fewest(item), scorer.start(item, size)),
+            work=Work(task, scorer.fewest(task), scorer.start(task, size)),
             results=loop.create_future(),
             opened_at=now,
             closes_at=now + gatherer.wait_s,
@@ -215,13 +215,13 @@ class LocalCohorts:
         self._record.cohort(mount, "opened")
         return gathering
 
-    def _seated(self, gathering: CohortJudgment, item: Item, sign: Sign) -> MemberSlot:
+    def _seated(self, gathering: CohortJudgment, task: JudgeTask, sign: Sign) -> MemberSlot:
         """Give a response a place; the last one closes the cohort."""
         place, work = MemberSlot(sign), gathering.work
         if not sign.is_empty and work is not None:
             place.number = len(work.responses)
-            work.scores.add(item.response)
-            work.responses.append(item.response)
+            work.scores.add(task.response)
+            work.responses.append(task.response)
         self._registers[gathering.mount].seat(gathering, place)
         self.pending += 1
         if gathering.is_full or self._is_stopping:
@@ -270,7 +270,7 @@ class LocalCohorts:
                 fields = {"judge": gathering.mount, "reason": results[0].explanation}
                 logger.warning("a cohort cannot be judged; further ones are not logged", extra={"fields": fields})
             for response, result in zip(work.responses, results, strict=True):
-                self._record.known(gathering.mount, work.item.prompt, response, result)
+                self._record.known(gathering.mount, work.task.prompt, response, result)
         else:
             closed_at = loop.time()
             try:
@@ -279,7 +279,7 @@ class LocalCohorts:
                 logger.exception("a judgment failed")
                 results = failed_by(error, len(work.responses))
             seconds = loop.time() - closed_at
-            self._record.judged(gathering.mount, work.item.prompt, work.responses, results, seconds)
+            self._record.judged(gathering.mount, work.task.prompt, work.responses, results, seconds)
         results = with_others(results, empty=len(gathering.places) - len(results))
         gathering.results.set_result(results)
         self._finish(gathering)
@@ -313,7 +313,7 @@ class LocalCohorts:
         """Seconds for which a cohort that was closed short was to be open."""
         return f"{round(gathering.closes_at - gathering.opened_at, 2):g}"
 
-    async def _result(self, gathering: CohortJudgment, place: MemberSlot, timeout_s: float) -> ResponseScore:
+    async def _result(self, gathering: CohortJudgment, place: MemberSlot, timeout_s: float) -> ResponseJudgment:
         """The result at a place; a failure if it is not there in time."""
         mount, results = gathering.mount, gathering.results
         place.waiting += 1
@@ -332,4 +332,4 @@ class LocalCohorts:
             place.answered = True
             return result
         self._record.shared(mount, result)
-        return shared_score(result)
+        return shared_judgment(result)

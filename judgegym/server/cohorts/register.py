@@ -30,7 +30,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 
 _LONGEST_ID = 256
 
@@ -253,27 +253,27 @@ class Register(Generic[CohortT]):
         return self._by_key.get(key) or _OfKey()
 
 
-def cohort_key(mount: str, item: Item) -> str:
+def cohort_key(mount: str, task: JudgeTask) -> str:
     """A digest, the same for the members of a group: judge, client, the group's id if it has one, all but the response.
 
     Two epochs of a prompt without a group id have the same key; `LocalCohorts` tells them apart.
     """
-    shared = replace(item, responses=()).key(mount)
-    return hashlib.sha256(orjson.dumps([shared, item.client, item.group])).hexdigest()
+    shared = replace(task, responses=()).key(mount)
+    return hashlib.sha256(orjson.dumps([shared, task.client, task.group])).hexdigest()
 
 
 class Cohorts(Protocol):
     """The cohorts of all judges, wherever they are kept."""
 
-    async def join(self, mount: str, item: Item, spent_s: float) -> ResponseScore:
-        """The result of the response of an item among those of its cohort, before the caller's deadline.
+    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
+        """The result of the response of a task among those of its cohort, before the caller's deadline.
 
         A caller that is cancelled leaves its response in the cohort: it may ask again. A response that cannot be judged
         (an empty one) takes a place, so that nobody waits for it, and has its result at once.
 
         Args:
             mount: the judge's name.
-            item: an item with one response.
+            task: a task with one response.
             spent_s: seconds of the deadline that have passed.
 
         Raises:

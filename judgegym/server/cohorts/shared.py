@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from judgegym.judges.core.tasks import Item, ResponseScore, failure
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
 from judgegym.llm.errors import SettingsError
 
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4)
@@ -37,12 +37,12 @@ class Member:
 
     Attributes:
         mount: the judge's name.
-        item: the item with the response.
+        task: the task with the response.
         spent_s: seconds of the caller's deadline that have passed.
     """
 
     mount: str
-    item: Item
+    task: JudgeTask
     spent_s: float
 
 
@@ -58,7 +58,7 @@ class OwnerLostError(Exception):
 class Owner(Protocol):
     """The process that keeps the cohorts."""
 
-    async def ask(self, member: Member) -> ResponseScore:
+    async def ask(self, member: Member) -> ResponseJudgment:
         """Return the result of a member.
 
         Raises:
@@ -79,7 +79,7 @@ class SharedCohorts:
         """
         self._owner, self._deadline_s = owner, deadline_s
 
-    async def join(self, mount: str, item: Item, spent_s: float) -> ResponseScore:
+    async def join(self, mount: str, task: JudgeTask, spent_s: float) -> ResponseJudgment:
         """Return the result of a response among those of its cohort, before the caller's deadline.
 
         Raises:
@@ -88,16 +88,16 @@ class SharedCohorts:
         began = time.monotonic() - spent_s
         remaining = self._deadline_s - spent_s
         try:
-            return await asyncio.wait_for(self._asked(mount, item, began), max(0.0, remaining))
+            return await asyncio.wait_for(self._asked(mount, task, began), max(0.0, remaining))
         except asyncio.TimeoutError:
             return failure(_LATE)
 
-    async def _asked(self, mount: str, item: Item, began: float) -> ResponseScore:
+    async def _asked(self, mount: str, task: JudgeTask, began: float) -> ResponseJudgment:
         """The owner's result, once there is an owner."""
         lost = waited = 0
         while True:
             try:
-                return await self._owner.ask(Member(mount, item, time.monotonic() - began))
+                return await self._owner.ask(Member(mount, task, time.monotonic() - began))
             except OwnerLostError as error:
                 lost += error.taken
             if lost >= _MOST_LOST:

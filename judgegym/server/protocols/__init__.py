@@ -1,1 +1,1 @@
-"""Protocols of trainers: an adapter for each, from a request body to items and from results to a response body."""
+"""Protocols of trainers: an adapter for each, from a request body to tasks and from results to a response body."""

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
@@ -55,8 +55,8 @@ class Adapter(ABC, Generic[BodyT]):
         """
 
     @abstractmethod
-    def items(self, body: BodyT, raw: Mapping[str, JSON]) -> list[Item]:
-        """The items to score.
+    def tasks(self, body: BodyT, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+        """The tasks to score.
 
         Raises:
             ValueError: the body is not usable; the message says why.
@@ -67,10 +67,10 @@ class Adapter(ABC, Generic[BodyT]):
         self,
         body: BodyT,
         raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseScore]],
+        results: Sequence[Sequence[ResponseJudgment]],
         answers: FailureAnswers,
     ) -> ProtocolReply:
-        """The response body for the results: one for each response of each item.
+        """The response body for the results: one for each response of each task.
 
         Raises:
             RequestError: the protocol tells of a failure by an HTTP status.

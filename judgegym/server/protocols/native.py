@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import TextOrMessages, answer_of, text_of
-from judgegym.judges.scorers.fields import item_of
-from judgegym.judges.scorers.registry import ITEM_FIELDS
+from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
 from judgegym.server.protocols.base import Adapter, ProtocolReply, id_of
@@ -76,19 +76,19 @@ class Native(Adapter[ScoreBody]):
     path = "/v1/score"
     body = ScoreBody
 
-    def items(self, body: ScoreBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """One item."""
+    def tasks(self, body: ScoreBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+        """One task."""
         responses = body.responses if body.responses is not None else [body.response or ""]
-        fields = {name: getattr(body, name) for name in ITEM_FIELDS}
-        item = item_of(text_of(body.prompt), [answer_of(response) for response in responses], fields)
-        item = replace(item, group=id_of(body.group), member=id_of(body.member))
-        return [item] if item.responses else []
+        fields = {name: getattr(body, name) for name in TASK_FIELDS}
+        task = judge_task_of(text_of(body.prompt), [answer_of(response) for response in responses], fields)
+        task = replace(task, group=id_of(body.group), member=id_of(body.member))
+        return [task] if task.responses else []
 
     def reply(
         self,
         body: ScoreBody,
         raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseScore]],
+        results: Sequence[Sequence[ResponseJudgment]],
         answers: FailureAnswers,
     ) -> ProtocolReply:
         """The result of one response, or `results` of several."""
@@ -97,7 +97,7 @@ class Native(Adapter[ScoreBody]):
         return ProtocolReply(result_json(results[0][0]))
 
 
-def result_json(result: ResponseScore) -> dict[str, JSON]:
+def result_json(result: ResponseJudgment) -> dict[str, JSON]:
     """A result as JSON."""
     return {
         "score": result.score,

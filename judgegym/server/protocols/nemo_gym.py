@@ -40,7 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import transcript, turn_of_item
 from judgegym.judges.scorers.fields import rubric_of
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind
@@ -110,7 +110,7 @@ class NemoGym(Adapter[VerifyBody]):
     path = "/verify"
     body = VerifyBody
 
-    def items(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[Item]:
+    def tasks(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """What is judged of the rollout as the response; the row's question, else the input, as the prompt.
 
         Raises:
@@ -124,7 +124,7 @@ class NemoGym(Adapter[VerifyBody]):
         asked = body.responses_create_params.input
         prompt = asked if isinstance(asked, str) else transcript([turn_of_item(item) for item in asked])
         return [
-            Item(
+            JudgeTask(
                 prompt if body.question is None else body.question,
                 (final_answer(body.response.output),),
                 reference=body.reference_answer or None,
@@ -139,7 +139,7 @@ class NemoGym(Adapter[VerifyBody]):
         self,
         body: VerifyBody,
         raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseScore]],
+        results: Sequence[Sequence[ResponseJudgment]],
         answers: FailureAnswers,
     ) -> ProtocolReply:
         """The row with the reward and its components, or with what says that there is none.
@@ -359,17 +359,17 @@ class NemoGymCompare(Adapter[CompareBody]):
             others = ", ".join(MOST_TOGETHER)
             raise ValueError(f"/compare: the judge {kind} sees each response by itself; expected one of {others}")
 
-    def items(self, body: CompareBody, raw: Mapping[str, JSON]) -> list[Item]:
+    def tasks(self, body: CompareBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One item with all responses; the principle is the criteria."""
         prompt = transcript([turn_of_item(turn) for turn in body.conversation_history])
         responses = tuple(final_answer(response.output) for response in body.response_objs)
-        return [Item(prompt, responses, rubric=body.principle or None)] if responses else []
+        return [JudgeTask(prompt, responses, rubric=body.principle or None)] if responses else []
 
     def reply(
         self,
         body: CompareBody,
         raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseScore]],
+        results: Sequence[Sequence[ResponseJudgment]],
         answers: FailureAnswers,
     ) -> ProtocolReply:
         """Rewards in the order of the responses.

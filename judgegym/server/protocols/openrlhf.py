@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from judgegym.judges.core.tasks import Item, ResponseScore, failure
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
 from judgegym.judges.scorers.fields import rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -53,17 +53,17 @@ class OpenRLHF(Adapter[RewardBody]):
     path = "/get_reward"
     body = RewardBody
 
-    def items(self, body: RewardBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """An item for each query: the response is the query without its prompt."""
+    def tasks(self, body: RewardBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+        """A task for each query: the response is the query without its prompt."""
         labels = body.labels or [None] * len(body.query)
         rows = zip(body.query, body.prompts, labels, strict=True)
-        return [_item(place, *row) for place, row in enumerate(rows)]
+        return [_task(place, *row) for place, row in enumerate(rows)]
 
     def reply(
         self,
         body: RewardBody,
         raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseScore]],
+        results: Sequence[Sequence[ResponseJudgment]],
         answers: FailureAnswers,
     ) -> ProtocolReply:
         """Rewards in the order of the queries."""
@@ -86,7 +86,7 @@ class OpenRLHF(Adapter[RewardBody]):
         return _rewards([failure(error.message)] * len(queries), answers)
 
 
-def _rewards(results: Sequence[ResponseScore], answers: FailureAnswers) -> ProtocolReply:
+def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> ProtocolReply:
     rewards: list[JSON] = [answers.number(result) for result in results]
     logs: dict[str, JSON] = {
         "judge_failed": [float(result.is_failed) for result in results],
@@ -96,10 +96,10 @@ def _rewards(results: Sequence[ResponseScore], answers: FailureAnswers) -> Proto
     return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 
-def _item(place: int, query: str, prompt: str, label: object) -> Item:
+def _task(place: int, query: str, prompt: str, label: object) -> JudgeTask:
     response = response_in(query, prompt)
     known = of_label(label)
-    return Item(
+    return JudgeTask(
         prompt=plain_prompt(prompt),
         responses=("" if response is None else plain_response(response),),
         reference=known.reference,

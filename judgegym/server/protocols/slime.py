@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import TextOrMessages, text_of
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
@@ -38,13 +38,13 @@ class Slime(Adapter[SlimeBody]):
     path = "/slime"
     body = SlimeBody
 
-    def items(self, body: SlimeBody, raw: Mapping[str, JSON]) -> list[Item]:
-        """One item."""
+    def tasks(self, body: SlimeBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+        """One task."""
         label = of_label(body.label)
         prompt = plain_prompt(body.prompt) if isinstance(body.prompt, str) else text_of(body.prompt)
         response = plain_response(body.response)
         return [
-            Item(
+            JudgeTask(
                 prompt,
                 (response,),
                 reference=label.reference,
@@ -62,7 +62,7 @@ class Slime(Adapter[SlimeBody]):
         self,
         body: SlimeBody,
         raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseScore]],
+        results: Sequence[Sequence[ResponseJudgment]],
         answers: FailureAnswers,
     ) -> ProtocolReply:
         """The score as a number."""

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.core.scorer import ItemError
+from judgegym.judges.core.scorer import TaskError
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.wire import JSON
@@ -182,22 +182,22 @@ async def _reply(
     body = validated(adapter.body, raw)
     try:
         adapter.check_judge(service.mounts[mount].judge)
-        items = adapter.items(body, raw)
-        answers.check(items)
+        tasks = adapter.tasks(body, raw)
+        answers.check(tasks)
         client = request.client
         if client is not None and service.mounts[mount].group_size is not None:
-            items = [replace(item, client=client) for item in items]
+            tasks = [replace(task, client=client) for task in tasks]
     except ValueError as error:
         raise RequestError(422, "invalid", str(error)) from error
     try:
         results = await service.core.score(
             mount,
-            items,
+            tasks,
             spent_s=time.monotonic() - started,
             within_s=_seconds_left(request, service.settings.request_deadline),
             is_patient=adapter.is_patient(answers),
         )
-    except ItemError as error:
+    except TaskError as error:
         raise RequestError(422, UNUSABLE, str(error)) from error
     except OverloadError as error:
         raise RequestError(503, "overloaded", "too many judgments are under way; try again") from error

@@ -20,7 +20,7 @@ from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.judges.config.sources import load
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import current_component, current_row
 from judgegym.llm.types import ChatSettings, Endpoint
@@ -41,10 +41,10 @@ class InOneProcess:
         self.actor = pickle.loads(pickle.dumps((actor._settings, actor._identity)))
         self.actor = JudgeActor(*self.actor)
 
-    async def __call__(self, item: Item) -> list[ResponseScore]:
+    async def __call__(self, judge_task: JudgeTask) -> list[ResponseJudgment]:
         row = current_row()
         assert isinstance(row, LedgerOfRow)
-        sent = pickle.loads(pickle.dumps((item, row.held(), current_component())))
+        sent = pickle.loads(pickle.dumps((judge_task, row.held(), current_component())))
         judged = await asyncio.create_task(self.actor.score(*sent))
         results, calls = pickle.loads(pickle.dumps(judged))
         for call in calls:

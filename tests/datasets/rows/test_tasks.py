@@ -13,16 +13,16 @@ from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import first_equals
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.judges.core.tasks import Item
-from judgegym.judges.core.scorer import ItemError
+from judgegym.judges.core.scorer import TaskError
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
 
 def units_of(rows: list[Mapping[str, JSON]], numbers: range | None = None, **settings: str) -> ScoreTasks:
-    units = ScoreTasks(DataSet("data.jsonl", rows), ColumnSettings(**settings), lambda item: None, numbers)  # type: ignore[arg-type]
-    units.require_all()
-    return units
+    tasks = ScoreTasks(DataSet("data.jsonl", rows), ColumnSettings(**settings), lambda judge_task: None, numbers)  # type: ignore[arg-type]
+    tasks.require_all()
+    return tasks
 
 
 def row(prompt: str, response: str, **more: JSON) -> Mapping[str, JSON]:
@@ -30,36 +30,36 @@ def row(prompt: str, response: str, **more: JSON) -> Mapping[str, JSON]:
 
 
 def test_equal_rows_have_one_first_row() -> None:
-    units = units_of([row("p", "a", id=1), row("p", "b"), row("p", "a", id=2), row("p", "a", reference="c")])
-    assert list(units.first_equal) == [0, 1, 0, 3]
+    tasks = units_of([row("p", "a", id=1), row("p", "b"), row("p", "a", id=2), row("p", "a", reference="c")])
+    assert list(tasks.first_equal) == [0, 1, 0, 3]
 
 
 def test_rows_of_a_group_stand_anywhere() -> None:
     rows = [row("p", "a", g=1), row("q", "b", g=2), row("p", "c", g=1), row("q", "", g=2)]
-    units = units_of(rows, group_by="g")
-    assert [(unit.rows, unit.item.responses, list(unit.uids)) for unit in units] == [
+    tasks = units_of(rows, group_by="g")
+    assert [(task.rows, task.judge_task.responses, list(task.uids)) for task in tasks] == [
         ((0, 2), ("a", "c"), ["row-1", "row-3"]),
         ((1, 3), ("b", ""), ["row-2", "row-4"]),
     ]
-    assert [units.places.unit(place) for place in range(4)] == [0, 1, 0, 1]
-    assert units.empty == 1
+    assert [tasks.places.task(place) for place in range(4)] == [0, 1, 0, 1]
+    assert tasks.empty == 1
 
 
 def test_a_part_of_the_rows_keeps_their_numbers() -> None:
-    units = units_of([row("p", str(number)) for number in range(5)], range(2, 4))
-    assert [unit.uid for unit in units] == ["row-3", "row-4"]
-    assert units.places.find(3, None) == 1
-    assert units.places.find(4, None) is None
+    tasks = units_of([row("p", str(number)) for number in range(5)], range(2, 4))
+    assert [task.uid for task in tasks] == ["row-3", "row-4"]
+    assert tasks.places.find(3, None) == 1
+    assert tasks.places.find(4, None) is None
 
 
 def test_several_responses_have_places_of_their_own() -> None:
-    units = units_of([{"prompt": "p", "responses": ["a", "b"]}, {"prompt": "q", "responses": ["c", "d", "e"]}])
-    assert units.places.count == 5
-    assert [units.places.row(place) for place in range(5)] == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
-    assert list(units[1].uids) == ["row-2/1", "row-2/2", "row-2/3"]
-    assert units.places.find(1, 2) == 4
-    assert units.places.find(1, 3) is None
-    assert units.places.find(1, None) is None
+    tasks = units_of([{"prompt": "p", "responses": ["a", "b"]}, {"prompt": "q", "responses": ["c", "d", "e"]}])
+    assert tasks.places.count == 5
+    assert [tasks.places.row(place) for place in range(5)] == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
+    assert list(tasks[1].uids) == ["row-2/1", "row-2/2", "row-2/3"]
+    assert tasks.places.find(1, 2) == 4
+    assert tasks.places.find(1, 3) is None
+    assert tasks.places.find(1, None) is None
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_rows_that_cannot_be_judged_are_named(
 
 
 def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> None:
-    def check(item: Item) -> None:
-        if item.response == "b":
-            raise ItemError("responses: expected several")
+    def check(judge_task: JudgeTask) -> None:
+        if judge_task.response == "b":
+            raise TaskError("responses: expected several")
 
     with pytest.raises(DataError, match=r"data.jsonl, row 2: responses: expected several"):
         ScoreTasks(DataSet("data.jsonl", [row("p", "a"), row("p", "b")]), ColumnSettings(), check).require_all()
@@ -126,7 +126,7 @@ def test_no_other_column_takes_the_place_of_one_that_is_null(
 
 def test_rows_of_json_may_have_another_schema_altogether() -> None:
     rows = [row("p", "a"), {"question": "q", "answer": "b"}, {"messages": [{"role": "user", "content": "m"}, ANSWER]}]
-    assert [unit.item.prompt for unit in units_of(rows)] == ["p", "q", "m"]
+    assert [task.judge_task.prompt for task in units_of(rows)] == ["p", "q", "m"]
 
 
 def test_a_pair_has_its_prompt_in_a_column_or_in_its_conversations() -> None:
@@ -135,20 +135,20 @@ def test_a_pair_has_its_prompt_in_a_column_or_in_its_conversations() -> None:
         {"prompt": "p", "chosen": "a", "rejected": "b"},
         {"prompt": None, "chosen": pair[0], "rejected": pair[1]},
     ]
-    assert [(unit.item.prompt, unit.item.responses) for unit in units_of(rows)] == [
+    assert [(task.judge_task.prompt, task.judge_task.responses) for task in units_of(rows)] == [
         ("p", ("a", "b")),
         ("q", ("a", "b")),
     ]
 
 
 def test_a_named_column_may_be_in_some_rows_of_json_alone() -> None:
-    units = units_of([row("p", "a"), row("p", "a", gold="b")], reference_column="gold")
-    assert [unit.item.reference for unit in units] == [None, "b"]
+    tasks = units_of([row("p", "a"), row("p", "a", gold="b")], reference_column="gold")
+    assert [task.judge_task.reference for task in tasks] == [None, "b"]
 
 
 def test_the_columns_that_are_read_are_said_though_the_first_row_has_null_in_them() -> None:
-    units = units_of([row("p", "a", reference=None, rubric=3), row("p", "b", reference="c")])
-    assert units.reader.columns == {"prompt and responses": "prompt, response", "reference": "reference"}
+    tasks = units_of([row("p", "a", reference=None, rubric=3), row("p", "b", reference="c")])
+    assert tasks.reader.columns == {"prompt and responses": "prompt, response", "reference": "reference"}
 
 
 def test_prompts_that_read_alike_and_are_other_turns_are_other_units() -> None:
@@ -156,6 +156,6 @@ def test_prompts_that_read_alike_and_are_other_turns_are_other_units() -> None:
         {"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]},
         {"prompt": "system: Be brief.\n\nuser: Q"},
     ]
-    units = ScoreTasks(DataSet("data.jsonl", asked), ColumnSettings(), lambda item: None, sampled=2)
-    assert units[0].item == units[1].item
-    assert units.key(0) != units.key(1)
+    tasks = ScoreTasks(DataSet("data.jsonl", asked), ColumnSettings(), lambda judge_task: None, sampled=2)
+    assert tasks[0].judge_task == tasks[1].judge_task
+    assert tasks.key(0) != tasks.key(1)

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.data.rows import DataSet
 from judgegym.datasets.score.saved import GoldColumn
-from judgegym.judges.core.tasks import ResponseScore
+from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.reports.run_page.page import write_report
 from tests.command import serving, write_lines
 from tests.datasets.scoring import rated, samples_of, score
@@ -59,7 +59,7 @@ def test_samples_and_page_say_where_the_judge_is_not_gold(tmp_path: Path, ending
 def test_labels_of_any_judge(value: Any, result: dict[str, Any], labels: list[Any]) -> None:
     table = DataSet("data", [{"gold": value}, {"gold": 1}])
     column = GoldColumn(table, range(2), "gold", lambda row: 1, of_aspects=False)
-    found = column.labels(0, 0, ResponseScore(status="ok", **{"label": None, **result}))
+    found = column.labels(0, 0, ResponseJudgment(status="ok", **{"label": None, **result}))
     assert [(each.name, each.gold, each.judge, each.agrees) for each in found] == labels
 
 
@@ -79,7 +79,7 @@ def test_labels_of_any_judge(value: Any, result: dict[str, Any], labels: list[An
 )
 def test_labels_of_a_judge_of_aspects(value: Any, components: dict[str, float], labels: list[Any]) -> None:
     column = GoldColumn(DataSet("data", [{"gold": value}]), range(1), "gold", lambda row: 1, of_aspects=True)
-    found = column.labels(0, 0, ResponseScore(score=1.0, status="ok", label="x", components=components))
+    found = column.labels(0, 0, ResponseJudgment(score=1.0, status="ok", label="x", components=components))
     assert [(each.name, each.gold, each.judge, each.agrees) for each in found] == labels
 
 

@@ -257,7 +257,7 @@ def test_a_judge_that_compares_sees_those_that_can_be_judged(tmp_path: Path) -> 
 
 
 def test_rows_that_the_policy_never_answered_do_not_stop_the_run(tmp_path: Path) -> None:
-    """Ten units without a score end a run whose endpoint is down; here nobody was asked about them."""
+    """Ten tasks without a score end a run whose endpoint is down; here nobody was asked about them."""
     failed = {"judge/score": [None], "judge/status": ["policy_failed"], "judge/label": [None], "judge/detail": [None]}
     failed |= {"policy/response": [None], "policy/thinking": [None], "policy/finish_reason": [None]}
     rows: list[dict[str, JSON]] = [

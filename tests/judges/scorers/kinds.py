@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from judgegym.judges.core.tasks import Item
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
@@ -26,14 +26,14 @@ SETTINGS: dict[JudgeKind, dict[str, object]] = {
     "tournament": {"schedule": "swiss"},
 }
 """Such that each judges an item in several calls; but for `choice`, which has one."""
-ITEMS: dict[JudgeKind, Item] = {
-    "rubric": Item(QUESTION, (GOOD,)),
-    "aspect": Item(QUESTION, (GOOD,)),
-    "peer": Item(QUESTION, (GOOD,)),
-    "arena_hard": Item(QUESTION, (GOOD,), baseline=FAIR),
-    "choice": Item(QUESTION, TOGETHER),
-    "listwise": Item(QUESTION, TOGETHER),
-    "tournament": Item(QUESTION, TOGETHER),
+ITEMS: dict[JudgeKind, JudgeTask] = {
+    "rubric": JudgeTask(QUESTION, (GOOD,)),
+    "aspect": JudgeTask(QUESTION, (GOOD,)),
+    "peer": JudgeTask(QUESTION, (GOOD,)),
+    "arena_hard": JudgeTask(QUESTION, (GOOD,), baseline=FAIR),
+    "choice": JudgeTask(QUESTION, TOGETHER),
+    "listwise": JudgeTask(QUESTION, TOGETHER),
+    "tournament": JudgeTask(QUESTION, TOGETHER),
 }
 KINDS = tuple(SETTINGS)
 

@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
-from judgegym.judges.core.tasks import ResponseScore
+from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.judges.scorers.registry import JudgeKind, scorer_of
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
@@ -25,7 +25,7 @@ SEVERAL_CALLS = [kind for kind in KINDS if kind != "choice"]
 
 async def judged(
     path: Path, endpoint: ScriptedEndpoint, kind: JudgeKind, calls: int | None, *, retries: int = 0
-) -> Sequence[ResponseScore] | str:
+) -> Sequence[ResponseJudgment] | str:
     """The scores of one part of a run with this budget, or why it ended; the ledger knows what was spent before."""
     settings = settings_of(kind, judge_base_url=endpoint.base_url, judge_max_retries=retries)
     run, _ = RunDirectory.open(path, config={}, matters={}, resume=True)

@@ -9,8 +9,8 @@ from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.plan.asking import CountingJudge
-from judgegym.judges.scorers.fields import item_of
-from judgegym.judges.scorers.registry import ITEM_FIELDS, JUDGES, JudgeKind
+from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import Native, ScoreBody
 
@@ -29,33 +29,33 @@ class Both(DatasetJudgeSettings, ColumnSettings):
 
 def test_requests_and_columns_have_all_fields() -> None:
     of_request = {*ScoreBody.model_fields} - {"prompt", "response", "responses", "group", "member"}
-    assert of_request == {*ITEM_FIELDS} == {*GIVEN}
-    assert {f"{name}_column" for name in ITEM_FIELDS} <= {*ColumnSettings.model_fields}
+    assert of_request == {*TASK_FIELDS} == {*GIVEN}
+    assert {f"{name}_column" for name in TASK_FIELDS} <= {*ColumnSettings.model_fields}
 
 
 @pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
-def test_a_row_and_a_request_that_say_the_same_are_the_same_item(judge: JudgeKind, value: dict[str, JSON]) -> None:
-    if "context" in value and judge not in ITEM_FIELDS["context"]:
+def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKind, value: dict[str, JSON]) -> None:
+    if "context" in value and judge not in TASK_FIELDS["context"]:
         return  # a row's is read where it is shown, or named
     body = {"prompt": "Q", "responses": ["A", "B"], **value}
-    (item,) = Native().items(ScoreBody.model_validate(body), body)
+    (item,) = Native().tasks(ScoreBody.model_validate(body), body)
     units = ScoreTasks(DataSet("data.jsonl", [body]), Both(judge=judge), lambda item: None)
-    assert units[0].item == item
-    assert units.reader.unread == {name for name in value if judge not in ITEM_FIELDS[name]}
+    assert units[0].judge_task == item
+    assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}
 
 
 @pytest.mark.parametrize("judge", JUDGES)
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
-    plain = item_of("Q", ["A", "B"], {})
+    plain = judge_task_of("Q", ["A", "B"], {})
     without = await CountingJudge(settings).asked(plain)
     shown = set()
     for name, value in GIVEN.items():
         text = "Is it kind? How kind is it?" if name == "rubric" else value
-        if await CountingJudge(settings).asked(item_of("Q", ["A", "B"], {name: text})) != without:
+        if await CountingJudge(settings).asked(judge_task_of("Q", ["A", "B"], {name: text})) != without:
             shown.add(name)
-    assert shown == {name for name, kinds in ITEM_FIELDS.items() if judge in kinds}
+    assert shown == {name for name, kinds in TASK_FIELDS.items() if judge in kinds}
 
 
 def test_a_row_with_a_field_for_another_judge_is_named() -> None:

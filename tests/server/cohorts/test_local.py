@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.tasks import Item, ResponseScore
 from judgegym.judges.core.scorer import ScoresInProgress
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
@@ -23,11 +23,11 @@ from tests.trainer import until
 
 NEVER_S = 10_000.0
 """A time that a test never waits."""
-ITEM = Item("Why?", ("",))
+TASK = JudgeTask("Why?", ("",))
 
 
-def member(number: int, text: str | None = None) -> Item:
-    return replace(ITEM, responses=(f"text {number}" if text is None else text,), member=str(number))
+def member(number: int, text: str | None = None) -> JudgeTask:
+    return replace(TASK, responses=(f"text {number}" if text is None else text,), member=str(number))
 
 
 class GroupInTest:
@@ -41,14 +41,16 @@ class GroupInTest:
     def add(self, response: str) -> None:
         self.responses.append(response)
 
-    async def close(self) -> list[ResponseScore]:
+    async def close(self) -> list[ResponseJudgment]:
         self._judge.closed.append(self.responses)
         await self._judge.opened.wait()
         if self._judge.error is not None:
             raise self._judge.error
         paid = [Usage(prompt_tokens=10), *[Usage()] * (len(self.responses) - 1)]
         return [
-            ResponseScore(len(self.responses) / 100, "ok", explanation=response, usage=usage, judge_calls=number == 0)
+            ResponseJudgment(
+                len(self.responses) / 100, "ok", explanation=response, usage=usage, judge_calls=number == 0
+            )
             for number, (response, usage) in enumerate(zip(self.responses, paid, strict=True))
         ]
 
@@ -69,19 +71,19 @@ class JudgeInTest:
     def __post_init__(self) -> None:
         self.opened.set()
 
-    def check(self, item: Item) -> None:
+    def check(self, item: JudgeTask) -> None:
         raise AssertionError("a single response is not checked as a group")
 
-    def compares(self, item: Item) -> bool:
+    def compares(self, item: JudgeTask) -> bool:
         return True
 
-    async def score(self, item: Item) -> list[ResponseScore]:
+    async def score(self, item: JudgeTask) -> list[ResponseJudgment]:
         raise AssertionError("a cohort is judged as it was begun")
 
-    def fewest(self, item: Item) -> int:
+    def fewest(self, item: JudgeTask) -> int:
         return self.fewest_members
 
-    def start(self, item: Item, size: int) -> ScoresInProgress:
+    def start(self, item: JudgeTask, size: int) -> ScoresInProgress:
         self.groups.append(GroupInTest(self))
         return self.groups[-1]
 
@@ -99,7 +101,7 @@ class Hall:
         most: int = 1000,
     ) -> None:
         self.judge = judge or JudgeInTest()
-        self.told: list[ResponseScore] = []
+        self.told: list[ResponseJudgment] = []
         self.events: Counter[str] = Counter()
         client = ChatClient(ChatSettings(endpoints=(Endpoint("http://127.0.0.1:1/v1", "model"),)))
         self.health = JudgeHealth(client)
@@ -115,13 +117,13 @@ class Hall:
             is_full=lambda: self.cohorts.pending >= most,
         )
 
-    def join(self, item: Item, spent_s: float = 0.0) -> Coroutine[Any, Any, ResponseScore]:
+    def join(self, item: JudgeTask, spent_s: float = 0.0) -> Coroutine[Any, Any, ResponseJudgment]:
         return self.cohorts.join("", item, spent_s)
 
-    async def all(self, *items: Item) -> list[ResponseScore]:
+    async def all(self, *items: JudgeTask) -> list[ResponseJudgment]:
         return await asyncio.gather(*(self.join(item) for item in items))
 
-    async def waiting(self, *items: Item) -> list[asyncio.Task[ResponseScore]]:
+    async def waiting(self, *items: JudgeTask) -> list[asyncio.Task[ResponseJudgment]]:
         """Callers that wait for their results, their responses in a cohort."""
         before = self.cohorts.pending
         tasks = [asyncio.ensure_future(self.join(item)) for item in items]
@@ -129,7 +131,7 @@ class Hall:
         return tasks
 
 
-async def left(task: asyncio.Task[ResponseScore]) -> None:
+async def left(task: asyncio.Task[ResponseJudgment]) -> None:
     """The caller leaves."""
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -228,10 +230,10 @@ async def test_member_that_comes_twice_has_one_place_and_one_result_and_its_call
 
 async def test_caller_that_leaves_keeps_its_place_and_finds_its_result_when_it_asks_again() -> None:
     hall = Hall()
-    for item in (member(0), replace(ITEM, responses=("without an id",))):
+    for item in (member(0), replace(TASK, responses=("without an id",))):
         (task,) = await hall.waiting(item)
         await left(task)
-    results = await hall.all(member(0), replace(ITEM, responses=("without an id",)), member(1))
+    results = await hall.all(member(0), replace(TASK, responses=("without an id",)), member(1))
     assert hall.judge.closed == [["text 0", "without an id", "text 1"]]
     assert {result.score for result in results} == {0.03}
 

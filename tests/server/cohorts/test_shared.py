@@ -7,25 +7,25 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from judgegym.judges.core.tasks import Item, ResponseScore
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.shared import Member, OwnerLostError, SharedCohorts
 
-ITEM = Item("Why?", ("Therefore.",), group="1", member="2")
-SCORE = ResponseScore(0.5, "ok")
+TASK = JudgeTask("Why?", ("Therefore.",), group="1", member="2")
+SCORE = ResponseJudgment(0.5, "ok")
 DEADLINE_S = 30.0
 
 
 class Owner:
     """Another process, each of whose answers is scripted; the last one again and again."""
 
-    def __init__(self, *answers: Callable[[], Awaitable[ResponseScore]]) -> None:
+    def __init__(self, *answers: Callable[[], Awaitable[ResponseJudgment]]) -> None:
         self._answers = list(answers)
         self.members: list[Member] = []
         self.left = 0
         self.has_member = asyncio.Event()
 
-    async def ask(self, member: Member) -> ResponseScore:
+    async def ask(self, member: Member) -> ResponseJudgment:
         self.members.append(member)
         self.has_member.set()
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -36,17 +36,17 @@ class Owner:
             raise
 
 
-async def scored() -> ResponseScore:
+async def scored() -> ResponseJudgment:
     return SCORE
 
 
-async def never() -> ResponseScore:
+async def never() -> ResponseJudgment:
     await asyncio.Event().wait()
     raise AssertionError
 
 
-def raising(error: Exception) -> Callable[[], Awaitable[ResponseScore]]:
-    async def raised() -> ResponseScore:
+def raising(error: Exception) -> Callable[[], Awaitable[ResponseJudgment]]:
+    async def raised() -> ResponseJudgment:
         raise error
 
     return raised
@@ -58,15 +58,15 @@ def cohorts(owner: Owner, deadline_s: float = DEADLINE_S) -> SharedCohorts:
 
 async def test_member_reaches_the_owner_with_the_time_that_has_passed() -> None:
     owner = Owner(scored)
-    assert await cohorts(owner).join("m", ITEM, 2.0) == SCORE
+    assert await cohorts(owner).join("m", TASK, 2.0) == SCORE
     (member,) = owner.members
-    assert (member.mount, member.item) == ("m", ITEM)
+    assert (member.mount, member.task) == ("m", TASK)
     assert 2.0 <= member.spent_s < DEADLINE_S
 
 
 async def test_caller_that_leaves_has_left_the_owner_too() -> None:
     owner = Owner(never)
-    waiting = asyncio.create_task(cohorts(owner).join("m", ITEM, 0.0))
+    waiting = asyncio.create_task(cohorts(owner).join("m", TASK, 0.0))
     await owner.has_member.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -76,7 +76,7 @@ async def test_caller_that_leaves_has_left_the_owner_too() -> None:
 
 async def test_owner_that_does_not_answer_in_time_is_a_flagged_failure() -> None:
     owner = Owner(never)
-    result = await cohorts(owner, 10.2).join("m", ITEM, 10.0)
+    result = await cohorts(owner, 10.2).join("m", TASK, 10.0)
     assert (result.score, result.status, owner.left) == (None, "judge_failed", 1)
     assert "deadline" in result.explanation
 
@@ -84,31 +84,31 @@ async def test_owner_that_does_not_answer_in_time_is_a_flagged_failure() -> None
 @pytest.mark.parametrize("error", [OverloadError(), ValueError("a fault")])
 async def test_refusal_and_fault_of_the_owner_are_those_of_the_caller(error: Exception) -> None:
     with pytest.raises(type(error)):
-        await cohorts(Owner(raising(error))).join("m", ITEM, 0.0)
+        await cohorts(Owner(raising(error))).join("m", TASK, 0.0)
 
 
 async def test_owner_that_has_not_started_is_waited_for(pauses: list[float]) -> None:
     absent = raising(OwnerLostError(taken=False))
     owner = Owner(*[absent] * 6, scored)
-    assert await cohorts(owner).join("m", ITEM, 0.0) == SCORE
+    assert await cohorts(owner).join("m", TASK, 0.0) == SCORE
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.4, 0.4]
 
 
 async def test_owner_that_never_starts_is_a_flagged_failure() -> None:
-    result = await cohorts(Owner(raising(OwnerLostError(taken=False))), 0.2).join("m", ITEM, 0.0)
+    result = await cohorts(Owner(raising(OwnerLostError(taken=False))), 0.2).join("m", TASK, 0.0)
     assert (result.score, result.status) == (None, "judge_failed")
 
 
 async def test_members_of_an_owner_that_dies_wait_at_its_successor(pauses: list[float]) -> None:
     lost = raising(OwnerLostError(taken=True))
     owner = Owner(lost, lost, scored)
-    assert await cohorts(owner).join("m", ITEM, 1.0) == SCORE
-    assert [member.item for member in owner.members] == [ITEM] * 3
+    assert await cohorts(owner).join("m", TASK, 1.0) == SCORE
+    assert [member.task for member in owner.members] == [TASK] * 3
     assert all(member.spent_s >= 1.0 for member in owner.members)
 
 
 async def test_member_whose_owners_die_again_and_again_is_given_up(pauses: list[float]) -> None:
     owner = Owner(raising(OwnerLostError(taken=True)))
-    result = await cohorts(owner).join("m", ITEM, 0.0)
+    result = await cohorts(owner).join("m", TASK, 0.0)
     assert (result.score, result.status, len(owner.members)) == (None, "judge_failed", 3)
     assert "died" in result.explanation

@@ -24,9 +24,9 @@ from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTasks, cost_of
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.prompt_format import ShownPrompt
-from judgegym.judges.core.scorer import Scorer, score_item
+from judgegym.judges.core.scorer import Scorer, judge_responses
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
 from judgegym.judges.parsing.verdict_parser import without_form
 from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, scorer_of
@@ -167,18 +167,18 @@ class CountingJudge:
         self.client = CountingClient(settings, disagrees=disagrees)
         self.scorer: Scorer = scorer_of(settings, self.client)
 
-    async def asked(self, item: Item) -> AskedInAll:
-        """What would be sent for a checked item."""
+    async def asked(self, task: JudgeTask) -> AskedInAll:
+        """What would be sent for a checked task."""
         self.client.asked = AskedInAll()
-        await score_item(self.scorer, item)
+        await judge_responses(self.scorer, task)
         return replace(self.client.asked)
 
 
-def with_responses(unit: ScoreTask) -> Item:
-    """What a unit's judge is asked about; in place of responses that a policy will give, different short ones."""
-    if unit.to_sample is None:
-        return unit.item
-    return replace(unit.item, responses=tuple(f"{_RESPONSE}{number}" for number in range(unit.to_sample.count)))
+def with_responses(task: ScoreTask) -> JudgeTask:
+    """What a task's judge is asked about; in place of responses that a policy will give, different short ones."""
+    if task.to_sample is None:
+        return task.judge_task
+    return replace(task.judge_task, responses=tuple(f"{_RESPONSE}{number}" for number in range(task.to_sample.count)))
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)
@@ -188,13 +188,13 @@ def _tokens(text: str) -> int:
 
 
 def policy_plan(
-    settings: ScoreSettings, units: ScoreTasks, left: RemainingTasks, counted: Sequence[int]
+    settings: ScoreSettings, tasks: ScoreTasks, left: RemainingTasks, counted: Sequence[int]
 ) -> PolicyPlan | None:
     """Count what the policy would be asked; `None` if none is asked.
 
     Args:
         settings: the policy.
-        units: the prompts.
+        tasks: the prompts.
         left: those that are left.
         counted: those of them whose tokens are counted.
     """
@@ -203,15 +203,15 @@ def policy_plan(
         return None
     tokens = 0.0
     for number in counted:
-        asked = units[number].to_sample
-        assert asked is not None  # the units of a run that samples are made so
+        asked = tasks[number].to_sample
+        assert asked is not None  # the tasks of a run that samples are made so
         tokens += sum(count_tokens(message["content"]) for message in conversation_of(asked.turns, settings))
-    prompts = tokens * len(left.units) / max(1, len(counted))
+    prompts = tokens * len(left.tasks) / max(1, len(counted))
     together = each if settings.openai.n_kwarg_is_ignored else 1
     held = left.earlier.held_responses
-    calls = Range(max(0, together * len(left.units) - held), max(0, each * len(left.units) - held))
-    share = calls.high / (each * len(left.units)) if calls.high else 0.0
-    responses = each * len(left.units) * share
+    calls = Range(max(0, together * len(left.tasks) - held), max(0, each * len(left.tasks) - held))
+    share = calls.high / (each * len(left.tasks)) if calls.high else 0.0
+    responses = each * len(left.tasks) * share
     of_prompts = Range(together * prompts, each * prompts).times(share)
     of_responses = Range(responses, responses * longest if longest else None)
     policy = settings.openai

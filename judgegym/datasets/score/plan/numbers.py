@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.saved import judged_places, missing_units
+from judgegym.datasets.score.saved import judged_places, missing_tasks
 from judgegym.engine.runs.directory import SAMPLES
 from judgegym.engine.runs.lines import LinesOfFile
 from judgegym.engine.runs.recorded_calls import read_calls
@@ -111,16 +111,16 @@ class Plan:
         rows: of the data.
         responses: of all rows.
         empty: responses that are empty, and are not judged.
-        units: what is judged together: rows, or groups of rows, that are neither equal to an earlier one nor judged
+        tasks: what is judged together: rows, or groups of rows, that are neither equal to an earlier one nor judged
             already.
-        equal: units that are equal to an earlier one, and share its judgment.
+        equal: tasks that are equal to an earlier one, and share its judgment.
         calls: requests to the judge, without those whose answers the ledger holds.
         prompt_tokens: of these, by our count.
         completion_tokens: of their answers.
         cost: US dollars for the judge; `None` without a price.
         policy: what a policy is asked first; `None` without one.
-        counted: the units on whose prompts tokens were counted; the others have as many on average.
-        estimated_calls: how many units' calls are not counted either, but have the average of the others.
+        counted: the tasks on whose prompts tokens were counted; the others have as many on average.
+        estimated_calls: how many tasks' calls are not counted either, but have the average of the others.
         earlier: of the run that is resumed; `None` without one.
         limits: what the settings limit.
         notes: what the numbers leave out, in sentences.
@@ -129,7 +129,7 @@ class Plan:
     rows: int
     responses: int
     empty: int
-    units: int
+    tasks: int
     equal: int
     calls: Range
     prompt_tokens: Range
@@ -179,33 +179,33 @@ def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:
 
 @dataclass(frozen=True, slots=True)
 class RemainingTasks:
-    """The units that are left to judge, and what the ledger holds."""
+    """The tasks that are left to judge, and what the ledger holds."""
 
-    units: array[int]
+    tasks: array[int]
     earlier: Earlier
 
 
-def units_left(units: ScoreTasks, run: Path | None) -> RemainingTasks:
+def tasks_left(tasks: ScoreTasks, run: Path | None) -> RemainingTasks:
     """What is left of a run; all of it without one.
 
     Args:
-        units: all units of the data.
+        tasks: all tasks of the data.
         run: the run's directory, which may not exist.
 
     Raises:
         RunDirectoryError: a line of it cannot be read.
     """
-    done = bytearray(units.places.count)
+    done = bytearray(tasks.places.count)
     if run is not None:
-        for _, place, _ in judged_places(LinesOfFile(run / SAMPLES), units):
+        for _, place, _ in judged_places(LinesOfFile(run / SAMPLES), tasks):
             if place is not None:
                 done[place] = 1
-    numbers = missing_units(units, (place for place, is_done in enumerate(done) if not is_done))
-    return RemainingTasks(numbers, Earlier() if run is None else _answers(units, run, numbers, sum(done)))
+    numbers = missing_tasks(tasks, (place for place, is_done in enumerate(done) if not is_done))
+    return RemainingTasks(numbers, Earlier() if run is None else _answers(tasks, run, numbers, sum(done)))
 
 
-def _answers(units: ScoreTasks, run: Path, left: array[int], judged: int) -> Earlier:
-    rows = frozenset(units.uid(number) for number in left)
+def _answers(tasks: ScoreTasks, run: Path, left: array[int], judged: int) -> Earlier:
+    rows = frozenset(tasks.uid(number) for number in left)
     held = held_responses = answers = tokens = 0
     seconds = 0.0
     for call in read_calls(run):

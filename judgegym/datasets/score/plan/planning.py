@@ -1,7 +1,7 @@
-"""Counts what a run would ask: the calls of all units, the tokens of a sample of them where there are many.
+"""Counts what a run would ask: the calls of all tasks, the tokens of a sample of them where there are many.
 
 Units of one shape (as many responses, a baseline or none) have the same number of calls, which is found out once.
-Where it depends on the texts (equal responses, groups that are divided by length), each unit is gone through.
+Where it depends on the texts (equal responses, groups that are divided by length), each task is gone through.
 
 A plan as text of at most 80 columns: a line for each number, and sentences for what the numbers leave out.
 
@@ -20,51 +20,51 @@ from typing import TypeAlias
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.plan.asking import AskedInAll, CountingClient, CountingJudge, policy_plan, with_responses
-from judgegym.datasets.score.plan.numbers import Limits, Plan, Range, cost_of, units_left
+from judgegym.datasets.score.plan.numbers import Limits, Plan, Range, cost_of, tasks_left
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.environments.command_line.commands import interruptible
-from judgegym.judges.core.tasks import Item
 from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.usage import Prices, how_counted
 
 UNITS_COUNTED = 2_000
-"""The most units whose tokens are counted."""
+"""The most tasks whose tokens are counted."""
 CALLS_COUNTED = 10_000
-"""The most calls whose tokens are counted, where a unit has many."""
+"""The most calls whose tokens are counted, where a task has many."""
 UNITS_GONE_THROUGH = 10_000
-"""The most units that are gone through because their calls depend on their texts."""
+"""The most tasks that are gone through because their calls depend on their texts."""
 
 Shape: TypeAlias = "tuple[int, int, bool, bool, int]"
 
 
-async def plan_of(settings: ScoreSettings, units: ScoreTasks, *, run: Path | None = None) -> Plan:
+async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | None = None) -> Plan:
     """Count what judging a data set would ask.
 
     Args:
         settings: the judge, and the policy if one is asked for responses.
-        units: the data set; bad rows have no response, and are left out.
+        tasks: the data set; bad rows have no response, and are left out.
         run: the directory of the run to resume; `None` for a new run.
 
     Raises:
         SettingsError: the judge's settings are wrong.
         RunDirectoryError: the run cannot be read.
     """
-    left = units_left(units, run)
+    left = tasks_left(tasks, run)
     judge = _BothWays(settings)
-    calls, estimated = await _calls(judge, units, left.units)
+    calls, estimated = await _calls(judge, tasks, left.tasks)
     each = calls.high or calls.low
-    size = min(len(left.units), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left.units) / each)) if each else 0)
-    chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left.units)), size))
+    size = min(len(left.tasks), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left.tasks) / each)) if each else 0)
+    chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left.tasks)), size))
     tokens, counted = Range(0, 0), Range(0, 0)
     for place in chosen:
-        asked = await judge.asked(with_responses(units[left.units[place]]))
+        asked = await judge.asked(with_responses(tasks[left.tasks[place]]))
         tokens, counted = tokens + asked.prompt_tokens, counted + asked.calls
     if chosen:
-        tokens = tokens.times(len(left.units) / len(chosen))
+        tokens = tokens.times(len(left.tasks) / len(chosen))
     limits = _limits(settings)
     share = 1.0 - min(1.0, left.earlier.held / calls.low) if calls.low else 1.0
     calls = Range(max(0, calls.low - left.earlier.held), max(0, (calls.high or 0) - left.earlier.held))
@@ -73,21 +73,21 @@ async def plan_of(settings: ScoreSettings, units: ScoreTasks, *, run: Path | Non
     if not calls.high:
         prompts = completions = Range(0, 0)
     return Plan(
-        rows=len(units.numbers),
-        responses=units.places.count,
-        empty=units.empty,
-        units=len(left.units),
-        equal=sum(number != first for number, first in enumerate(units.first_equal) if units.places.of_unit(number)),
+        rows=len(tasks.numbers),
+        responses=tasks.places.count,
+        empty=tasks.empty,
+        tasks=len(left.tasks),
+        equal=sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number)),
         calls=calls,
         prompt_tokens=prompts,
         completion_tokens=completions,
         cost=cost_of(limits.prices, prompts, completions),
-        policy=policy_plan(settings, units, left, [left.units[place] for place in chosen]),
+        policy=policy_plan(settings, tasks, left, [left.tasks[place] for place in chosen]),
         counted=len(chosen),
         estimated_calls=estimated,
         earlier=None if run is None else left.earlier,
         limits=limits,
-        notes=_notes(settings, is_tournament=_is_tournament(judge, units)),
+        notes=_notes(settings, is_tournament=_is_tournament(judge, tasks)),
     )
 
 
@@ -106,26 +106,32 @@ class _BothWays:
         varies = settings.judge == "aspect" or settings.judge_critique_rounds > 0
         self._most = CountingJudge(settings, disagrees=True) if varies else None
 
-    async def asked(self, item: Item) -> _Ranges:
-        """What would be sent for an item."""
-        low = await self._fewest.asked(item)
-        high = low if self._most is None else await self._most.asked(item)
+    async def asked(self, task: JudgeTask) -> _Ranges:
+        """What would be sent for a task."""
+        low = await self._fewest.asked(task)
+        high = low if self._most is None else await self._most.asked(task)
         return _Ranges(Range(low.calls, high.calls), Range(low.prompt_tokens, self._longest(high)))
 
-    def shape(self, item: Item) -> Shape | None:
+    def shape(self, task: JudgeTask) -> Shape | None:
         """What determines the number of calls; `None` if the texts do."""
-        filled = [response for response in item.responses if response.strip()]
+        filled = [response for response in task.responses if response.strip()]
         distinct = set(filled)
-        if self._fewest.scorer.compares(item):
+        if self._fewest.scorer.compares(task):
             has_limit = self.settings.judge == "listwise" and self.settings.judge_max_input_tokens is not None
-            if has_limit or len(distinct) < len(filled) or item.baseline in distinct:
+            if has_limit or len(distinct) < len(filled) or task.baseline in distinct:
                 return None
-        aspects = len(item.aspects) if item.aspects is not None else 0
-        return len(distinct), len(item.responses), item.baseline is not None, item.reference is not None, aspects
+        aspects = len(task.aspects) if task.aspects is not None else 0
+        return (
+            len(distinct),
+            len(task.responses),
+            task.baseline is not None,
+            task.reference is not None,
+            aspects,
+        )
 
-    def is_tournament(self, item: Item) -> bool:
-        """Whether the responses of an item play against each other."""
-        return self.settings.judge in ("tournament", "arena_hard") and self._fewest.scorer.compares(item)
+    def is_tournament(self, task: JudgeTask) -> bool:
+        """Whether the responses of a task play against each other."""
+        return self.settings.judge in ("tournament", "arena_hard") and self._fewest.scorer.compares(task)
 
     def _longest(self, asked: AskedInAll) -> int | None:
         """The tokens of all prompts if all answers and responses that they show are as long as they may be."""
@@ -135,18 +141,18 @@ class _BothWays:
         return asked.prompt_tokens + asked.shown_answers * answer + asked.shown_responses * response
 
 
-async def _calls(judge: _BothWays, units: ScoreTasks, numbers: Sequence[int]) -> tuple[Range, int]:
-    """The calls of all units, and for how many of these they are an average."""
+async def _calls(judge: _BothWays, tasks: ScoreTasks, numbers: Sequence[int]) -> tuple[Range, int]:
+    """The calls of all tasks, and for how many of these they are an average."""
     by_shape, times, unlike = dict[Shape, Range](), Counter[Shape](), list[int]()
     for number in numbers:
-        item = with_responses(units[number])
-        shape = judge.shape(item)
+        task = with_responses(tasks[number])
+        shape = judge.shape(task)
         if shape is None:
             unlike.append(number)
             continue
         times[shape] += 1
         if shape not in by_shape:
-            by_shape[shape] = (await judge.asked(item)).calls
+            by_shape[shape] = (await judge.asked(task)).calls
     total = sum((calls.times(times[shape]) for shape, calls in by_shape.items()), Range(0, 0))
     if not unlike:
         return total, 0
@@ -155,16 +161,16 @@ async def _calls(judge: _BothWays, units: ScoreTasks, numbers: Sequence[int]) ->
         gone = generator(judge.settings.seed, "plan", "calls").sample(unlike, UNITS_GONE_THROUGH)
     of_unlike = Range(0, 0)
     for number in gone:
-        of_unlike += (await judge.asked(with_responses(units[number]))).calls
+        of_unlike += (await judge.asked(with_responses(tasks[number]))).calls
     mean = of_unlike.times(len(unlike) / len(gone))
     high = None if mean.high is None else round(mean.high)
     return total + Range(round(mean.low), high), len(unlike) - len(gone)
 
 
-def _is_tournament(judge: _BothWays, units: ScoreTasks) -> bool:
-    """Whether the responses of the first unit that can be judged play against each other."""
-    first = next((number for number in range(len(units)) if units.places.of_unit(number)), None)
-    return first is not None and judge.is_tournament(with_responses(units[first]))
+def _is_tournament(judge: _BothWays, tasks: ScoreTasks) -> bool:
+    """Whether the responses of the first task that can be judged play against each other."""
+    first = next((number for number in range(len(tasks)) if tasks.places.of_task(number)), None)
+    return first is not None and judge.is_tournament(with_responses(tasks[first]))
 
 
 def _limits(settings: ScoreSettings) -> Limits:
@@ -246,7 +252,7 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.earlier is not None:
         yield "judged already", f"{plan.earlier.judged:,} responses"
     equal = f"; {plan.equal:,} more are equal to one of the data and share its judgment" if plan.equal else ""
-    yield "to judge", f"{plan.units:,} rows or groups{equal}"
+    yield "to judge", f"{plan.tasks:,} rows or groups{equal}"
     if plan.policy is not None:
         yield "policy calls", _range(plan.policy.calls)
         yield "policy prompts", f"{_range(plan.policy.prompt_tokens)} tokens"
@@ -255,7 +261,7 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
     held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
     yield "judge calls", f"{_range(plan.calls)}{average}{held}"
-    part = f" (counted on {plan.counted:,} of {plan.units:,})" if plan.counted < plan.units else ""
+    part = f" (counted on {plan.counted:,} of {plan.tasks:,})" if plan.counted < plan.tasks else ""
     yield "prompt tokens", f"{_range(plan.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)
     if plan.policy is not None:
@@ -321,8 +327,8 @@ async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:
         UserError: the run would not begin either: the data or the settings are wrong, or the run cannot be read.
     """
     with interruptible(is_profiled=settings.profile is not None):
-        units = ScoreRun(settings, data, out, ScoreClients(CountingClient(settings))).units
-    plan = await plan_of(settings, units, run=run_directory_of(out) if settings.resume else None)
+        tasks = ScoreRun(settings, data, out, ScoreClients(CountingClient(settings))).tasks
+    plan = await plan_of(settings, tasks, run=run_directory_of(out) if settings.resume else None)
     for line in plan_lines(plan):
         terminal.say(line)
     budget = budget_line(plan, settings.budget_calls, settings.budget_usd)

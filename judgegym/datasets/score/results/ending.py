@@ -333,7 +333,7 @@ class ScoreOutput:
 
 async def concluded(
     settings: ScoreSettings,
-    units: ScoreTasks,
+    tasks: ScoreTasks,
     saved: SavedResponses,
     run: RunDirectory,
     *,
@@ -346,7 +346,7 @@ async def concluded(
 
     Args:
         settings: of the run.
-        units: of the run.
+        tasks: of the run.
         saved: its responses, each with a line.
         run: the run directory.
         datasets: what was read.
@@ -358,7 +358,7 @@ async def concluded(
         DiskFull: the disk refused for too long.
     """
     outcomes = saved.outcomes()
-    numbers = await asyncio.to_thread(score_numbers, units, saved, outcomes, settings.thinking_mode, seed=settings.seed)
+    numbers = await asyncio.to_thread(score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed)
     said = [*notices, *_notices(settings, numbers)]
     rows = EvaluatedRows(outcomes.rows, numbers.digest, datasets, part.seconds, part.finish_reasons)
     await run.write_metrics(metrics_file(settings, rows, numbers, said, answers_of))

@@ -1,15 +1,15 @@
 """The metrics of a run, from its lines on disk.
 
-Guarantees: units come in the order of the data set, so that no number depends on which was judged first; of a response
+Guarantees: tasks come in the order of the data set, so that no number depends on which was judged first; of a response
 numbers are kept, and no text: some fifty bytes. A failed judge is in no mean, and is counted. An empty response counts
 as 0. Intervals resample what was judged together or once for all.
 
-A ratio over units of which some are equal: these are judged once, so they are one observation.
+A ratio over tasks of which some are equal: these are judged once, so they are one observation.
 
 What several responses to one prompt say beside their mean: the best of them, and whether the chosen ones win.
 
-Guarantees: a unit counts only if none of its responses has failed, since the best of the others, or their order, would
-be a number in place of the missing one; units that are left out are counted. An empty response counts as 0, here as in
+Guarantees: a task counts only if none of its responses has failed, since the best of the others, or their order, would
+be a number in place of the missing one; tasks that are left out are counted. An empty response counts as 0, here as in
 the mean score: it is an answer, and a bad one.
 """
 
@@ -33,22 +33,22 @@ from judgegym.judges.core.judgment import Status
 
 
 class ClusteredRatio:
-    """Adds up numerators and denominators by the first unit that is equal; sixteen bytes for each unit."""
+    """Adds up numerators and denominators by the first task that is equal; sixteen bytes for each task."""
 
     def __init__(self, first_equal: Sequence[int]) -> None:
         """Know of no observation.
 
         Args:
-            first_equal: for each unit the first one that is equal to it.
+            first_equal: for each task the first one that is equal to it.
         """
         self._first = first_equal
         self._totals = array("d", [0.0]) * len(first_equal)
         self._weights = array("d", [0.0]) * len(first_equal)
 
-    def add(self, unit: int, total: float, weight: float = 1.0) -> None:
-        """Add what a unit contributes."""
-        self._totals[self._first[unit]] += total
-        self._weights[self._first[unit]] += weight
+    def add(self, task: int, total: float, weight: float = 1.0) -> None:
+        """Add what a task contributes."""
+        self._totals[self._first[task]] += total
+        self._weights[self._first[task]] += weight
 
     def record(self, metrics: MetricAggregator, name: str) -> None:
         """Record the ratio with its interval, which resamples what was judged together or once for all."""
@@ -61,14 +61,14 @@ BEST, MARGIN, CHOSEN_HIGHER, INCOMPLETE = "mean_best_score", "mean_margin", "cho
 
 
 class WithinRows:
-    """Collects the numbers of the units with several responses, one by one."""
+    """Collects the numbers of the tasks with several responses, one by one."""
 
     def __init__(self, first_equal: Sequence[int], chosen: Sequence[int]) -> None:
-        """Begin without a unit.
+        """Begin without a task.
 
         Args:
-            first_equal: for each unit the first one that is equal to it.
-            chosen: of each unit how many of its responses, the first ones, are preferred; empty without preferences.
+            first_equal: for each task the first one that is equal to it.
+            chosen: of each task how many of its responses, the first ones, are preferred; empty without preferences.
         """
         self._best = ClusteredRatio(first_equal)
         self._margin = ClusteredRatio(first_equal) if chosen else None
@@ -77,8 +77,8 @@ class WithinRows:
         self._by_category: dict[str, list[float]] = {}
         self._with_several = self._incomplete = 0
 
-    def add(self, unit: int, samples: Sequence[Sample[Any]]) -> None:
-        """Add the responses of a unit."""
+    def add(self, task: int, samples: Sequence[Sample[Any]]) -> None:
+        """Add the responses of a task."""
         if len(samples) < 2:
             return
         self._with_several += 1
@@ -86,24 +86,24 @@ class WithinRows:
         if len(values) < len(samples):
             self._incomplete += 1
             return
-        self._best.add(unit, max(values))
-        chosen = self._chosen[unit] if self._chosen else 0
+        self._best.add(task, max(values))
+        chosen = self._chosen[task] if self._chosen else 0
         if 0 < chosen < len(values):
-            self._compare(unit, values[:chosen], values[chosen:], samples[0].category)
+            self._compare(task, values[:chosen], values[chosen:], samples[0].category)
 
-    def _compare(self, unit: int, chosen: Sequence[float], rejected: Sequence[float], category: str | None) -> None:
+    def _compare(self, task: int, chosen: Sequence[float], rejected: Sequence[float], category: str | None) -> None:
         assert self._margin is not None and self._higher is not None  # there are preferences
-        self._margin.add(unit, sum(chosen) / len(chosen) - sum(rejected) / len(rejected))
+        self._margin.add(task, sum(chosen) / len(chosen) - sum(rejected) / len(rejected))
         lowest, highest = min(chosen), max(rejected)
         higher = 0.5 if lowest == highest else float(lowest > highest)
-        self._higher.add(unit, higher)
+        self._higher.add(task, higher)
         if category is not None:
             sums = self._by_category.setdefault(category, [0.0, 0.0])
             sums[0] += higher
             sums[1] += 1
 
     def record(self, metrics: MetricAggregator, most_categories: int) -> None:
-        """Record the metrics, those by category of the largest ones; none without units of several responses."""
+        """Record the metrics, those by category of the largest ones; none without tasks of several responses."""
         if not self._with_several:
             return
         metrics.count(INCOMPLETE, self._incomplete)
@@ -147,12 +147,12 @@ class ScoreNumbers:
 
 
 def score_numbers(
-    units: ScoreTasks, saved: SavedResponses, outcomes: Outcomes, thinking_mode: bool = False, *, seed: int
+    tasks: ScoreTasks, saved: SavedResponses, outcomes: Outcomes, thinking_mode: bool = False, *, seed: int
 ) -> ScoreNumbers:
     """Compute all metrics of a run.
 
     Args:
-        units: of the run.
+        tasks: of the run.
         saved: their responses, each with a line.
         outcomes: how they ended.
         thinking_mode: a policy was asked to think, so that its thinking is counted.
@@ -160,10 +160,10 @@ def score_numbers(
     """
     metrics = MetricAggregator("eval", seed=seed)
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
-    mean, within = ClusteredRatio(units.first_equal), WithinRows(units.first_equal, units.chosen)
+    mean, within = ClusteredRatio(tasks.first_equal), WithinRows(tasks.first_equal, tasks.chosen)
     scores, equal, digest = array("d"), 0, hashlib.sha256()
-    for number, first in enumerate(units.first_equal):
-        samples = [saved.sample(place) for place in units.places.of_unit(number)]
+    for number, first in enumerate(tasks.first_equal):
+        samples = [saved.sample(place) for place in tasks.places.of_task(number)]
         for sample in samples:
             shared.add(sample)
             metrics.names.add(() if sample.category is None else (sample.category,))
@@ -176,11 +176,11 @@ def score_numbers(
         texts = [sample.completions[0].answer for sample in samples if _is_judged(sample)]
         equal += len(samples) if first != number else len(texts) - len({*texts})
         within.add(number, samples)
-        digest.update(units.key(number))
+        digest.update(tasks.key(number))
     mean.record(metrics, HEADLINE)
     metrics.expect(_NO_SCORE, HEADLINE)
-    metrics.count("data_rows", len(units.numbers))
-    metrics.count("bad_rows", len(units.bad) + units.bad_lines)
+    metrics.count("data_rows", len(tasks.numbers))
+    metrics.count("bad_rows", len(tasks.bad) + tasks.bad_lines)
     if outcomes.rows:  # a shard of few rows may have none
         metrics.number("unscored_rate", 1 - len(scores) / outcomes.rows)
     metrics.expect("there are no rows", "unscored_rate")

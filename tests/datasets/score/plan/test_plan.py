@@ -52,8 +52,8 @@ def rows_of(kind: JudgeKind) -> Sequence[Mapping[str, JSON]]:
 
 def planned(data: Path, words: Sequence[str], run: Path | None = None) -> Plan:
     settings = load(ScoreSettings, [f"--data={data}", *words], prog="judgegym score").settings
-    units = ScoreRun(settings, str(data), data.with_name("scored.jsonl"), ScoreClients(CountingClient(settings))).units
-    return asyncio.run(plan_of(settings, units, run=run))
+    tasks = ScoreRun(settings, str(data), data.with_name("scored.jsonl"), ScoreClients(CountingClient(settings))).tasks
+    return asyncio.run(plan_of(settings, tasks, run=run))
 
 
 def kind_of(words: Sequence[str]) -> JudgeKind:
@@ -129,7 +129,7 @@ def test_many_units_are_counted_by_a_sample_and_their_calls_exactly(
     whole = planned(data, ["--judge=rubric"])
     monkeypatch.setattr(planning, "UNITS_COUNTED", 20)
     plan = planned(data, ["--judge=rubric"])
-    assert (plan.calls, plan.counted, plan.units) == (Range(300, 300), 20, 300)
+    assert (plan.calls, plan.counted, plan.tasks) == (Range(300, 300), 20, 300)
     assert plan.prompt_tokens == whole.prompt_tokens  # the prompts are of one length
     assert any("(counted on 20 of 300)" in line for line in plan_lines(plan))
 
@@ -167,7 +167,7 @@ def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> Non
         assert {path: path.read_bytes() for path in run_directory_of(out).iterdir()} == before
         assert plan.earlier is not None
         assert (plan.calls, plan.earlier.answers, plan.earlier.completion_tokens) == (Range(13, 13), 7, 35)
-        assert plan.units + plan.earlier.judged == 10
+        assert plan.tasks + plan.earlier.judged == 10
         assert score(data, *flags, "--resume").code == 0
         assert len(judge.requests) == 7 + 13
     assert planned(data, words, run_directory_of(out)).calls == Range(0, 0)

@@ -26,8 +26,8 @@ PROMPTS = [{"prompt": f"Question {number}: why is the sky blue?"} for number in 
 def planned(data: Path, *words: str) -> Plan:
     settings = load(ScoreSettings, [f"--data={data}", *words], prog="judgegym score").settings
     out = data.with_name("scored.jsonl")
-    units = ScoreRun(settings, str(data), out, ScoreClients(CountingClient(settings))).units
-    return asyncio.run(plan_of(settings, units))
+    tasks = ScoreRun(settings, str(data), out, ScoreClients(CountingClient(settings))).tasks
+    return asyncio.run(plan_of(settings, tasks))
 
 
 def tokens_of(endpoint: ScriptedEndpoint) -> int:
