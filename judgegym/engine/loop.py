@@ -209,7 +209,7 @@ async def judge_rows(
             result = await judge(task)
         end = end_of(task, result)
         if not end.is_complete:
-            calls.failed()
+            calls.row_failed()
         record(number, task, result, time.monotonic() - started)
         done += 1
         asked += end.was_asked

@@ -44,40 +44,34 @@ class VerdictLocation(NamedTuple):
     at: tuple[int, int] | None = None
 
 
-class CallRecord(Protocol):
-    """One call in a ledger. Its answer may come in parts: several requests for one completion each."""
+class RowLedger(Protocol):
+    """The part of a ledger that belongs to one row. A call's answer may come in parts: requests for one choice each."""
 
-    @property
-    def held(self) -> Mapping[int, ChatResponse]:
-        """The parts that the ledger holds of an earlier run."""
+    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
+        """The key of a call that begins, and the parts of its answer that the ledger holds of an earlier run.
+
+        Of equal calls of a row, the k-th one is that of the k-th one in an earlier run.
+        """
+
+    def holds(self, asked: CallKey) -> bool:
+        """Whether this call, if it began now, would have parts of an earlier run."""
 
     async def ready(self) -> float:
         """Wait until an answer can be recorded; awaited before a request leaves. Returns the seconds that it took."""
 
-    def sent(self) -> int:
-        """Note that a request leaves; returns its number in the ledger."""
-
-    def sent_again(self, number: int) -> None:
-        """Note that a request which has failed leaves once more, so that it is known what a killed run has sent."""
+    def sent(self, number: int | None = None) -> int:
+        """Note that a request leaves; return its number in the ledger. One that has a number leaves once more."""
 
     def not_sent(self, number: int) -> None:
         """Note that a request which was about to leave did not: the endpoint refused the connection."""
 
-    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
+    def answered(
+        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+    ) -> None:
         """Record a part; `number` is that of its request, `None` if none was sent (cached, or another call's)."""
 
-    def failed(self, number: int, error: EndpointError | RunStop) -> None:
+    def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         """Record that a request has no answer, so that it is not in flight, and what its attempts have cost."""
-
-
-class RowLedger(Protocol):
-    """The part of a ledger that belongs to one row."""
-
-    def record(self, asked: CallKey) -> CallRecord:
-        """The record of a call; of equal calls of a row, the k-th one is that of the k-th one in an earlier run."""
-
-    def holds(self, asked: CallKey) -> bool:
-        """Whether the record of this call, if it were made now, would hold parts of an earlier run."""
 
 
 @dataclass(slots=True)
@@ -86,29 +80,25 @@ class RequestRecord:
 
     Attributes:
         part: which part of the call's answer it asks for.
-        call: the call's record; `None` if nothing is recorded.
+        row: the ledger that it is noted in; `None` if nothing is recorded.
         number: its number in the ledger; `None` until it is sent.
         finish: called once when the answer is recorded, or will not be; `None` if nobody waits for that.
     """
 
     part: int = 0
-    call: CallRecord | None = None
+    row: RowLedger | None = None
     number: int | None = None
     finish: Callable[[], None] | None = None
 
     def leaves(self) -> None:
         """Note that an attempt leaves now."""
-        if self.call is None:
-            return
-        if self.number is None:
-            self.number = self.call.sent()
-        else:
-            self.call.sent_again(self.number)
+        if self.row is not None:
+            self.number = self.row.sent(self.number)
 
     def stays(self) -> None:
         """Note that the attempt did not leave."""
-        if self.call is not None and self.number is not None:
-            self.call.not_sent(self.number)
+        if self.row is not None and self.number is not None:
+            self.row.not_sent(self.number)
 
 
 _ROW: ContextVar[RowLedger | None] = ContextVar("row", default=None)
@@ -160,12 +150,16 @@ class CallInProgress:
     """One call with the parts of its answer.
 
     Attributes:
-        record: its record in the ledger; `None` if nothing is recorded.
+        asked: what it asks.
+        row: the ledger that it is recorded in; `None` if nothing is recorded.
+        key: its key there.
         parts: those that the ledger held, and those that have arrived since.
     """
 
-    record: CallRecord | None
-    parts: dict[int, ChatResponse]
+    asked: CallKey
+    row: RowLedger | None = None
+    key: str = ""
+    parts: dict[int, ChatResponse] = field(default_factory=dict)
     _taken: set[int] = field(default_factory=set)
 
     @classmethod
@@ -173,11 +167,8 @@ class CallInProgress:
         cls, name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]
     ) -> CallInProgress:
         """Begin a call, recorded if its row has a ledger."""
-        row = _ROW.get()
-        if row is None:
-            return cls(None, {})
-        record = row.record(_asked(name, vote, model, messages, parameters))
-        return cls(record, dict(record.held))
+        row, asked = _ROW.get(), _asked(name, vote, model, messages, parameters)
+        return cls(asked) if row is None else cls(asked, row, *row.open(asked))
 
     @property
     def answers(self) -> list[ChatResponse]:
@@ -212,16 +203,16 @@ class CallInProgress:
         while part in self.parts or part in self._taken:
             part += 1
         self._taken.add(part)
-        request = RequestRecord(part, self.record)
+        request = RequestRecord(part, self.row)
         try:
             answer = await send(request)
-            if self.record is not None:
+            if self.row is not None:
                 is_there = keep is None or all(map(keep, answer.choices))
                 at = None if verdict_at is None or not is_there else verdict_at(answer.first)
-                self.record.answered(part, request.number, answer, VerdictLocation(is_there, at))
+                self.row.answered(self, part, request.number, answer, VerdictLocation(is_there, at))
         except (EndpointError, RunStop) as error:
-            if self.record is not None and request.number is not None:
-                self.record.failed(request.number, error)
+            if self.row is not None and request.number is not None:
+                self.row.failed(self, request.number, error)
             raise
         finally:
             if request.finish is not None:

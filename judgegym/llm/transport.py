@@ -292,7 +292,7 @@ class RequestGate:
             self._limit.release()  # it has gone away in the meantime
         try:
             self._formats.check(call.body)  # another call may have been refused while this one waited
-            waited = 0.0 if call.record.call is None else await call.record.call.ready()
+            waited = 0.0 if call.record.row is None else await call.record.row.ready()
         except BaseException:  # re-raised; nothing is sent
             self._limit.release()
             raise

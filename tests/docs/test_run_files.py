@@ -75,12 +75,12 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
     assert in_process("evaluate", *resumed, env_type=ArenaHardEnv).code == 0
     run, _ = RunDirectory.open(tmp_path / "served", config={}, matters={}, resume=False)
     ledger = GroupLedger(run, keep=False)
-    ledger.begin("row-1", step=3, epoch=0, position=1)
+    row = ledger.begin("row-1", step=3, epoch=0, position=1)
     ledger.note_step(4)
     ledger.done(1)
-    request = ledger.sent(("row-1", 1))
-    ledger.not_sent(request)
-    ledger.sent_again(request)
+    request = row.sent()
+    row.not_sent(request)
+    row.sent(request)
     run.close()
     for path in (failed.path / "calls.jsonl.gz", tmp_path / "resumed" / "calls.jsonl.gz"):
         for line in lines_of(path):

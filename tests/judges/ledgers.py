@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from judgegym.llm.errors import EndpointError, EndpointOutage, RunStop
-from judgegym.llm.ledger import CallKey, VerdictLocation
+from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation
 from judgegym.llm.types import ChatResponse
 
 
@@ -17,35 +17,27 @@ class Ledger:
     answers: int = 0
     refused: int = 0
 
-    def record(self, asked: CallKey) -> Record:
-        return Record(self)
+    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
+        return "", {}
 
     def holds(self, asked: CallKey) -> bool:
         return False
 
-
-@dataclass
-class Record:
-    """One call of it."""
-
-    ledger: Ledger
-    held: dict[int, ChatResponse] = field(default_factory=dict)
-
     async def ready(self) -> float:
-        if not self.ledger.calls:
-            self.ledger.refused += 1
+        if not self.calls:
+            self.refused += 1
             raise EndpointOutage("the endpoint is lost")
-        self.ledger.calls -= 1
+        self.calls -= 1
         return 0.0
 
-    def sent(self) -> int:
+    def sent(self, number: int | None = None) -> int:
         return 1
-
-    def sent_again(self, number: int) -> None: ...
 
     def not_sent(self, number: int) -> None: ...
 
-    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
-        self.ledger.answers += 1
+    def answered(
+        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+    ) -> None:
+        self.answers += 1
 
-    def failed(self, number: int, error: EndpointError | RunStop) -> None: ...
+    def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None: ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from judgegym.llm import transport
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointError
+from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, VerdictLocation, component, recorded_in
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.wire import Choice, Message
@@ -35,13 +34,9 @@ class Book:
     waiting: int = 0
     retries: int = 0
 
-    def record(self, asked: CallKey) -> Book:
+    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         self.asked.append(asked)
-        return self
-
-    @property
-    def held(self) -> Mapping[int, ChatResponse]:
-        return self.parts
+        return "key", dict(self.parts)
 
     async def ready(self) -> float:
         began = time.monotonic()
@@ -50,20 +45,22 @@ class Book:
             await self.gate.wait()
         return time.monotonic() - began
 
-    def sent(self) -> int:
+    def sent(self, number: int | None = None) -> int:
+        if number is not None:
+            self.retries += 1
+            return number
         self.events.append("sent")
         return self.events.count("sent")
-
-    def sent_again(self, number: int) -> None:
-        self.retries += 1
 
     def not_sent(self, number: int) -> None:
         self.retries -= 1
 
-    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
+    def answered(
+        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+    ) -> None:
         self.events.append((part, number, [choice.text for choice in answer.choices], verdict.is_there))
 
-    def failed(self, number: int, error: EndpointError) -> None:
+    def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         self.events.append(("failed", number))
 
 
@@ -148,7 +145,7 @@ async def test_only_what_the_ledger_lacks_is_asked_for(
 
 async def test_parts_stand_in_their_order_whichever_came_first() -> None:
     book = Book({1: said("b")})
-    call = CallInProgress(book, dict(book.held))
+    call = CallInProgress(CallKey("", 0, "m", ASK, {}), book, "key", dict(book.parts))
 
     async def later(text: str, after: asyncio.Event, then: asyncio.Event) -> ChatResponse:
         await after.wait()

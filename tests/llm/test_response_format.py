@@ -216,11 +216,11 @@ async def test_an_answer_in_words_is_cached_as_such(connect: Connect, tmp_path: 
 
 async def test_a_resumed_run_takes_an_answer_in_words_without_a_request(connect: Connect) -> None:
     class Ledger(Book):
-        def record(self, asked: Any) -> Any:
-            return Book() if "response_format" in asked.parameters else Book({0: said("So. [[B>A]]")})
+        def open(self, asked: Any) -> Any:
+            return "key", {} if "response_format" in asked.parameters else {0: said("So. [[B>A]]")}
 
         def holds(self, asked: Any) -> bool:
-            return bool(self.record(asked).held)
+            return bool(self.open(asked)[1])
 
     async with ScriptedEndpoint(OBJECT) as endpoint:
         with recorded_in(Ledger()):

@@ -33,7 +33,7 @@ from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -50,7 +50,15 @@ from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
-from judgegym.llm.ledger import CallKey, VerdictLocation, component, current_component, current_row, recorded_in
+from judgegym.llm.ledger import (
+    CallInProgress,
+    CallKey,
+    VerdictLocation,
+    component,
+    current_component,
+    current_row,
+    recorded_in,
+)
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.wire import JSON
 
@@ -66,76 +74,28 @@ Held: TypeAlias = "Mapping[str, Mapping[int, ChatResponse]]"
 
 
 @dataclass(slots=True)
-class ActorCall:
-    """A call that an actor makes, until the command records it; implements `judgegym.llm.ledger.CallRecord`.
+class ActorRow:
+    """The calls of one task in an actor, until the command records them; implements `judgegym.llm.ledger.RowLedger`.
 
     Attributes:
-        asked: what it asks.
-        held: the parts of its answer that an earlier run has recorded.
-        events: the methods of `CallRecord` that were called, with their arguments; requests have numbers of this call.
+        held: what an earlier run has recorded of the row.
+        calls: what was asked, by the keys of the calls, in their order.
+        events: the methods of `RowLedger` that were called, with their arguments; calls are named by their keys, and
+            requests have numbers of this task.
     """
 
-    asked: CallKey
-    held: Mapping[int, ChatResponse]
-    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-
-    async def ready(self) -> float:
-        """See `CallRecord`; the disk is elsewhere."""
-        return 0.0
-
-    def sent(self) -> int:
-        """See `CallRecord`."""
-        number = len(self.events)
-        self.events.append(("sent", {"number": number}))
-        return number
-
-    def sent_again(self, number: int) -> None:
-        """See `CallRecord`."""
-        self.events.append(("sent_again", {"number": number}))
-
-    def not_sent(self, number: int) -> None:
-        """See `CallRecord`."""
-        self.events.append(("not_sent", {"number": number}))
-
-    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
-        """See `CallRecord`."""
-        self.events.append(("answered", {"part": part, "number": number, "answer": answer, "verdict": verdict}))
-
-    def failed(self, number: int, error: EndpointError | RunStop) -> None:
-        """See `CallRecord`."""
-        self.events.append(("failed", {"number": number, "error": error}))
-
-    async def record(self, row: LedgerOfRow) -> None:
-        """Record the call in the ledger of its row, under the key that it would have had there.
-
-        Raises:
-            DiskFull: the disk refused for too long.
-        """
-        record = row.record(self.asked)
-        await record.ready()
-        numbers: dict[int | None, int | None] = {None: None}  # of a part that the cache or another call has answered
-        for method, given in self.events:
-            if method == "sent":
-                numbers[given["number"]] = record.sent()
-            else:
-                getattr(record, method)(**{**given, "number": numbers[given["number"]]})
-
-
-@dataclass(slots=True)
-class ActorRow:
-    """The calls of one task in an actor; implements `judgegym.llm.ledger.RowLedger`."""
-
     held: Held
-    calls: list[ActorCall] = field(default_factory=list)
+    calls: dict[str, CallKey] = field(default_factory=dict)
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     _times: Counter[str] = field(default_factory=Counter)
 
-    def record(self, asked: CallKey) -> ActorCall:
+    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
         request = digest_of(asked)
         self._times[request] += 1
-        call = ActorCall(asked, self.held.get(f"{request}.{self._times[request]}", {}))
-        self.calls.append(call)
-        return call
+        key = f"{request}.{self._times[request]}"
+        self.calls[key] = asked
+        return key, dict(self.held.get(key, {}))
 
     def holds(self, asked: CallKey) -> bool:
         """See `RowLedger`."""
@@ -144,8 +104,50 @@ class ActorRow:
         request = digest_of(asked)
         return bool(self.held.get(f"{request}.{self._times[request] + 1}"))
 
+    async def ready(self) -> float:
+        """See `RowLedger`; the disk is elsewhere."""
+        return 0.0
 
-ActorResult: TypeAlias = "tuple[list[ResponseJudgment], list[ActorCall]]"
+    def sent(self, number: int | None = None) -> int:
+        """See `RowLedger`."""
+        number = len(self.events) if number is None else number
+        self.events.append(("sent", {"number": number}))
+        return number
+
+    def not_sent(self, number: int) -> None:
+        """See `RowLedger`."""
+        self.events.append(("not_sent", {"number": number}))
+
+    def answered(
+        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+    ) -> None:
+        """See `RowLedger`."""
+        given = {"call": call.key, "part": part, "number": number, "answer": answer, "verdict": verdict}
+        self.events.append(("answered", given))
+
+    def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
+        """See `RowLedger`."""
+        self.events.append(("failed", {"call": call.key, "number": number, "error": error}))
+
+    async def record(self, row: LedgerOfRow) -> None:
+        """Record the calls in the ledger of their row, under the keys that they would have had there.
+
+        Raises:
+            DiskFull: the disk refused for too long.
+        """
+        await row.ready()
+        calls = {key: CallInProgress(asked, row, *row.open(asked)) for key, asked in self.calls.items()}
+        numbers = dict[int | None, int | None]()
+        for method, given in self.events:
+            number = numbers.get(given["number"])  # `None` of a part that the cache or another call has answered
+            if method == "sent":
+                numbers[given["number"]] = row.sent(number)
+            else:
+                of_call = {"call": calls[given["call"]]} if "call" in given else {}
+                getattr(row, method)(**{**given, **of_call, "number": number})
+
+
+ActorResult: TypeAlias = "tuple[list[ResponseJudgment], ActorRow]"
 """A result for each response of a task, and the calls that were made."""
 
 
@@ -185,7 +187,7 @@ class JudgeActor:
         """
         scorer, row = await self._opened(), ActorRow(held)
         with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
-            return await results_of(partial(judge_responses, scorer), task, "a task"), row.calls
+            return await results_of(partial(judge_responses, scorer), task, "a task"), replace(row, held={})
 
     async def _opened(self) -> Scorer:
         async with self._opening:
@@ -272,8 +274,7 @@ class ActorPool:
                 self._places.put_nowait(life)
             results, calls = judged
             if recorded is not None:
-                for call in calls:
-                    await call.record(recorded)
+                await calls.record(recorded)
             return results
 
     @property

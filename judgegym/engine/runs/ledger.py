@@ -22,11 +22,11 @@ from typing import IO, Any, TypeAlias, cast
 
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.lines import damage, whole_lines
-from judgegym.engine.runs.recorded_calls import CALLS, CallFacts, Texts, call_line, read_answer, unpack
+from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, read_answer, unpack
 from judgegym.llm import wire
 from judgegym.llm.budget import Expense
 from judgegym.llm.errors import EndpointError, RunStop
-from judgegym.llm.ledger import CallKey, VerdictLocation
+from judgegym.llm.ledger import CallInProgress, CallKey, VerdictLocation
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import JSON
@@ -55,10 +55,6 @@ class RunUsage:
     def note_failure(self, line: Mapping[str, Any]) -> None:
         """Add the failed request of a line; those of older runs do not say what it cost."""
         self._add(line.get("model", ""), line.get("attempts", 1), line.get("usage", _NO_USAGE))
-
-    def note_lost(self, requests: int) -> None:
-        """Add requests that were in flight when the run stopped."""
-        self.requests += requests
 
     def priced(self, prices: Mapping[str, Prices]) -> Expense:
         """All of it as a part of a budget.
@@ -113,14 +109,14 @@ class CallLedger:
         self._run = run
         self.disk = run.disk
         self._path = run.path / CALLS
-        self._lines = run.writer(CALLS)
-        self._texts = Texts(keep=False) if keep_texts else None
+        self.lines = run.writer(CALLS)
+        self.texts = Texts(keep=False) if keep_texts else None
         self._places: dict[RowKey, dict[str, list[Place]]] = defaultdict(dict)
-        self._in_flight: dict[int, RowKey | None] = {}
+        self.in_flight: dict[int, RowKey | None] = {}
         """The requests without an answer, and whose they are (`None`: of an earlier run)."""
         self._repeated = Counter[int]()
         """How often requests in flight of an earlier run were sent again; −1 for one that was not sent at all."""
-        self._last_number = 0
+        self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
         unpack(run.path)
@@ -136,14 +132,14 @@ class CallLedger:
                 self._note(line.fields(), line.offset, finished)
             except (KeyError, TypeError) as error:
                 raise line.damage(f"not of a ledger of calls: {error!r}") from error
-        self.lost = len(self._in_flight)
+        self.lost = len(self.in_flight)
         self._forget_in_flight()
 
     def _note(self, line: Mapping[str, Any], place: int, finished: Container[str]) -> None:
         """Note one line of the earlier run."""
         if "sent" in line:
-            self._last_number = max(self._last_number, line["sent"])
-            self._in_flight[line["sent"]] = None
+            self.last_number = max(self.last_number, line["sent"])
+            self.in_flight[line["sent"]] = None
         elif "again" in line:
             self._repeated[line["again"]] += 1
         elif "unsent" in line:
@@ -154,7 +150,9 @@ class CallLedger:
         elif "resumed" in line:
             self._forget_in_flight()
         elif "row_failed" in line:
-            self._drop_without_verdict((line["row_failed"], line["group"]))
+            answers = self._places.get((line["row_failed"], line["group"]), {})
+            for key, found in list(answers.items()):
+                answers[key] = [place for place in found if place[1]]
         else:
             call = line["call"]
             self._ended(call["id"])
@@ -165,20 +163,15 @@ class CallLedger:
 
     def _forget_in_flight(self) -> None:
         """Give up the requests without an answer, which were sent all the same."""
-        self.earlier.note_lost(len(self._in_flight) + self._repeated.total())
-        self._in_flight.clear()
+        self.earlier.requests += len(self.in_flight) + self._repeated.total()
+        self.in_flight.clear()
         self._repeated.clear()
 
     def _ended(self, number: int | None) -> None:
         """Note that a request of the earlier run has ended; its line says how often it was sent."""
         if number is not None:
-            self._in_flight.pop(number, None)
+            self.in_flight.pop(number, None)
             self._repeated.pop(number, None)
-
-    def _drop_without_verdict(self, row: RowKey) -> None:
-        places = self._places.get(row, {})
-        for key, found in list(places.items()):
-            places[key] = [place for place in found if place[1]]
 
     @property
     def loss(self) -> str:
@@ -193,33 +186,13 @@ class CallLedger:
 
     def append(self, line: Mapping[str, JSON]) -> int:
         """Append a line; return its offset in the file."""
-        return self._lines.append(wire.dumps(line) + b"\n")
+        return self.lines.append(wire.dumps(line) + b"\n")
 
-    def sent(self, row: RowKey) -> int:
-        """Note that a request of a row leaves now; return its number."""
-        self._last_number += 1
-        self._in_flight[self._last_number] = row
-        self._lines.append(b'{"sent":%d}\n' % self._last_number)
-        return self._last_number
-
-    def sent_again(self, number: int) -> None:
-        """Note that a request leaves once more."""
-        self._lines.append(b'{"again":%d}\n' % number)
-
-    def not_sent(self, number: int) -> None:
-        """Note that a request did not leave."""
-        self._lines.append(b'{"unsent":%d}\n' % number)
-
-    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatResponse) -> int:
-        """Append an answer to a call of a row; return its offset in the file."""
-        if facts["id"] is not None:
-            self._in_flight.pop(facts["id"], None)
-        return self._lines.append(call_line(facts, asked, answer, self._texts))
-
-    def failed(self, number: int, facts: Mapping[str, JSON]) -> None:
-        """Append that a request has no answer."""
-        self._in_flight.pop(number, None)
-        self.append({"failed": number, **facts})
+    def answer(self, row: RowKey, number: int | None, line: bytes) -> int:
+        """Append the line of an answer to a call of a row; return its offset in the file."""
+        if number is not None:
+            self.in_flight.pop(number, None)
+        return self.lines.append(line)
 
     def read(self, place: int) -> tuple[int, ChatResponse]:
         """The answer whose line begins at a place in the file, and which part of its call it is.
@@ -251,12 +224,12 @@ class LedgerOfRow:
     places: Mapping[str, list[Place]]
     _times: Counter[str] = field(default_factory=Counter)
 
-    def record(self, asked: CallKey) -> LedgerCall:
+    def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
         request = digest_of(asked)
         self._times[request] += 1
         key = f"{request}.{self._times[request]}"
-        return LedgerCall(self, asked, key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ())))
+        return key, dict(self.ledger.read(place) for place, _ in self.places.get(key, ()))
 
     def holds(self, asked: CallKey) -> bool:
         """See `RowLedger`."""
@@ -269,7 +242,44 @@ class LedgerOfRow:
         """All that the ledger holds of the row, by the keys of its calls, for a process that makes them elsewhere."""
         return {key: dict(self.ledger.read(place) for place, _ in places) for key, places in self.places.items()}
 
-    def failed(self) -> None:
+    async def ready(self) -> float:
+        """See `RowLedger`; raises `DiskFull` if the disk refused for too long."""
+        disk, began = self.ledger.disk, time.monotonic()
+        if not disk.is_open:
+            await disk.ready()
+        return time.monotonic() - began
+
+    def sent(self, number: int | None = None) -> int:
+        """See `RowLedger`."""
+        ledger = self.ledger
+        if number is not None:
+            ledger.lines.append(b'{"again":%d}\n' % number)
+            return number
+        ledger.last_number += 1
+        ledger.in_flight[ledger.last_number] = self.key
+        ledger.lines.append(b'{"sent":%d}\n' % ledger.last_number)
+        return ledger.last_number
+
+    def not_sent(self, number: int) -> None:
+        """See `RowLedger`."""
+        self.ledger.lines.append(b'{"unsent":%d}\n' % number)
+
+    def answered(
+        self, call: CallInProgress, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation
+    ) -> None:
+        """See `RowLedger`."""
+        facts: dict[str, Any] = {"id": number, "row": self.key[0], "group": self.key[1], "key": call.key, "part": part}
+        facts |= {"has_verdict": verdict.is_there, "verdict_at": verdict.at}
+        self.ledger.answer(self.key, number, call_line(facts, call.asked, answer, self.ledger.texts))
+
+    def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
+        """See `RowLedger`."""
+        self.ledger.in_flight.pop(number, None)
+        row: dict[str, JSON] = {"failed": number, "row": self.key[0], "group": self.key[1]}
+        what: dict[str, JSON] = {"component": call.asked.component, "error": str(error), "model": call.asked.model}
+        self.ledger.append({**row, **what, "attempts": error.attempts, "usage": asdict(error.usage)})
+
+    def row_failed(self) -> None:
         """Note that the row has failed: when the run is resumed, calls without a verdict are made again."""
         self.ledger.append({"row_failed": self.key[0], "group": self.key[1]})
 
@@ -284,60 +294,3 @@ def digest_of(asked: CallKey) -> str:
         dict(sorted(asked.parameters.items())),
     ]
     return hashlib.blake2b(wire.dumps(shape), digest_size=16).hexdigest()
-
-
-@dataclass(slots=True)
-class LedgerCall:
-    """One call of a row; implements `judgegym.llm.ledger.CallRecord`."""
-
-    _row: LedgerOfRow
-    _asked: CallKey
-    _key: str
-    held: Mapping[int, ChatResponse]
-
-    async def ready(self) -> float:
-        """See `CallRecord`; raises `DiskFull` if the disk refused for too long."""
-        disk, began = self._row.ledger.disk, time.monotonic()
-        if not disk.is_open:
-            await disk.ready()
-        return time.monotonic() - began
-
-    def sent(self) -> int:
-        """See `CallRecord`."""
-        return self._row.ledger.sent(self._row.key)
-
-    def sent_again(self, number: int) -> None:
-        """See `CallRecord`."""
-        self._row.ledger.sent_again(number)
-
-    def not_sent(self, number: int) -> None:
-        """See `CallRecord`."""
-        self._row.ledger.not_sent(number)
-
-    def answered(self, part: int, number: int | None, answer: ChatResponse, verdict: VerdictLocation) -> None:
-        """See `CallRecord`."""
-        uid, group = self._row.key
-        facts = CallFacts(
-            id=number,
-            row=uid,
-            group=group,
-            key=self._key,
-            part=part,
-            has_verdict=verdict.is_there,
-            verdict_at=verdict.at,
-        )
-        self._row.ledger.answer(self._row.key, facts, self._asked, answer)
-
-    def failed(self, number: int, error: EndpointError | RunStop) -> None:
-        """See `CallRecord`."""
-        uid, group = self._row.key
-        facts: dict[str, JSON] = {
-            "row": uid,
-            "group": group,
-            "component": self._asked.component,
-            "error": str(error),
-            "model": self._asked.model,
-            "attempts": error.attempts,
-            "usage": asdict(error.usage),
-        }
-        self._row.ledger.failed(number, facts)

@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, get_args
+from typing import Any, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -77,18 +77,6 @@ class RecordedCall:
         return self.component.rpartition("/")[2] == "policy"
 
 
-class CallFacts(TypedDict):
-    """The first fields of an answer's line: its request's number, and which call of which row it answers."""
-
-    id: int | None
-    row: str
-    group: int | None
-    key: str
-    part: int
-    has_verdict: bool
-    verdict_at: tuple[int, int] | None
-
-
 class Texts:
     """The long texts that were used last. Writer and reader of a ledger see the same uses, so they know the same."""
 
@@ -103,9 +91,10 @@ class Texts:
         if len(content) < _LONG:
             return {"role": message["role"], "content": content}
         name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=12).hexdigest()
+        written: dict[str, JSON] = {"role": message["role"], "text": name}
         if self._is_new(name, content):
-            return {"role": message["role"], "text": name, "content": content}
-        return {"role": message["role"], "text": name}
+            written["content"] = content
+        return written
 
     def read(self, line: Mapping[str, Any]) -> Message:
         """A message that was written; raises `KeyError` for a text that was never written."""
@@ -127,8 +116,15 @@ class Texts:
         return is_new
 
 
-def call_line(facts: CallFacts, asked: CallKey, answer: ChatResponse, texts: Texts | None) -> bytes:
-    """An answer as a line; without `texts` the messages are left out."""
+def call_line(facts: Mapping[str, Any], asked: CallKey, answer: ChatResponse, texts: Texts | None) -> bytes:
+    """An answer as a line; without `texts` the messages are left out.
+
+    Args:
+        facts: the first fields: the request's number, which call of which row it answers, where its verdict stands.
+        asked: the call.
+        answer: what was answered.
+        texts: the long texts that were written before.
+    """
     line: dict[str, Any] = {**facts, "component": asked.component, "vote": asked.vote, "model": asked.model}
     if texts is not None:
         line["messages"] = [texts.written(message) for message in asked.messages]
@@ -205,18 +201,7 @@ def recorded_call(line: Mapping[str, Any], texts: Texts, rows: Collection[str] |
     facts, answer = _Facts.model_validate(line), read_answer(line)
     if not answer.choices or not math.isfinite(answer.latency_s):
         raise ValueError("an answer has choices and its seconds")
-    return RecordedCall(
-        row=facts.row,
-        group=facts.group,
-        component=facts.component,
-        vote=facts.vote,
-        model=facts.model,
-        messages=messages,
-        parameters=facts.parameters,
-        answer=answer,
-        has_verdict=facts.has_verdict,
-        verdict_at=_place(line.get("verdict_at")),
-    )
+    return RecordedCall(**vars(facts), messages=messages, answer=answer, verdict_at=_place(line.get("verdict_at")))
 
 
 class _Facts(BaseModel):

@@ -141,8 +141,8 @@ class TokenServer:
         Raises:
             EndpointError: it failed, or no completion may be used.
         """
-        if record.call is not None:
-            await record.call.ready()
+        if record.row is not None:
+            await record.row.ready()
         record.leaves()
         async with self._manager.managed_server(tokenizer=self._retokenizer.tokenizer) as managed:
             try:

@@ -17,10 +17,8 @@ from typing import Any
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import CallLedger, LedgerOfRow, RowKey
-from judgegym.engine.runs.recorded_calls import CALLS, CallFacts
+from judgegym.engine.runs.recorded_calls import CALLS
 from judgegym.llm import wire
-from judgegym.llm.ledger import CallKey
-from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -154,14 +152,14 @@ class GroupLedger(CallLedger):
         self._answers.pop(number, None)
         key: RowKey = (group.row, number)
         self._places.pop(key, None)
-        self._in_flight = {sent: row for sent, row in self._in_flight.items() if row != key}
+        self.in_flight = {sent: row for sent, row in self.in_flight.items() if row != key}
         end = self.append({"done": number})
         if not self._keep and end > self._limit:
             self._compact()
 
-    def answer(self, row: RowKey, facts: CallFacts, asked: CallKey, answer: ChatResponse) -> int:
-        """Append an answer to a call of a group; return its offset in the file."""
-        place = super().answer(row, facts, asked, answer)
+    def answer(self, row: RowKey, number: int | None, line: bytes) -> int:
+        """Append the line of an answer to a call of a group; return its offset in the file."""
+        place = super().answer(row, number, line)
         if row[1] in self._in_progress:
             self._answers[row[1]].append(place)
         return place
@@ -191,7 +189,7 @@ class GroupLedger(CallLedger):
                         moved[group.number].append(size)
                         yield line
                         size += len(line)
-            for number in self._in_flight:
+            for number in self.in_flight:
                 yield _line({"sent": number})
             yield _line(self._state())
 

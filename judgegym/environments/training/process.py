@@ -227,7 +227,7 @@ class ProcessRun:
 
         outcome = await self._pipeline.run(task, to_file, calls)
         if outcome == "failed":
-            calls.failed()
+            calls.row_failed()
         return outcome == "sent"
 
 

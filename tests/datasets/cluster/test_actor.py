@@ -47,8 +47,7 @@ class InOneProcess:
         sent = pickle.loads(pickle.dumps((judge_task, row.held(), current_component())))
         judged = await asyncio.create_task(self.actor.score(*sent))
         results, calls = pickle.loads(pickle.dumps(judged))
-        for call in calls:
-            await call.record(row)
+        await calls.record(row)
         return list(results)
 
 

@@ -173,7 +173,7 @@ async def test_a_failed_row_asks_again_for_verdicts_that_are_missing(tmp_path: P
                 await client.chat(ASK, name="policy", fresh=True),
             ]
         if answers[1].first.text < "3":
-            calls.failed()
+            calls.row_failed()
         return [answer.first.text for answer in answers]
 
     async with connected(lambda request, number: str(number)) as (client, endpoint):
@@ -402,6 +402,6 @@ def test_a_row_without_a_ledger_records_nothing() -> None:
 def test_keys_do_not_change(tmp_path: Path) -> None:
     """Else no run of an earlier version could be resumed; a change must be meant."""
     with Session(tmp_path) as ledger:
-        call: Any = ledger.row("row-1").record(CallKey("game_1", 1, "judge", ASK, {"b": 1, "a": [None]}))
-        same: Any = ledger.row("row-1").record(CallKey("game_1", 1, "judge", ASK, {"a": [None], "b": 1}))
-    assert call._key == same._key == "f7550106fd1a79a77e4fb60cbb1dd848.1"
+        call, _ = ledger.row("row-1").open(CallKey("game_1", 1, "judge", ASK, {"b": 1, "a": [None]}))
+        same, _ = ledger.row("row-1").open(CallKey("game_1", 1, "judge", ASK, {"a": [None], "b": 1}))
+    assert call == same == "f7550106fd1a79a77e4fb60cbb1dd848.1"

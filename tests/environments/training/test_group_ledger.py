@@ -98,11 +98,11 @@ async def test_file_is_bounded_and_keeps_what_is_in_progress(tmp_path: Path, mon
                 slow = begin(ledger, "slow")
                 kept.append(await ask(client, slow))
                 kept.append(await ask(client, slow, name=f"judge_{session}"))
-                ledger.sent(slow.key)
+                slow.sent()
                 for _ in range(40):
                     calls = begin(ledger, "a", position=7)
                     await ask(client, calls)
-                    ledger.sent(calls.key)  # cancelled with its group
+                    calls.sent()  # cancelled with its group
                     ledger.done(calls.key[1])
                     largest = max(largest, (tmp_path / "calls.jsonl").stat().st_size)
         assert kept[2] == kept[0]

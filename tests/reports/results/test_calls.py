@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.engine.runs.recorded_calls import CallFacts, Texts, call_line, pack, read_calls
+from judgegym.engine.runs.recorded_calls import Texts, call_line, pack, read_calls
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.ledger import CallKey
 from judgegym.llm.types import ChatResponse
@@ -32,7 +32,7 @@ def ledger(path: Path, rows: list[tuple[str, int | None]]) -> None:
     for uid, group in rows:
         for number in range(2):
             messages = [Message(role="system", content=SHARED), Message(role="user", content=text_of(uid))]
-            facts = CallFacts(id=None, row=uid, group=group, key="k", part=0, has_verdict=True)
+            facts = {"id": None, "row": uid, "group": group, "key": "k", "part": 0, "has_verdict": True}
             asked = CallKey(f"game_{number}", 0, "judge", messages, {"temperature": 0.5})
             answer = ChatResponse((Choice(f"{number} of {uid}"),), Usage(3, 4, 0.5), latency_s=0.5, attempts=1)
             lines.append(call_line(facts, asked, answer, texts))
