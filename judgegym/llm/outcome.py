@@ -1,31 +1,24 @@
-"""What an endpoint's answer is worth: the one place that decides, for judge and policy alike.
+"""Classify an HTTP response, for judge and policy alike: usable, retryable or final.
 
-An attempt ends `ChatSuccess`, with the choices that may be used, or `AttemptFailure`, with a `FailureKind`. A choice
-that may be used is whole, cut off by the length limit or refused (`Choice.state`); `judgegym.llm.outcome` has the
-words for that. All others are unusable: those that carry an error, broke off, end with a word that nobody knows, have
-no finish reason though the endpoint otherwise gives one (or has hardly answered yet), end in tool calls that a judge
-makes, or hold no text (empty, tool calls alone, reasoning alone). An answer of nothing but unusable choices is a failed
-attempt; of an endpoint that ends all its answers with one unknown word it is the last one.
+Guarantees: whatever an endpoint sends, an attempt ends as `ChatSuccess`, with the choices that may be used, or as
+`AttemptFailure`, with a `FailureKind`, and nothing is raised; counts, pauses and texts that no endpoint can mean are
+absent or unusable; sampled tokens are all of a choice's tokens or its first ones, never tokens with gaps.
 
-Guarantees: whatever an endpoint sends, one of the two comes out and nothing is raised; counts, pauses and texts that no
-endpoint can mean are absent or unusable.
+A choice that may be used is whole, cut off by the length limit or refused (`Choice.state`). All others are unusable:
+those that carry an error, broke off, end with a word that nobody knows, have no finish reason though the endpoint
+otherwise gives one (or has hardly answered yet), end in tool calls that a judge makes, or hold no text (empty, tool
+calls alone, reasoning alone). A response of nothing but unusable choices is a failed attempt; of an endpoint that ends
+all its responses with one unknown word it is the last one.
 
-A choice's JSON, read into a `Choice`, and choices written for the judgment cache.
-
-Reads what the common servers send (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter, llama.cpp): what is missing or of
-another type is left out, and only a choice without a message is an error. Whether a choice may be used,
-`judgegym.llm.outcome` decides.
-
-Sampled tokens are either all of a choice's tokens or its first ones, never tokens with gaps. vLLM gives them under
+A choice is read as the common servers send it (OpenAI, vLLM, SGLang, DeepSeek, OpenRouter, llama.cpp): what is missing
+or of another type is left out, and only a choice without a message is an error. vLLM gives the sampled tokens under
 `token_ids`; llama.cpp's server gives an `id` in each entry of `logprobs.content`, but none for a token at which a
 character is not complete yet, and none for those of a stop string (seen with xllamacpp 2026.10.11549, November 2026;
 pull request 18454 of ggml-org/llama.cpp describes the first).
 
-What the finish reason of a choice means: the one list of the words that endpoints send.
-
-A choice is whole only if its word is known to say so, or if the user has accepted the word (`FinishRules.accepted`).
-A word that nobody knows is a failed attempt. Case does not count, and neither do `-`, `_` and spaces. The words are
-those of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, TensorRT-LLM, Anthropic, Gemini, Bedrock, Mistral, Cohere,
+Here is the one list of finish reasons. A choice is whole only if its word is known to say so, or if the user has
+accepted the word (`FinishRules.accepted`). Case does not count, and neither do `-`, `_` and spaces. The words are those
+of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, TensorRT-LLM, Anthropic, Gemini, Bedrock, Mistral, Cohere,
 watsonx, DeepSeek, Zhipu, ERNIE, Aleph Alpha, AI21, OpenRouter and LiteLLM, as their documentation and their servers
 had them in 2026.
 """
@@ -68,13 +61,11 @@ def choice_to_json(choice: Choice) -> JSON:
     message: JSON = {"content": choice.text, "reasoning": choice.reasoning, "refusal": choice.refusal}
     sent: dict[str, JSON] = {"message": message, "finish_reason": choice.finish_reason}
     if choice.tokens is not None:
-        sent[_KEPT_TOKENS] = [_token_to_json(token) for token in choice.tokens]
+        sent[_KEPT_TOKENS] = [
+            {"token": token.text, "top_logprobs": [{"token": text, "logprob": logprob} for text, logprob in token.top]}
+            for token in choice.tokens
+        ]
     return sent
-
-
-def _token_to_json(token: Token) -> JSON:
-    top: list[JSON] = [{"token": text, "logprob": logprob} for text, logprob in token.top]
-    return {"token": token.text, "top_logprobs": top}
 
 
 def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
@@ -93,7 +84,12 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
     finish, content = choice.get("finish_reason"), message.get("content")
     text, thought, refused = (content, "", "") if isinstance(content, str) else _parts(content)
     logprobs, kept = choice.get("logprobs"), choice.get(_KEPT_TOKENS)
-    ids, of_ids = _sampled(choice.get("token_ids"), logprobs, token_count)
+    sampled, ids, of_ids, tokens = choice.get("token_ids"), None, None, None
+    if sampled is not None or logprobs is not None:
+        ids, of_ids = _sampled(sampled, logprobs, token_count)
+    if kept is not None or logprobs is not None:
+        tokens = _kept_tokens(kept)
+        tokens = tokens or _kept_tokens(logprobs.get("content") if isinstance(logprobs, dict) else None, is_sent=True)
     return Choice(
         text=text,
         # `reasoning_content`: vLLM, DeepSeek; `reasoning`: OpenRouter, newer vLLM.
@@ -104,7 +100,7 @@ def choice_from_json(choice: JSON, *, token_count: int = 0) -> Choice:
         refusal=_optional_text(message.get("refusal")) or refused or None,
         token_ids=ids,
         logprobs=of_ids,
-        tokens=None if kept is None and logprobs is None else _kept_tokens(kept) or _tokens(logprobs),
+        tokens=tokens,
     )
 
 
@@ -156,13 +152,10 @@ def _sampled(ids: JSON, logprobs: JSON, token_count: int) -> tuple[tuple[int, ..
     if found is None or len(found) == token_count:
         return found, numbers
     # A token that is left out comes before an entry whose text is not ASCII, or at the end.
-    known = next((place for place, entry in enumerate(content) if not _is_ascii(entry)), len(content))
+    texts = [entry.get("token") if isinstance(entry, dict) else None for entry in content]
+    is_other = (not isinstance(text, str) or not text.isascii() for text in texts)
+    known = next((place for place, other in enumerate(is_other) if other), len(texts))
     return found[:known], None if numbers is None else numbers[:known]
-
-
-def _is_ascii(entry: JSON) -> bool:
-    text = entry.get("token") if isinstance(entry, Mapping) else None
-    return isinstance(text, str) and text.isascii()
 
 
 def _logprobs(value: JSON) -> tuple[float, ...] | None:
@@ -179,19 +172,12 @@ def _logprobs(value: JSON) -> tuple[float, ...] | None:
     return None
 
 
-def _tokens(value: JSON) -> tuple[Token, ...] | None:
-    """The tokens of `logprobs.content` with their alternatives; `None` if no token has any."""
-    content = value.get("content") if isinstance(value, Mapping) else None
+def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] | None:
+    """Tokens with their alternatives; `None` where they are no such list, or one that was sent and has none at all."""
     if not isinstance(content, list):
         return None
     # `dict`, and not `Mapping`, whose check takes four times as long: there are as many entries as tokens.
-    given = any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in content)
-    return _kept_tokens(content) if given else None
-
-
-def _kept_tokens(content: JSON) -> tuple[Token, ...] | None:
-    """Tokens with their alternatives; `None` where they are no such list."""
-    if not isinstance(content, list):
+    if is_sent and not any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in content):
         return None
     tokens: list[Token] = []
     for entry in content:
@@ -288,10 +274,6 @@ class FinishRules:
         """What a finish reason means."""
         word = normalized(reason)
         return _STATES.get(word, "whole" if word in self.accepted else "unknown")
-
-    def is_tool_call(self, reason: str | None) -> bool:
-        """Whether a finish reason says that the model waits for the results of tools."""
-        return reason is not None and self.state(reason) == "tool_calls"
 
 
 KNOWN_WORDS_ALONE = FinishRules()
@@ -435,11 +417,6 @@ class Habits:
     _said: set[str] = field(default_factory=set)
 
     @property
-    def may_give_reasons(self) -> bool:
-        """Whether it gives reasons, or has answered too seldom to say that it never does."""
-        return self.gives_reasons or self.without_reason <= _ANSWERS_IN_DOUBT
-
-    @property
     def refusal(self) -> AttemptFailure | None:
         """Why no answer of the endpoint will be usable, if all end with one unknown word."""
         if self.gives_known or self.unknown_in_a_row < _UNKNOWN_IN_A_ROW:
@@ -458,22 +435,17 @@ class Habits:
         found = list(filter(None, words))
         for word in (*found, *[_NO_REASON] * (len(sent) - len(found))):
             self.reasons[word if word in self.reasons or len(self.reasons) < _MOST_REASONS else "others"] += 1
-        if not self.gives_reasons:
-            self._learn_whether_given(bool(found))
+        if not self.gives_reasons and not found:
+            self.without_reason += 1
+        elif not self.gives_reasons:
+            self.gives_reasons = True
+            if (taken := self.without_reason - _ANSWERS_IN_DOUBT) > 0:
+                self.say_once("late", f"gives a finish_reason now; {taken} answers without one were taken to be whole")
         if self.gives_known or not found:
             return
         self.gives_known = any(self.rules.state(word) != "unknown" for word in found)
         self.unknown_in_a_row = self.unknown_in_a_row + 1 if {self.unknown} == set(found) else 1
         self.unknown = found[0]
-
-    def _learn_whether_given(self, is_given: bool) -> None:
-        if not is_given:
-            self.without_reason += 1
-            return
-        if self.without_reason > _ANSWERS_IN_DOUBT:
-            taken = self.without_reason - _ANSWERS_IN_DOUBT
-            self.say_once("late", f"gives a finish_reason now; {taken} answers without one were taken to be whole")
-        self.gives_reasons = True
 
     def say_once(self, topic: str, what: str) -> None:
         """Log a peculiarity of the endpoint, the first time that it is met."""
@@ -508,7 +480,9 @@ def of_answer(
         return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status)
     sent = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
-        return _without_choices(body, data, status, retry_after_seconds(retry_after))
+        if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
+            return replace(_reported(body["error"], status), retry_after=retry_after_seconds(retry_after))
+        return AttemptFailure(FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status)
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
@@ -596,13 +570,6 @@ def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:
     return sorted(distinct, key=lambda raw: cast(int, raw["index"]))
 
 
-def _without_choices(body: JSON, data: bytes, status: int, retry_after: float | None) -> AttemptFailure:
-    """HTTP 200 without choices: the error that the body reports, such as a router's, or a body of another shape."""
-    if isinstance(body, Mapping) and body.get("error"):
-        return replace(_reported(body["error"], status), retry_after=retry_after)
-    return AttemptFailure(FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status)
-
-
 def _reported(error: JSON, status: int) -> AttemptFailure:
     """An error in a body with HTTP 200. Its code, if it is an HTTP status, says of which kind it is."""
     code = error.get("code") if isinstance(error, Mapping) else None
@@ -625,7 +592,7 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
         reported = _reported(raw["error"], status)  # the request was accepted: a retry may mend whatever came then
         return replace(reported, kind=FailureKind.BUSY if reported.kind is FailureKind.BUSY else FailureKind.BROKEN)
     if read.finish_reason is None:
-        if habits.may_give_reasons:
+        if habits.gives_reasons or habits.without_reason <= _ANSWERS_IN_DOUBT:  # it may give reasons
             return AttemptFailure(FailureKind.BROKEN, "the answer broke off: it has no finish_reason", status)
         habits.say_once("none", "gives no finish_reason: its answers are taken to be whole")
     message = raw.get("message")
@@ -633,7 +600,7 @@ def _choice(raw: JSON, status: int, habits: Habits, token_count: int) -> Choice 
     usable = checked(read, habits.rules, calls_tools=calls_tools)
     if isinstance(usable, str):
         return AttemptFailure(FailureKind.BROKEN, usable, status)
-    if usable.state == "whole" and (calls_tools or habits.rules.is_tool_call(usable.finish_reason)):
+    if usable.state == "whole" and (calls_tools or habits.rules.state(usable.finish_reason or "") == "tool_calls"):
         habits.say_once("tools", "calls tools, which nobody runs here: of such an answer the text is taken")
     if usable.token_ids is not None and len(usable.token_ids) < token_count and "token_ids" not in raw:
         habits.say_once("gaps", _GAPS)
@@ -670,10 +637,8 @@ def checked(choice: Choice, rules: FinishRules, *, calls_tools: bool = False) ->
 def _token_counts(usage: JSON) -> TokenCounts:
     if not isinstance(usage, dict):
         return TokenCounts()
-    prompt, details = _count(usage.get("prompt_tokens")), usage.get("prompt_tokens_details")
+    details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
-    return TokenCounts(prompt, _count(usage.get("completion_tokens")), min(prompt, _count(cached)))
-
-
-def _count(value: JSON) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_TOKENS else 0
+    given = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    prompt, completion, of_cache = (value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given)
+    return TokenCounts(prompt, completion, min(prompt, of_cache))

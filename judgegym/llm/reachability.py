@@ -28,8 +28,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
@@ -255,6 +255,7 @@ class CircuitBreaker:
 
     Attributes:
         is_closed: requests may be sent.
+        calls: how many are in progress; `settle` is called when one has ended.
         on_open: called when the breaker opens.
     """
 
@@ -271,7 +272,7 @@ class CircuitBreaker:
         self._deadline_s, self._setting = deadline_s, setting
         self.is_closed = True
         self.on_open: Callable[[], None] | None = None
-        self._calls = 0
+        self.calls = 0
         self._in_a_row = 0
         self._row_began = 0.0
         self._has_answered = False
@@ -292,16 +293,6 @@ class CircuitBreaker:
         open_for = time.monotonic() - self._opened_at
         left = "" if self._next_probe_at is not None else f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
         return f"{self._who} rejects every request ({self._said}), for {open_for:.0f} s{left}"
-
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Count a call as in progress while the context lasts."""
-        self._calls += 1
-        try:
-            yield
-        finally:
-            self._calls -= 1
-            self._settle()
 
     async def ready(self) -> bool:
         """Wait until a call may be sent; return whether it is the probe.
@@ -372,17 +363,17 @@ class CircuitBreaker:
         """Wait among others for a decision."""
         decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         waiting.append(decision)
-        self._settle()
+        self.settle()
         try:
             return await decision
         finally:
             with suppress(ValueError):
                 waiting.remove(decision)
-            self._settle()
+            self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Let rejected calls fail where no other call is in progress that could say more."""
-        if self.is_closed and self._rejected and self._calls <= len(self._rejected):
+        if self.is_closed and self._rejected and self.calls <= len(self._rejected):
             _decide(self._rejected, False)
 
     def _open(self) -> None:

@@ -10,16 +10,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.outcome import AttemptFailure
-from judgegym.llm.wire import JSON
-
-OutcomeT = TypeVar("OutcomeT")
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +36,10 @@ def speaks_of_it(status: int | None, message: str) -> bool:
     return (status in _OF_REFUSALS or status == _IN_A_BODY) and _SPEAKS_OF_IT.search(message) is not None
 
 
-def as_refused(outcome: OutcomeT, body: Mapping[str, JSON] | None) -> OutcomeT | AttemptFailure:
-    """The outcome of an attempt; after 501, by which a format is refused, no retry would succeed."""
-    if not isinstance(outcome, AttemptFailure) or outcome.status != 501 or body is None or RESPONSE_FORMAT not in body:
-        return outcome
-    return replace(outcome, kind=FailureKind.REJECTED) if speaks_of_it(outcome.status, outcome.answer) else outcome
+def as_refused(failure: AttemptFailure) -> AttemptFailure:
+    """The failure of a request with a format; after 501, by which the format is refused, no retry would succeed."""
+    is_refused = failure.status == 501 and speaks_of_it(failure.status, failure.answer)
+    return replace(failure, kind=FailureKind.REJECTED) if is_refused else failure
 
 
 _OF_LENGTH = re.compile(
@@ -65,16 +59,6 @@ class FormatHabits:
 
     taken_by: set[str] = field(default_factory=set)
     refusal: EndpointError | None = None
-
-    def check(self, body: Mapping[str, JSON] | None) -> None:
-        """Refuse a request that has what the endpoint refuses, with the endpoint's own words."""
-        if self.refusal is not None and body is not None and RESPONSE_FORMAT in body:
-            raise self.refusal.of_another_call()
-
-    def answered(self, body: Mapping[str, JSON] | None, endpoint: str) -> None:
-        """Note that an endpoint has answered a request."""
-        if body is not None and RESPONSE_FORMAT in body:
-            self.taken_by.add(endpoint)
 
     def may_be_refused_by(self, error: EndpointError) -> bool:
         """Whether the format may be why a request failed; noted at once if the failure says so and none was taken."""

@@ -1,16 +1,12 @@
-"""One request to a model with its retries: replicas, attempts and the retry loop.
+"""One request to a model with its retries: what an attempt waits for, the replica that it goes to, the retry loop.
 
-Raises `EndpointError`, a `RunStop` where no request may be sent any more, and nothing else but what a ledger raises
-that cannot record the answer (the disk stays full).
-`judgegym.llm.transport` says when an attempt may be made, `judgegym.llm.outcome` what an answer is worth,
-`judgegym.llm.retry` whether and when a failed attempt is made again.
-
-Limits of one endpoint: requests in flight (adaptive), and requests and tokens a minute.
-
-The admission of requests: what each attempt waits for before it is sent.
+An attempt waits for the budget, for a replica that is there, for the rate limits (requests and tokens a minute) and for
+a slot of the concurrency limit, which adapts to the endpoint. `judgegym.llm.outcome` classifies its response,
+`judgegym.llm.retry` says whether and when a failed attempt is made again.
 
 Guarantees: an attempt holds a slot of the limit and, if there is a budget, a call of it; retries go before all first
-attempts; whoever is refused or cancelled holds neither.
+attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request may be
+sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import aiohttp
@@ -84,8 +81,7 @@ class AdaptiveLimit:
         Returns:
             The time of admission (monotonic clock), to be passed to `overloaded`.
         """
-        if self._has_room and not self._urgent and (urgent or not self._others):
-            self._take()
+        if not self._urgent and (urgent or not self._others) and self._take():
             return time.monotonic()
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._urgent if urgent else self._others).append(slot)
@@ -123,26 +119,26 @@ class AdaptiveLimit:
             self.ceiling = ceiling
             self._admit()
 
-    def _admit(self) -> None:
-        while (waiting := self._urgent or self._others) and self._has_room:
-            slot = waiting.popleft()
-            if not slot.done():
-                self._take()
-                slot.set_result(None)
+    def _admit(self, *, is_next_turn: bool = False) -> None:
+        """Give slots to those who wait, as far as there are any."""
+        if is_next_turn:
+            self._this_turn = 0
+        while waiting := self._urgent or self._others:
+            if not waiting[0].done():
+                if not self._take():
+                    return
+                waiting[0].set_result(None)
+            waiting.popleft()
 
-    @property
-    def _has_room(self) -> bool:
-        return self.in_flight + 1 <= self._limit and self._this_turn < _AT_ONCE
-
-    def _take(self) -> None:
+    def _take(self) -> bool:
+        """Take a slot, if there is one in this turn of the event loop; return whether there was."""
+        if self.in_flight + 1 > self._limit or self._this_turn >= _AT_ONCE:
+            return False
         self.in_flight += 1
         self._this_turn += 1
         if self._this_turn == 1:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-
-    def _next_turn(self) -> None:
-        self._this_turn = 0
-        self._admit()
+            asyncio.get_running_loop().call_soon(partial(self._admit, is_next_turn=True))
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +193,7 @@ class PendingRequest:
 
     Attributes:
         body: what is sent, but for the model's name at the replica; without one, the request is a GET.
+        has_format: the body has a response format.
         record: of the request in a ledger.
         path: beside the API; `None` for chat completions.
         budget: what its attempts are counted in.
@@ -212,6 +209,7 @@ class PendingRequest:
 
     body: dict[str, JSON] | None
     record: RequestRecord
+    has_format: bool = False
     path: str | None = None
     budget: Budget | None = None
     tokens: int = 0
@@ -226,85 +224,6 @@ class PendingRequest:
     def elapsed(self) -> float:
         """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
         return time.monotonic() - self.started - self.away
-
-
-class RequestGate:
-    """What the attempts of all requests to one model wait for."""
-
-    def __init__(
-        self,
-        limit: AdaptiveLimit,
-        rates: RateBudget | None,
-        presence: Reachability,
-        breaker: CircuitBreaker,
-        formats: FormatHabits,
-        *,
-        deadline_s: float,
-    ) -> None:
-        """Admit attempts.
-
-        Args:
-            limit: on requests in flight.
-            rates: requests and tokens a minute; `None` without a limit.
-            presence: whether a replica is there.
-            breaker: whether the account is rejected.
-            formats: which formats of answers the model refuses.
-            deadline_s: of a request with its retries, in seconds since its first attempt was admitted.
-        """
-        self._limit, self._rates = limit, rates
-        self._presence, self._breaker, self._formats = presence, breaker, formats
-        self._deadline_s = deadline_s
-
-    async def admitted(self, call: PendingRequest) -> float:
-        """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
-
-        Returns:
-            The time of admission (monotonic clock).
-
-        Raises:
-            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
-                model has been away for too long, or refuses what the request has.
-            RunStop: no request may be sent any more.
-        """
-        while True:
-            admitted = await self._in_slot(call)
-            if call.budget is None or call.budget.take():
-                return admitted
-            self._limit.release()  # the budget was spent in the meantime
-
-    async def _in_slot(self, call: PendingRequest) -> float:
-        """Wait for all of that but the budget, which is only waited for while it is spent; see `admitted`."""
-        is_retry = call.failure is not None
-        while True:
-            if call.budget is not None:
-                call.away += await call.budget.ready()
-            if not self._presence.is_any_there:
-                call.away += await self._presence.wait()
-            if not self._breaker.is_closed and not call.is_probe:
-                began = time.monotonic()
-                call.is_probe = await self._breaker.ready()
-                call.away += time.monotonic() - began
-            if self._rates is not None:
-                await self._rates.spend(call.tokens, urgent=is_retry)
-            admitted = await self._limit.acquire(urgent=is_retry)
-            if self._presence.is_any_there and (self._breaker.is_closed or call.is_probe):
-                break
-            self._limit.release()  # it has gone away in the meantime
-        try:
-            self._formats.check(call.body)  # another call may have been refused while this one waited
-            waited = 0.0 if call.record.row is None else await call.record.row.ready()
-        except BaseException:  # re-raised; nothing is sent
-            self._limit.release()
-            raise
-        if call.failure is None:
-            call.started, call.away = admitted, 0.0
-            if (told := ON_ADMISSION.get()) is not None:
-                told()
-        call.away += waited
-        if call.failure is not None and call.elapsed() >= self._deadline_s:
-            self._limit.release()
-            raise call.failure
-        return admitted
 
 
 _CONNECT_S = 30.0
@@ -360,9 +279,6 @@ class Transport:
         )
         self._budget = budget
         self._rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
-        self._admission = RequestGate(
-            self.limit, self._rates, self.presence, self.breaker, self.formats, deadline_s=settings.deadline_s
-        )
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
@@ -396,7 +312,10 @@ class Transport:
             RunStop: no attempt may be made any more.
         """
         call = PendingRequest(
-            {"model": "", "messages": wire.messages_json(messages), **parameters}, record, budget=self._budget
+            {"model": "", "messages": wire.messages_json(messages), **parameters},
+            record,
+            RESPONSE_FORMAT in parameters,
+            budget=self._budget,
         )
         if self._rates is not None and self._rates.tokens is not None:
             call.tokens = self._expected_tokens(messages, parameters)
@@ -423,7 +342,7 @@ class Transport:
             EndpointError: no attempt succeeded.
         """
         sent = None if body is None else {"model": "", **body}
-        outcome = await self._outcome(PendingRequest(sent, RequestRecord(), path))
+        outcome = await self._outcome(PendingRequest(sent, RequestRecord(), path=path))
         assert isinstance(outcome, PlainResponse)  # of a request with a path
         return outcome.body
 
@@ -434,21 +353,70 @@ class Transport:
             EndpointError: none was.
             RunStop: none was, and no other may be made.
         """
+        self.breaker.calls += 1
         try:
-            with self.breaker.call():
-                while True:
-                    admitted = await self._admission.admitted(call)
-                    replica = self._replicas.pick()
-                    attempt = self._attempt if call.budget is None else self._counted_attempt
-                    outcome = as_refused(await attempt(replica, call, admitted), call.body)
-                    if not isinstance(outcome, AttemptFailure):
-                        self.formats.answered(call.body, replica.endpoint.shown)
-                        self.breaker.answered(admitted)
-                        return outcome
-                    await self._pause(replica, call, outcome, admitted)
+            while True:
+                admitted = await self._admitted(call)
+                replica = self._replicas.pick()
+                attempt = self._attempt if call.budget is None else self._counted_attempt
+                outcome = await attempt(replica, call, admitted)
+                if not isinstance(outcome, AttemptFailure):
+                    if call.has_format:
+                        self.formats.taken_by.add(replica.endpoint.shown)
+                    self.breaker.answered(admitted)
+                    return outcome
+                await self._pause(replica, call, as_refused(outcome) if call.has_format else outcome, admitted)
         except (EndpointError, RunStop) as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
+        finally:
+            self.breaker.calls -= 1
+            self.breaker.settle()
+
+    async def _admitted(self, call: PendingRequest) -> float:
+        """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
+
+        Returns:
+            The time of admission (monotonic clock).
+
+        Raises:
+            EndpointError: the deadline passed while a retry waited; it is the failure of the attempt before. Or the
+                model has been away for too long, or refuses what the request has.
+            RunStop: no request may be sent any more.
+        """
+        is_retry = call.failure is not None
+        while True:
+            if call.budget is not None:
+                call.away += await call.budget.ready()
+            if not self.presence.is_any_there:
+                call.away += await self.presence.wait()
+            if not self.breaker.is_closed and not call.is_probe:
+                began = time.monotonic()
+                call.is_probe = await self.breaker.ready()
+                call.away += time.monotonic() - began
+            if self._rates is not None:
+                await self._rates.spend(call.tokens, urgent=is_retry)
+            admitted = await self.limit.acquire(urgent=is_retry)
+            if not (self.presence.is_any_there and (self.breaker.is_closed or call.is_probe)):
+                self.limit.release()  # it has gone away in the meantime
+                continue
+            try:
+                if call.has_format and self.formats.refusal is not None:  # of another call, while this one waited
+                    raise self.formats.refusal.of_another_call()
+                waited = 0.0 if call.record.row is None else await call.record.row.ready()
+                if not is_retry:
+                    call.started, call.away = admitted, 0.0
+                    if (told := ON_ADMISSION.get()) is not None:
+                        told()
+                call.away += waited
+                if call.failure is not None and call.elapsed() >= self.settings.deadline_s:
+                    raise call.failure
+            except BaseException:  # re-raised; nothing is sent
+                self.limit.release()
+                raise
+            if call.budget is None or call.budget.take():
+                return admitted
+            self.limit.release()  # the budget was spent in the meantime
 
     async def _pause(self, replica: Replica, call: PendingRequest, outcome: AttemptFailure, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
@@ -479,11 +447,10 @@ class Transport:
 
     def _rejects_account(self, replica: Replica, call: PendingRequest, outcome: AttemptFailure) -> bool:
         """Whether a rejected completion speaks of the account rather than of the request."""
-        body = call.body
-        if call.path is not None or body is None or outcome.status not in ACCOUNT_STATUSES:
+        if call.path is not None or outcome.status not in ACCOUNT_STATUSES:
             return False
         # Some endpoints answer 404 to a form that they do not know.
-        asks_for_form = RESPONSE_FORMAT in body and replica.endpoint.shown not in self.formats.taken_by
+        asks_for_form = call.has_format and replica.endpoint.shown not in self.formats.taken_by
         return not (outcome.status == 404 and asks_for_form)
 
     async def _counted_attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
@@ -513,7 +480,10 @@ class Transport:
             return refusal
         call.attempts += 1
         replica.in_flight += 1
-        timeout = self._timeout if call.failure is None else self._rest_of_time(call)
+        timeout = self._timeout
+        if call.failure is not None:  # a retry has what is left of the deadline; aiohttp reads 0 as no time-out
+            left = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
+            timeout = _timeout(max(0.001, left))
         try:
             call.record.leaves()
             if self._session is None:
@@ -566,11 +536,6 @@ class Transport:
             if outcome.kind is not FailureKind.REJECTED:
                 replica.failed(outcome.retry_after, admitted)
         return outcome
-
-    def _rest_of_time(self, call: PendingRequest) -> aiohttp.ClientTimeout:
-        """The time-out of a retry: what is left of the call's deadline, at most that of an attempt."""
-        left = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
-        return _timeout(max(0.001, left))  # aiohttp reads 0 as no time-out
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
