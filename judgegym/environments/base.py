@@ -19,7 +19,7 @@ import inspect
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from inspect import isawaitable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin
@@ -42,9 +42,6 @@ from judgegym.llm.errors import UserError
 
 if TYPE_CHECKING:
     from judgegym.environments.evaluate.row import RowRunner
-
-
-ValueT = TypeVar("ValueT")
 
 
 def type_arguments(cls: type[Any], contract: type[Any]) -> tuple[Any, ...]:
@@ -81,75 +78,18 @@ class ContractError(UserError):
     """The code of an environment breaks the contract."""
 
 
-def returned(env: object, name: str, value: ValueT) -> ValueT:
-    """Return what a method of an environment returned, after a check.
-
-    Args:
-        env: the environment.
-        name: one of `tasks`, `conversations`, `judge`, `judge_again`, `reward`.
-        value: what it returned.
-
-    Raises:
-        ContractError: it is something else than the contract says.
-    """
-    problem = _PROBLEMS[name](value)
-    if problem is not None:
-        owner = next(cls for cls in type(env).__mro__ if name in vars(cls))
-        raise ContractError(f"{owner.__qualname__}.{name} {problem}")
-    return value
-
-
-def _of_tasks(tasks: Any) -> str | None:
-    if isinstance(tasks, str) or not isinstance(tasks, Sequence):
-        return f"returned {_kind(tasks)}; expected a list of tasks, or a TaskList"
-    first = tasks[0] if tasks else None
-    lacking = [name for name in ("uid", "question", "category") if not hasattr(first, name)]
-    if first is not None and lacking:
-        return f"returned tasks without {' and '.join(lacking)}: the first one is {_kind(first)}"
-    return None
-
-
-def _of_conversations(conversations: Any) -> str | None:
-    expected = 'expected a list of conversations, each a list of messages: [[Message(role="user", content=…)]]'
-    if isinstance(conversations, str) or not isinstance(conversations, Sequence):
-        return f"returned {_kind(conversations)}; {expected}"
-    if not conversations:
-        return f"returned no conversation; {expected}"
-    for conversation in conversations:
-        if isinstance(conversation, str) or not isinstance(conversation, Sequence) or not conversation:
-            return f"returned {_kind(conversation)} as a conversation; {expected}"
-        for message in conversation:
-            if not isinstance(message, Mapping) or not {"role", "content"} <= message.keys():
-                return f"returned {_kind(message)} as a message; {expected}"
-    return None
-
-
-def _of_judgment(judgment: Any) -> str | None:
-    return None if isinstance(judgment, Judgment) else f"returned {_kind(judgment)}; expected a Judgment"
-
-
-def _of_reward(reward: Any) -> str | None:
-    if isinstance(reward, Real):  # also those of numpy
-        try:
-            if math.isfinite(float(reward)):
-                return None
-        except OverflowError:
-            return "returned an integer beyond the range of floats; expected a finite number"
-    shown = repr(reward) if isinstance(reward, float) else _kind(reward)
-    return f"returned {shown}; expected a finite number"
+def _breach(env: object, name: str, problem: str) -> ContractError:
+    """Return the error of a method that returned something else than the contract says; it names the class."""
+    owner = next(cls for cls in type(env).__mro__ if name in vars(cls))
+    return ContractError(f"{owner.__qualname__}.{name} {problem}")
 
 
 def _kind(value: object) -> str:
     return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
-_PROBLEMS: Mapping[str, Callable[[Any], str | None]] = {
-    "tasks": _of_tasks,
-    "conversations": _of_conversations,
-    "judge": _of_judgment,
-    "judge_again": _of_judgment,
-    "reward": _of_reward,
-}
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 DetailT = TypeVar("DetailT")
@@ -252,7 +192,13 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
             DataError: they cannot be loaded.
             ContractError: they are no list of tasks.
         """
-        tasks = returned(self, "tasks", self.tasks(split))
+        tasks = self.tasks(split)
+        if not _is_list(tasks):
+            raise _breach(self, "tasks", f"returned {_kind(tasks)}; expected a list of tasks, or a TaskList")
+        lacking = [name for name in ("uid", "question", "category") if tasks and not hasattr(tasks[0], name)]
+        if lacking:
+            problem = f"returned tasks without {' and '.join(lacking)}: the first one is {_kind(tasks[0])}"
+            raise _breach(self, "tasks", problem)
         self.metric_names.add(names_of(tasks))
         return tasks
 
@@ -266,7 +212,18 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         Raises:
             ContractError: they are no list of conversations.
         """
-        return returned(self, "conversations", self.conversations(task))
+        conversations: Any = self.conversations(task)
+        wrong = _kind(conversations) if not _is_list(conversations) else None if conversations else "no conversation"
+        for conversation in () if wrong else conversations:
+            if not _is_list(conversation) or not conversation:
+                wrong = f"{_kind(conversation)} as a conversation"
+            for message in () if wrong else conversation:
+                if not isinstance(message, Mapping) or "role" not in message or "content" not in message:
+                    wrong = f"{_kind(message)} as a message"
+        if wrong:
+            expected = 'expected a list of conversations, each a list of messages: [[Message(role="user", content=…)]]'
+            raise _breach(self, "conversations", f"returned {wrong}; {expected}")
+        return cast("list[Conversation]", conversations)
 
     async def checked_judge(
         self, task: TaskT, completions: Sequence[Completion], earlier: Judgment[DetailT] | None = None
@@ -276,11 +233,15 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         Raises:
             ContractError: it is no judgment.
         """
-        name = "judge" if earlier is None else "judge_again"
-        asked: object = (
+        judgment: object = (
             self.judge(task, completions) if earlier is None else self.judge_again(task, completions, earlier)
         )
-        return returned(self, name, await asked if isawaitable(asked) else cast("Judgment[DetailT]", asked))
+        if isawaitable(judgment):
+            judgment = await judgment
+        if not isinstance(judgment, Judgment):
+            name = "judge" if earlier is None else "judge_again"
+            raise _breach(self, name, f"returned {_kind(judgment)}; expected a Judgment")
+        return judgment
 
     @abstractmethod
     async def judge(self, task: TaskT, completions: Sequence[Completion]) -> Judgment[DetailT]:
@@ -314,7 +275,16 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
 
     def rewards(self, judgments: Sequence[Judgment[DetailT]]) -> Sequence[float | None]:
         """Return the rewards of the judgments of a group that have a score; `None` for one that cannot be compared."""
-        return [returned(self, "reward", self.reward(judgment)) for judgment in judgments]
+        rewards: list[float] = [self.reward(judgment) for judgment in judgments]
+        for reward in rewards:
+            try:
+                wrong = None if isinstance(reward, Real) and math.isfinite(reward) else _kind(reward)  # also numpy's
+            except OverflowError:
+                wrong = "an integer beyond the range of floats"
+            if wrong is not None:
+                shown = repr(reward) if isinstance(reward, float) else wrong
+                raise _breach(self, "reward", f"returned {shown}; expected a finite number")
+        return rewards
 
     @property
     def invalid_completion_score(self) -> float:
