@@ -40,17 +40,25 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         named: the categories and clusters of all tasks of the data set, also of those that a choice leaves out.
     """
 
-    def __init__(self, uids: Sequence[str], build: Callable[[int], ItemT], named: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        uids: Sequence[str],
+        build: Callable[[int], ItemT],
+        named: Collection[str] = (),
+        places: Sequence[int] | None = None,
+    ) -> None:
         """Name the tasks.
 
         Args:
             uids: their uids, each once.
-            build: makes the task at an index from 0; the same one whenever it is called.
+            build: makes the task at a place from 0; the same one whenever it is called.
             named: their categories and clusters.
+            places: the place of each task, for a choice of the tasks that `build` makes; all of them by default.
         """
         self.uids = uids
         self.named = named
         self._build = build
+        self._places = range(len(uids)) if places is None else places
 
     @classmethod
     def of(cls, rows: Mapping[str, Row], build: Callable[[str, Row], ItemT]) -> TaskList[ItemT]:
@@ -104,12 +112,13 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
         """
         if isinstance(index, slice):
             return self.pick(range(*index.indices(len(self))))
-        return self._build(range(len(self.uids))[index])
+        return self._build(self._places[index])
 
     def pick(self, indexes: Iterable[int]) -> TaskList[ItemT]:
         """Make a list of the tasks at `indexes`, in their order."""
-        build, chosen = self._build, array("Q", indexes)
-        return TaskList([self.uids[index] for index in chosen], lambda index: build(chosen[index]), self.named)
+        chosen = array("Q", indexes)
+        places = array("Q", (self._places[index] for index in chosen))
+        return TaskList([self.uids[index] for index in chosen], self._build, self.named, places)
 
     def where(self, is_wanted: Callable[[ItemT], bool]) -> TaskList[ItemT]:
         """Make a list of the tasks that are wanted."""
@@ -118,7 +127,7 @@ class TaskList(Sequence[ItemT], Generic[ItemT]):
     def map(self, convert: Callable[[ItemT], OtherT]) -> TaskList[OtherT]:
         """Make a list of what `convert` makes of each task, under the same uid."""
         build = self._build
-        return TaskList(self.uids, lambda index: convert(build(index)), self.named)
+        return TaskList(self.uids, lambda place: convert(build(place)), self.named, self._places)
 
     @cached_property
     def positions(self) -> Mapping[str, int]:

@@ -69,7 +69,7 @@ class Completion:
     @property
     def unjudgeable(self) -> str | None:
         """Return why no judge may be asked, or `None`: a refusal, malformed thinking, or an empty answer."""
-        if self.refused:
+        if self.finish_reason in REFUSALS:
             return "the policy refused to answer"
         if self.thinking_fault is None and is_blank(self.answer):
             return "the answer is empty: there is nothing to judge"
@@ -186,7 +186,10 @@ class Policy:
         """The completion of an answer, or of one that is asked for because it is too short; and what it has cost."""
         config, runs = self.config, [_run(answer)]
         kept = read_completion(answer.choices[0], config)
-        while len(runs) <= config.short_answer_retries and kept.short and _may_be_a_fault(kept):
+        # An answer that was cut off or refused would be so again.
+        while (
+            len(runs) <= config.short_answer_retries and kept.short and kept.finish_reason not in {CUT_OFF, *REFUSALS}
+        ):
             try:
                 again = await self._ask(conversation, verdict_at)
             except EndpointError as error:
@@ -194,7 +197,10 @@ class Policy:
                 break
             runs.append(_run(again))
             kept = read_completion(again.choices[0], config)
-        return kept, runs[0] if len(runs) == 1 else _sum(runs)
+        if len(runs) == 1:
+            return kept, runs[0]
+        usage = sum((run.usage for run in runs), Usage())
+        return kept, CallRun(sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage)
 
     async def _ask(self, conversation: Conversation, verdict_at: Callable[[str], Place | None] | None) -> ChatResponse:
         config = self.config
@@ -221,16 +227,6 @@ def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[s
     # In thinking mode the answer has no white space around it; otherwise it is the whole text.
     begins = (len(choice.text.rstrip()) if config.thinking_mode else len(choice.text)) - len(completion.answer)
     return at[0] + begins, at[1] + begins
-
-
-def _may_be_a_fault(completion: Completion) -> bool:
-    return not completion.refused and completion.finish_reason != CUT_OFF
-
-
-def _sum(runs: Sequence[CallRun]) -> CallRun:
-    """Add up several calls that were made one after the other."""
-    usage = sum((run.usage for run in runs), Usage())
-    return CallRun(sum(run.latency_s for run in runs), sum(run.attempts for run in runs), False, usage)
 
 
 async def judge_completions(

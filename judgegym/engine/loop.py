@@ -1,14 +1,12 @@
-"""The loop of a command: judge rows at once, record each of them, and stop early if nothing succeeds.
+"""The loop of a command: take items from a source, run a step for each, many at once, and stop early if none succeeds.
 
-Guarantees: a row's calls are in the ledger before they are used; a result is released once it is recorded; further rows
-are not begun where they would cost money for nothing: after ten failures without a success, after an endpoint's outage,
-and while the disk is full.
+`run_each` is the loop of `process`; `judge_rows` is the same for `evaluate` and `score`, whose source is the rows of a
+data set and whose step asks a judge. `serve` begins groups as its trainer demands them, with the same `FailureGuard`.
 
-End a run in which nothing succeeds, because the endpoints refuse the requests.
-
-Guarantees: a run in which one group succeeded does not end by itself, however long its endpoints are down afterwards.
-
-Workers that end together, also where an endpoint answers no call any more.
+Guarantees: a row's calls are in the ledger before they are used; a result is released once it is recorded; nothing
+further is begun where it would cost money for nothing: after ten failures without a success, after an endpoint's
+outage, and while the disk is full. A run in which one row or group succeeded does not end by itself, however long its
+endpoints are down afterwards. Workers end together.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from judgegym.engine.metrics import HeadlineTerm
@@ -94,7 +91,7 @@ def why_unscored(judgments: Sequence[Judgment[Any]]) -> str:
     return next((judgment.explanation for judgment in failed), "no reason")
 
 
-T = TypeVar("T")
+ItemT = TypeVar("ItemT")
 
 
 async def all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
@@ -108,33 +105,39 @@ async def all_of(workers: Iterable[Coroutine[None, None, None]]) -> None:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-class OutageGuard:
-    """Ends a run whose endpoint answers no call: nothing further begins, and what is in progress ends by itself.
+async def run_each(
+    take: Callable[[], ItemT | None], step: Callable[[ItemT], Awaitable[None]], *, disk: Disk, in_flight: int
+) -> None:
+    """Run a step for each item of a source, many at once.
 
-    So the answers of other endpoints, which are paid for, arrive and are recorded.
+    Nothing further begins while the disk is full, nor after an endpoint's outage: what is in progress then ends by
+    itself, so that the answers of other endpoints, which are paid for, arrive and are recorded.
+
+    Args:
+        take: gives the next item; `None` if there is none now, which ends the worker that asked.
+        step: makes what is wanted of an item, and records it.
+        disk: the disk that it is recorded on.
+        in_flight: items in progress at once.
+
+    Raises:
+        EndpointOutage: an endpoint answers no call.
+        DiskFull: the disk could not be written to for too long.
     """
+    outage: EndpointOutage | None = None
 
-    def __init__(self) -> None:
-        """Begin without an outage."""
-        self._outage: EndpointOutage | None = None
+    async def worker() -> None:
+        nonlocal outage
+        while outage is None and (item := take()) is not None:
+            if not disk.is_open:
+                await disk.ready()
+            try:
+                await step(item)
+            except EndpointOutage as error:
+                outage = outage or error
 
-    @property
-    def may_begin(self) -> bool:
-        """Whether a further row may begin."""
-        return self._outage is None
-
-    async def run(self, work: Callable[[], Awaitable[T]], otherwise: T) -> T:
-        """Await `work()`; return `otherwise` if an endpoint's outage ends it."""
-        try:
-            return await work()
-        except EndpointOutage as outage:
-            self._outage = self._outage or outage
-            return otherwise
-
-    def check(self) -> None:
-        """Raise `EndpointOutage` if there was one. Call it when all that was in progress has ended."""
-        if self._outage is not None:
-            raise self._outage
+    await all_of(worker() for _ in range(in_flight))
+    if outage is not None:
+        raise outage
 
 
 class TaskWithUid(Protocol):
@@ -196,13 +199,11 @@ async def judge_rows(
         DiskFull: the run directory could not be written to for too long.
         BudgetError: no further request may be sent. Nothing is in flight then, and all answers are recorded.
     """
-    missing, rows, guard = len(numbers), iter(numbers), OutageGuard()
-    done, asked, failed, last_error = 0, 0, 0, ""
+    missing, rows = len(numbers), iter(numbers)
+    done, asked, failed, last_error, is_hopeless = 0, 0, 0, "", False
 
-    async def run(number: int) -> None:
-        nonlocal done, asked, failed, last_error
-        if not disk.is_open:
-            await disk.ready()
+    async def finish(number: int) -> None:
+        nonlocal done, asked, failed, last_error, is_hopeless
         task = tasks[number]
         calls, started = ledger.row(task.uid), time.monotonic()
         with recorded_in(calls):
@@ -215,20 +216,12 @@ async def judge_rows(
         asked += end.was_asked
         failed += end.was_asked and end.error is not None
         last_error = end.error or last_error
+        is_hopeless = is_first_run and failed == asked >= min(HOPELESS_AFTER, missing)
 
-    def is_hopeless() -> bool:
-        return is_first_run and failed == asked >= min(HOPELESS_AFTER, missing)
-
-    async def worker() -> None:
-        for number in rows:
-            await guard.run(partial(run, number), None)
-            if is_hopeless() or not guard.may_begin:
-                return  # begin no further rows; one that is in progress may still succeed
-
-    while done < missing:
-        await all_of(worker() for _ in range(min(in_flight, missing - done)))
-        guard.check()
-        if is_hopeless():
+    while done < missing:  # again, if rows that were in progress have succeeded after all
+        at_once = min(in_flight, missing - done)
+        await run_each(lambda: None if is_hopeless else next(rows, None), finish, disk=disk, in_flight=at_once)
+        if is_hopeless:
             raise NothingSucceeds(last_error)
 
 
@@ -257,20 +250,16 @@ class RunProgress:
         """Count a sample."""
         self.done += 1
         self._failed += not sample.finished
-        self.add_share(sample.headline)
-        self.add_usage("judge", (run.usage for run in (sample.run.judge_calls or {}).values()))
-        self.add_usage("policy", (run.usage for run in sample.run.policy_calls))
+        self.add_paid(sample.headline, "judge", [run.usage for run in (sample.run.judge_calls or {}).values()])
+        self.add_paid(None, "policy", [run.usage for run in sample.run.policy_calls])
 
-    def add_share(self, share: HeadlineTerm | None) -> None:
-        """Count what a sample adds to the headline metric."""
+    def add_paid(self, share: HeadlineTerm | None, role: str, usages: Sequence[Usage]) -> None:
+        """Count what a sample adds to the headline metric, and what its calls of `policy` or `judge` cost."""
         if share is not None:
             self._total += share.total
             self._weight += share.weight
-
-    def add_usage(self, role: str, usages: Iterable[Usage]) -> None:
-        """Count what calls of `policy` or `judge` cost."""
-        for usage in usages:
-            self._usage[role] = self._usage.get(role, Usage()) + usage
+        if usages:
+            self._usage[role] = sum(usages, self._usage.get(role, Usage()))
 
     @contextmanager
     def shown(self, disk: Disk, log: Callable[[str], None], *, left: int) -> Iterator[None]:

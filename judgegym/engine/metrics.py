@@ -217,9 +217,9 @@ class MetricAggregator:
 class RatioRecorder(MetricAggregator):
     """Keeps what one row adds to one ratio, and nothing else."""
 
-    def __init__(self, name: str) -> None:
-        """Keep the ratio with this name."""
-        super().__init__("eval")
+    def __init__(self, name: str, names: MetricNames | None = None) -> None:
+        """Keep the ratio with this name; `names` knows the categories of all rows."""
+        super().__init__("eval", names=names)
         self._name = name
         self._total = self._weight = 0.0
 

@@ -51,7 +51,8 @@ class CheckedConnector(aiohttp.TCPConnector):
         """Return a connection for a request: a kept one on which nothing has come since, or else a new one."""
         key = req.connection_key
         for resting, of_host in self._resting.items():
-            self._look(resting, of_host)
+            if resting.should_close and resting.is_connected():  # something has come on it
+                self._note(of_host)
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
@@ -82,16 +83,13 @@ class CheckedConnector(aiohttp.TCPConnector):
         self._loop.call_later(_REST_S, self._rested, key, protocol)
 
     def _rested(self, key: ConnectionKey, protocol: Any) -> None:
-        self._look(protocol, key)
+        if protocol.should_close and protocol.is_connected():
+            self._note(key)
         del self._resting[protocol]
         super()._release(key, protocol, should_close=key in self._sends_unasked)
 
-    def _look(self, protocol: Any, key: ConnectionKey) -> None:
-        """Note it if something has come on a connection that rests."""
-        if protocol.should_close and protocol.is_connected():
-            self._note(key)
-
     def _note(self, key: ConnectionKey) -> None:
+        """Note that a host sends what no request has asked for."""
         if key not in self._sends_unasked:
             self._sends_unasked.add(key)
             logger.warning(

@@ -138,11 +138,8 @@ def component(name: str) -> Iterator[None]:
 def is_held(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> bool:
     """Whether the ledger of the row, if it has one, holds an answer to this call, which is not begun."""
     row = _ROW.get()
-    return row is not None and row.holds(_asked(name, vote, model, messages, parameters))
-
-
-def _asked(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> CallKey:
-    return CallKey(f"{_COMPONENT.get()}{name}".removesuffix("/"), vote, model, messages, parameters)
+    where = f"{_COMPONENT.get()}{name}".removesuffix("/")
+    return row is not None and row.holds(CallKey(where, vote, model, messages, parameters))
 
 
 @dataclass(slots=True)
@@ -167,7 +164,8 @@ class CallInProgress:
         cls, name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]
     ) -> CallInProgress:
         """Begin a call, recorded if its row has a ledger."""
-        row, asked = _ROW.get(), _asked(name, vote, model, messages, parameters)
+        row, where = _ROW.get(), f"{_COMPONENT.get()}{name}".removesuffix("/")
+        asked = CallKey(where, vote, model, messages, parameters)
         return cls(asked) if row is None else cls(asked, row, *row.open(asked))
 
     @property

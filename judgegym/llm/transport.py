@@ -362,7 +362,7 @@ class Transport:
                 outcome = await attempt(replica, call, admitted)
                 if not isinstance(outcome, AttemptFailure):
                     if call.has_format:
-                        self.formats.taken_by.add(replica.endpoint.shown)
+                        self.formats.taken_by.add(replica.habits.name)
                     self.breaker.answered(admitted)
                     return outcome
                 await self._pause(replica, call, as_refused(outcome) if call.has_format else outcome, admitted)
@@ -450,7 +450,7 @@ class Transport:
         if call.path is not None or outcome.status not in ACCOUNT_STATUSES:
             return False
         # Some endpoints answer 404 to a form that they do not know.
-        asks_for_form = call.has_format and replica.endpoint.shown not in self.formats.taken_by
+        asks_for_form = call.has_format and replica.habits.name not in self.formats.taken_by
         return not (outcome.status == 404 and asks_for_form)
 
     async def _counted_attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:

@@ -138,11 +138,10 @@ class ScoreRun:
             with run.log.ending():
                 saved = open_saved(self.tasks, run)
                 with closing(saved):
-                    found = read_earlier(before, self.tasks, saved, limit=settings.limit)
-                    self._progress.add_share(found.share)
-                    self._progress.add_usage("judge", [found.usage])
+                    found = read_earlier(before, self.units, saved, limit=settings.limit)
+                    self._progress.add_paid(found.share, "judge", [found.usage])
                     if self.clients.policy is not None:
-                        self._progress.add_usage("policy", [found.policy_usage])
+                        self._progress.add_paid(None, "policy", [found.policy_usage])
                     if found.changed:
                         logger.warning(
                             "responses whose rows have changed since, and are judged again, or are gone: %d",

@@ -271,14 +271,6 @@ class RunDirectory:
             self._writers[name] = self.disk.appender(self.path / name)
         return self._writers[name]
 
-    def append(self, name: str, line: bytes) -> int:
-        """Append a row to one of the run's files; it has reached the operating system, or waits for the disk.
-
-        Returns:
-            Its offset in the file.
-        """
-        return self.writer(name).append(line)
-
     async def rewrite(self, samples: Callable[[], Iterable[bytes]], failures: Callable[[], Iterable[bytes]]) -> None:
         """Finish the run: replace its files by these lines, each as a whole or not at all.
 

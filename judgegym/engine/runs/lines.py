@@ -224,10 +224,22 @@ class LineWriter:
     def flush(self) -> bool:
         """Write the lines that are in memory; return whether none is left."""
         try:
-            if self._file is None or self._is_torn:
-                self._open()
+            file = self._file or self._open()
+            if self._is_torn:
+                self._cut(file)
             while self._waiting:
-                self._write(self._waiting[0])
+                line, written = self._waiting[0], 0
+                self._is_torn = True
+                try:
+                    while written < len(line):
+                        part = file.write(line[written:] if written else line)
+                        if part == 0:
+                            raise OSError(errno.EIO, "nothing is written")
+                        written += part
+                except OSError:
+                    self._cut(file)  # if it fails, too, the next attempt begins with it
+                    raise
+                self._is_torn = False
                 self._size += len(self._waiting.popleft())
         except OSError as error:  # whatever it is: the lines are paid for, and the disk may take them later
             self._report(self.path, error)
@@ -245,33 +257,18 @@ class LineWriter:
             self._file = None
         return len(self._waiting)
 
-    def _open(self) -> None:
-        """Open the file, and cut off what was written of a line."""
-        if self._file is None:
-            file = self._open_file(self.path)
-            try:
-                self._size = file.size()
-            except OSError:
-                file.close()
-                raise
-            self._file = file
-        if self._is_torn:
-            self._file.truncate(self._size)
-            self._is_torn = False
-
-    def _write(self, line: bytes) -> None:
-        """Write a whole line, or cut back what was written of it."""
-        assert self._file is not None
-        written = 0
-        self._is_torn = True
+    def _open(self) -> AppendFile:
+        """Open the file, and cut off what a killed process has written of a line."""
+        file = self._open_file(self.path)
         try:
-            while written < len(line):
-                part = self._file.write(line[written:] if written else line)
-                if part == 0:
-                    raise OSError(errno.EIO, "nothing is written")
-                written += part
+            self._size = file.size()
         except OSError:
-            self._file.truncate(self._size)  # if it fails, too, the next attempt begins with it
-            self._is_torn = False
+            file.close()
             raise
+        self._file = file
+        return file
+
+    def _cut(self, file: AppendFile) -> None:
+        """Cut off what was written of a line."""
+        file.truncate(self._size)
         self._is_torn = False

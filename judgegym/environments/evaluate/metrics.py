@@ -310,7 +310,7 @@ def compute_metrics(
 
 def readable(env: JudgedEnv[Any, TaskT, DetailT], task: TaskT, sample: Sample[DetailT]) -> Sample[DetailT]:
     """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
-    headline = RatioRecorder(env.headline[0])
+    headline = RatioRecorder(env.headline[0], env.metric_names)
     if counts(sample.status, policy_is_judge=env.policy_is_judge):
         env.record_metrics(headline, task, sample)
     orders = {} if sample.judgment is None else env.orders(sample.judgment)

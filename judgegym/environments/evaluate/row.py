@@ -124,9 +124,9 @@ class RowRunner(Generic[TaskT, DetailT]):
     async def finish(self, task: TaskT) -> Sample[DetailT]:
         """Evaluate a row. What an earlier run has paid for comes from the ledger of calls that the loop has set."""
         env, started = self._env, time.monotonic()
-        sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self.digest(task))
         policy_calls: tuple[CallRun, ...] = ()
         existing = self._existing(task)
+        sample = Sample[DetailT](task.uid, task.category, task.question, task_digest=self._digest(task, existing))
         if existing is not None and existing.policy_error is not None:
             return replace(sample, run=SampleRun(time.monotonic() - started), policy_error=existing.policy_error)
         if existing is not None:

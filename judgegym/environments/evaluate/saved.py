@@ -75,6 +75,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._statuses = [""] * len(tasks)  # empty without a line
         self._complete = bytearray(len(tasks))
         self._ends = dict.fromkeys(_FILES, 0)
+        self._writers = {name: run.writer(name) for name in _FILES}
         self._files: dict[str, BinaryIO] = {}
         self._is_closed = False
 
@@ -85,7 +86,7 @@ class SavedRows(Generic[TaskT, DetailT]):
     def append(self, number: int, sample: Sample[DetailT], *, is_complete: bool) -> None:
         """Append the sample of a row to its file, and remember its place instead of it."""
         line, name = sample.to_line(), SAMPLES if sample.finished else FAILURES
-        self._run.append(name, line)
+        self._writers[name].append(line)
         self.note(number, self._ends[name], len(line), sample.status, is_complete=is_complete)
         self._ends[name] += len(line)
 

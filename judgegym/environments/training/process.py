@@ -16,12 +16,11 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from judgegym.data.task_list import select
-from judgegym.engine.loop import OutageGuard
+from judgegym.engine.loop import run_each
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import RunDirectory, run_directory_of
 from judgegym.engine.runs.disk import Disk
@@ -124,7 +123,6 @@ class ProcessRun:
         self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
         self._begun = self._written = self._dropped = 0
-        self._guard = OutageGuard()
         self._disk = Disk(config.disk_full_deadline)
         self._keeps_calls, self._writes_report = settings.keep_calls, config.write_report
         path = Path(config.data_path_to_save_groups)
@@ -164,12 +162,11 @@ class ProcessRun:
         if self._ledger.is_resumed:
             report_of(self._file.path).unlink(missing_ok=True)  # it would not fit the groups that come
             logger.info("resuming: %d groups are written; %s", self._file.kept, self._ledger.loss)
-        workers = [asyncio.create_task(self._work()) for _ in range(min(self._workers, self._wanted))]
+        at_once = min(self._workers, self._wanted)
         try:
             with self._run.log.ending():
                 with display.following(self._progress, self._run.log.write, left=self._wanted):
-                    await asyncio.gather(*workers)
-                self._guard.check()
+                    await run_each(self._take, self._make, disk=self._disk, in_flight=at_once)
                 await self._file.finish()
                 metrics = self._metrics.flush(max_token_len=-1)
                 for name, reason in metrics.left_out.items():
@@ -179,9 +176,6 @@ class ProcessRun:
                     await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
                 page = await write_report_after(self._file.path, self._disk) if self._writes_report else None
         finally:
-            for task in workers:
-                task.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
             self._file.close()
             self._ledger.close()
             self._run.close()
@@ -195,19 +189,12 @@ class ProcessRun:
             seconds=time.monotonic() - started,
         )
 
-    async def _work(self) -> None:
-        """Make the groups of the next rows, as long as further ones are needed."""
-        most = self._wanted * _ROWS_FOR_EACH_GROUP
-        while self._guard.may_begin and self._begun < min(self._wanted + self._dropped, most):
-            number, task = self._begun, self._sampler.next()
-            self._begun += 1
-            is_written = await self._guard.run(partial(self._write, number, task), False)
-            if not self._guard.may_begin:
-                self._written += is_written
-                return
-            self._sampler.ack(task)
-            self._written += is_written
-            self._dropped += not is_written
+    def _take(self) -> tuple[int, Any] | None:
+        """Return the next row with its number; `None` if no further one is needed now, or too many were tried."""
+        if self._begun >= min(self._wanted + self._dropped, self._wanted * _ROWS_FOR_EACH_GROUP):
+            return None
+        self._begun += 1
+        return self._begun - 1, self._sampler.next()
 
     def _progress(self) -> ProgressState:
         waiting = "; ".join(filter(None, (self._disk.waiting, self._source.waiting, self._clients.waiting))) or None
@@ -215,11 +202,10 @@ class ProcessRun:
         costs = {role: cost for role, cost in found.costs.items() if role not in self._without}
         return ProgressState(self._written, "reward", found.reward_mean, self._dropped, costs, waiting)
 
-    async def _write(self, number: int, task: Any) -> bool:
-        """Write the group of a row; return whether it is of use."""
-        await self._disk.ready()
+    async def _make(self, item: tuple[int, Any]) -> None:
+        """Make the group of a row, and write it if it is of use."""
+        number, task = item
         calls = self._ledger.row(task.uid, number)
-
         row = RowOfGroup(task.uid, number, task.category, task.question, self._pipeline.env.texts(task))
 
         async def to_file(group: ScoredGroup) -> None:
@@ -228,7 +214,8 @@ class ProcessRun:
         outcome = await self._pipeline.run(task, to_file, calls)
         if outcome == "failed":
             calls.row_failed()
-        return outcome == "sent"
+        self._written += outcome == "sent"
+        self._dropped += outcome != "sent"
 
 
 def groups_path(name: str, settings: EnvSettings[Any]) -> Path:

@@ -54,12 +54,12 @@ def begin(path: Path, *, resume: bool = False, **changed: Any) -> tuple[RunDirec
 async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
     run, before = begin(tmp_path / "deep" / "run")
     assert [*before.samples, *before.failures] == []
-    run.append("samples.jsonl", b'{"uid":"a"}\n')
+    run.writer("samples.jsonl").append(b'{"uid":"a"}\n')
     assert (run.path / "samples.jsonl").read_bytes() == b'{"uid":"a"}\n', "on disk at once"
-    run.append("failures.jsonl", b'{"uid":"b"}\n')
-    run.append("samples.jsonl", b'{"uid":"c"}\n')
+    run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
+    run.writer("samples.jsonl").append(b'{"uid":"c"}\n')
     await run.rewrite(lambda: [b'{"uid":"c"}\n', b'{"uid":"a"}\n'], list)
-    run.append("samples.jsonl", b'{"uid":"d"}\n')
+    run.writer("samples.jsonl").append(b'{"uid":"d"}\n')
     await run.write_metrics({"results": {"all": {}}})
     run.close()
     assert sorted(path.name for path in run.path.iterdir()) == [
@@ -72,8 +72,8 @@ async def test_a_run_from_its_beginning(tmp_path: Path) -> None:
 
 def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None:
     run, _ = begin(tmp_path)
-    run.append("samples.jsonl", '{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
-    run.append("failures.jsonl", b'{"uid":"b"}\n')
+    run.writer("samples.jsonl").append('{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
+    run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
     run.close()
     run, before = begin(tmp_path, resume=True)
     assert [line.fields() for line in before.samples] == [{"uid": "a", "text": "\u2028\u0085 é"}]
@@ -167,7 +167,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, name: str, torn: bytes) -> 
     run, before = begin(tmp_path, resume=True)
     lines = before.samples if name == "samples.jsonl" else before.failures
     assert [line.fields() for line in lines] == [line.fields() for line in lines] == [{"uid": "a"}]
-    run.append(name, b'{"uid":"c"}\n')
+    run.writer(name).append(b'{"uid":"c"}\n')
     run.close()
     assert (tmp_path / name).read_bytes() == b'{"uid":"a"}\n{"uid":"c"}\n'
 
@@ -257,7 +257,7 @@ async def test_run_is_not_finished_while_lines_wait_for_the_disk(tmp_path: Path)
     refusing = RefusingDisk(room=0)
     disk = Disk(retry_s=0.01, open_file=refusing.open)
     run, _ = RunDirectory.open(tmp_path, config={}, matters={}, resume=False, disk=disk)
-    run.append("calls.jsonl", b"{}\n")
+    run.writer("calls.jsonl").append(b"{}\n")
     finishing = asyncio.create_task(run.rewrite(list, list))
     await asyncio.sleep(0.05)
     assert not finishing.done()

@@ -101,7 +101,7 @@ async def test_files_in_order_are_not_written_again(run: RunDirectory) -> None:
 
 @pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl"])
 async def test_lines_that_count_no_longer_are_left_out(name: str, run: RunDirectory) -> None:
-    run.append(name, b'{"uid":"of an earlier run"}\n')
+    run.writer(name).append(b'{"uid":"of an earlier run"}\n')
     saved = SavedRows(ROWS[:2], run, SampleReader(ArenaDetail))
     saved.begin_after(name, len(b'{"uid":"of an earlier run"}\n'))
     for number, status in enumerate(["ok", "unparsable"]):
