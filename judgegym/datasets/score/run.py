@@ -138,7 +138,7 @@ class ScoreRun:
             with run.log.ending():
                 saved = open_saved(self.tasks, run)
                 with closing(saved):
-                    found = read_earlier(before, self.units, saved, limit=settings.limit)
+                    found = read_earlier(before, self.tasks, saved, limit=settings.limit)
                     self._progress.add_paid(found.share, "judge", [found.usage])
                     if self.clients.policy is not None:
                         self._progress.add_paid(None, "policy", [found.policy_usage])
