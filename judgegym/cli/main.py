@@ -12,12 +12,9 @@ from collections.abc import Sequence
 
 from judgegym.cli.commands import COMMANDS, overview, program_called, run_verb
 from judgegym.environments.command_line.program import VERBS, Program
-from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
-from judgegym.judges.config.extras import missing_extra
+from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.core.naming import did_you_mean
-from judgegym.llm.errors import SettingsError, UserError
-
-BAD_INPUT = 2
+from judgegym.llm.errors import SettingsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,18 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         complete()
     words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return quiet_at_broken_pipe(lambda: _run(program_called(), words))
-    except UserError as error:
-        sys.stderr.write(f"{error}\n")
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        sys.stderr.write(f"{missing}\n")
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    return BAD_INPUT
+    return exit_code(lambda: _run(program_called(), words))
 
 
 def _run(program: Program, words: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from judgegym.engine import terminal
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
-from judgegym.engine.terminal.output import exit_code
+from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import RunDirectoryError, SettingsError

@@ -17,9 +17,8 @@ import sys
 from collections.abc import Sequence
 
 from judgegym.judges.config import presets
-from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.judges.config.exit_code import BAD_INPUT, quiet_at_broken_pipe
 from judgegym.judges.config.help import flags_parser, help_page, help_requested
-from judgegym.judges.config.one_line_parser import BAD_INPUT
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read

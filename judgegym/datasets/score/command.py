@@ -28,9 +28,9 @@ from judgegym.engine.loop import NothingSucceeds
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
 from judgegym.engine.runs.disk import DiskFull
 from judgegym.engine.runs.log import begin_logs
-from judgegym.engine.terminal.output import exit_code
 from judgegym.environments.command_line.commands import StopSignal, interruptible, log_heading, until_stopped
 from judgegym.environments.command_line.offline import with_replicas
+from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import flags_parser, help_page, help_requested
 from judgegym.judges.config.presets import profiled

@@ -27,7 +27,8 @@ from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.rules import REASONS, Best, Pairs
 from judgegym.datasets.select.selection import SELECTED, Selection
-from judgegym.engine.terminal.output import harmless, offline_notice, printable
+from judgegym.engine.terminal.output import offline_notice, printable
+from judgegym.judges.config.exit_code import harmless
 from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.presets import load_yaml
 from judgegym.llm import wire

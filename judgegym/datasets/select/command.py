@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judgegym.engine.terminal.output import exit_code, offline_notice, say, warn
+from judgegym.engine.terminal.output import offline_notice, say, warn
+from judgegym.judges.config.exit_code import exit_code
 
 ALL_COLUMNS = "all"
 """In place of names: all columns of the scored file."""

@@ -8,32 +8,22 @@ A table of text: names in the first column, numbers in the others.
 Times and costs as people read them.
 
 The log of a command on the terminal.
-
-How commands end whose input is wrong, or that are interrupted.
 """
 
 from __future__ import annotations
 
 import logging
-import re
-import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
-from judgegym.judges.config.extras import missing_extra
-from judgegym.judges.config.one_line_parser import BAD_INPUT
+from judgegym.judges.config.exit_code import harmless
 from judgegym.judges.config.sources import ConfigLine
-from judgegym.llm.errors import EndpointOutage, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
-
-
-_COMMANDS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
 
 
 def say(text: str) -> None:
@@ -44,11 +34,6 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Write a line to standard error: progress, warnings, errors."""
     sys.stderr.write(f"{harmless(text)}\n")
-
-
-def harmless(text: str) -> str:
-    """The text, which may have several lines, without what a terminal would obey or what it cannot be sent."""
-    return _COMMANDS.sub("�", text)
 
 
 def printable(text: str) -> str:
@@ -170,25 +155,3 @@ def log_to_terminal(*, debug: bool = False) -> None:
     for name in ("huggingface_hub", "datasets", "transformers"):
         logging.getLogger(name).propagate = False  # they have handlers of their own, and each line would come twice
     logging.getLogger("judgegym").setLevel(logging.DEBUG if debug else logging.INFO)
-
-
-def exit_code(command: Callable[[], int]) -> int:
-    """Run a command: 2 with a message if its input is wrong, 130 after Ctrl-C, 141 if the output pipe is closed.
-
-    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects every request.
-    """
-    try:
-        return quiet_at_broken_pipe(command)
-    except EndpointOutage as error:
-        warn(str(error))
-        return error.exit_code
-    except UserError as error:
-        warn(str(error))
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        warn(str(missing))
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    return BAD_INPUT

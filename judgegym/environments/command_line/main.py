@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from judgegym.engine import terminal
 from judgegym.engine.loop import NothingSucceeds
 from judgegym.engine.runs.log import begin_logs
-from judgegym.engine.terminal.output import exit_code
 from judgegym.environments.command_line.arguments import command_help, load_settings, overview, read_verb
 from judgegym.environments.command_line.commands import StopSignal, until_stopped
 from judgegym.environments.command_line.program import Program
+from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import help_requested
 from judgegym.judges.config.presets import profiled

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judgegym.integrations.nemo_gym import put
-from judgegym.judges.config.one_line_parser import BAD_INPUT, OneLineParser
+from judgegym.judges.config.exit_code import BAD_INPUT
+from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError
 
 _NEXT = """{target}

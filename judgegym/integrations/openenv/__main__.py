@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from judgegym.judges.config.one_line_parser import BAD_INPUT, OneLineParser
+from judgegym.judges.config.exit_code import BAD_INPUT
+from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import UserError
 
 

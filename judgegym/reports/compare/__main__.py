@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from judgegym.engine.terminal.output import exit_code, say, warn
+from judgegym.engine.terminal.output import say, warn
+from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from judgegym.engine.terminal.output import exit_code
+from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.one_line_parser import OneLineParser
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

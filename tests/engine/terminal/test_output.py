@@ -11,7 +11,8 @@ import re
 import pytest
 
 from judgegym.engine import terminal
-from judgegym.engine.terminal.output import Table, exit_code, show_table
+from judgegym.engine.terminal.output import Table, show_table
+from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import install_command
 from judgegym.judges.config.sources import ConfigLine
 from judgegym.llm.errors import RunDirectoryError

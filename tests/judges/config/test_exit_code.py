@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.judges.config.broken_pipe import quiet_at_broken_pipe
+from judgegym.judges.config.exit_code import quiet_at_broken_pipe
 from judgegym.llm.errors import UserError
 
 
@@ -31,7 +31,7 @@ def test_reward_server_output_that_nobody_reads_ends_it_quietly(flag: str) -> No
 
 
 def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() -> None:
-    home = "judgegym.judges.config.broken_pipe"
+    home = "judgegym.judges.config.exit_code"
     code = f"from {home} import quiet_at_broken_pipe as run; run(lambda: print('1 \u2013 2') or 0)"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=False, env=os.environ | {"PYTHONIOENCODING": "latin-1"}

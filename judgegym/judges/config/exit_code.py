@@ -1,0 +1,76 @@
+"""How a command ends: its exit code, and one message where it cannot go on.
+
+A closed output pipe (`… | head`) ends it without a message. A terminal or locale that lacks a character (`–` in
+Latin-1) is shown a question mark. A path that the system refuses (too long, not permitted, a loop of links), wherever
+it came from, is a user error.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+
+from judgegym.judges.config.extras import missing_extra
+from judgegym.llm.errors import EndpointOutage, UserError
+
+BAD_INPUT = 2
+
+_COMMANDS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+_REFUSED = frozenset(
+    {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS}
+)
+
+
+def harmless(text: str) -> str:
+    """The text, which may have several lines, without what a terminal would obey or what it cannot be sent."""
+    return _COMMANDS.sub("�", text)
+
+
+def exit_code(command: Callable[[], int]) -> int:
+    """Run a command: 2 with a message if its input is wrong, 130 after Ctrl-C, 141 if the output pipe is closed.
+
+    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects every request.
+    """
+    try:
+        return quiet_at_broken_pipe(command)
+    except EndpointOutage as error:
+        message, code = str(error), error.exit_code
+    except UserError as error:
+        message, code = str(error), BAD_INPUT
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        message, code = str(missing), BAD_INPUT
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    sys.stderr.write(f"{harmless(message)}\n")
+    return code
+
+
+def quiet_at_broken_pipe(command: Callable[[], int]) -> int:
+    """Run a command and flush its output; returns its exit code, or 141 if the output pipe is closed.
+
+    Raises:
+        UserError: the system refuses a path; the message names it.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        code = command()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)  # otherwise the interpreter reports at exit that it could not flush
+        os.close(nowhere)
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno not in _REFUSED or error.filename is None:
+            raise
+        raise UserError(f"{error.filename}: {error.strerror}") from error
+    return code
