@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +51,18 @@ def with_stand_ins(
         config_type: the environment's settings.
         samples: those of them that name its bundled samples.
     """
-    given = next((source.values["offline"] for source in sources if "offline" in source.values), False)
-    if not _is_true(given):
+    if not _is_true(next((source.values["offline"] for source in sources if "offline" in source.values), False)):
         return list(sources), []
     env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
     openai: Values = {}
-    typed = [source for source in sources if source.kind == "command line"]
+    typed = next((source.values for source in sources if source.kind == "command line"), {})
+    asked = _asked(typed)
     judge_is_named, policy_is_named = _sets(typed, "env", "judge_base_url"), _sets(typed, "openai", *_POLICY[:2])
     if not judge_is_named:
         env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
     if not policy_is_named:
         openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
     kept: list[SettingsSource] = []
-    asked = [who for source in typed for who in _asked(source)]
     notes = [f"{SOURCE}: the command line names {' and '.join(asked)}, which will be asked"] if asked else []
     stand_in_names: dict[str, str] = {}
     for source in sources:
@@ -77,9 +76,9 @@ def with_stand_ins(
     return [*kept, SettingsSource(SOURCE, {"env": env, "openai": openai})], notes
 
 
-def _asked(command_line: SettingsSource) -> list[str]:
+def _asked(typed: Values) -> list[str]:
     """The endpoints that the command line names, as a sentence says them."""
-    env, openai = (command_line.values.get(section) for section in ("env", "openai"))
+    env, openai = typed.get("env"), typed.get("openai")
     asked: list[str] = []
     if isinstance(env, dict):
         asked += [f"the judge at {without_credentials(str(url))}" for url in [env.get("judge_base_url")] if url]
@@ -102,6 +101,15 @@ def _overridden(
     A file that an offline run has written names its stand-ins, without their URLs; those names are kept.
     """
     is_offline_itself = _is_true(source.values.get("offline", False))
+    data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
+
+    def is_out_of_reach(name: str, value: Any) -> bool:
+        """Whether it names data or a tokenizer that is not on this machine, or token-level servers."""
+        if name == "token_source":
+            return bool(value == "token_server")
+        is_place = name in data or name == "tokenizer_name"
+        return is_place and isinstance(value, str) and not Path(value).expanduser().exists()
+
     overridden: list[str] = []
     values = dict(source.values)
     for section, names in zip(("env", "openai"), endpoints, strict=True):
@@ -116,29 +124,30 @@ def _overridden(
         changed = [
             name
             for name, value in old.items()
-            if (name in names and value) or (section == "env" and _is_out_of_reach(config_type, name, value))
+            if (name in names and value) or (section == "env" and is_out_of_reach(name, value))
         ]
         overridden += [f"{section}.{name}" for name in old if name in changed or new[name] is not old[name]]
         values[section] = {name: value for name, value in new.items() if name not in changed}
     return replace(source, values=values), overridden
 
 
-def _is_out_of_reach(config_type: type[BaseModel], name: str, value: Any) -> bool:
-    """Whether a setting names data or a tokenizer that is not on this machine, or token-level servers."""
-    if name == "token_source":
-        return bool(value == "token_server")
-    data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
-    return (
-        (name in data or name == "tokenizer_name") and isinstance(value, str) and not Path(value).expanduser().exists()
-    )
-
-
 def _with_stand_ins(value: Any, names: dict[str, str]) -> Any:
-    """A list of models with stand-ins for those that have an endpoint; any other value as it is."""
+    """A list of models with stand-ins for those that have an endpoint; any other value as it is.
+
+    The stand-in for a model has the same name in all lists, which is no real model's.
+    """
     models = _models(value)
-    if models is None or all(_is_answered_by_file(model) for model in models):
+    if models is None or all(map(_is_answered_by_file, models)):
         return value
-    return [model if _is_answered_by_file(model) else _stand_in(model, names) for model in models]
+    replaced = []
+    for model in models:
+        if not _is_answered_by_file(model):
+            name = str(model.get("name", ""))
+            is_stand_in = name.startswith(STAND_IN_POLICY)
+            name = names.setdefault(name, name if is_stand_in else f"{STAND_IN_POLICY}-{len(names) + 1}")
+            model = {"name": name, "base_url": STAND_IN_URL}
+        replaced.append(model)
+    return replaced
 
 
 def _models(value: Any) -> list[Values] | None:
@@ -154,17 +163,8 @@ def _models(value: Any) -> list[Values] | None:
 
 
 def _is_answered_by_file(model: Values) -> bool:
-    return (
-        bool(model.get("answers")) and not model.get("base_url") and Path(str(model["answers"])).expanduser().exists()
-    )
-
-
-def _stand_in(model: Values, names: dict[str, str]) -> Values:
-    """The stand-in for a model; it has the same name in all lists, which is no real model's."""
-    name = str(model.get("name", ""))
-    is_stand_in = name.startswith(STAND_IN_POLICY)
-    name = names.setdefault(name, name if is_stand_in else f"{STAND_IN_POLICY}-{len(names) + 1}")
-    return {"name": name, "base_url": STAND_IN_URL}
+    answers = model.get("answers")
+    return bool(answers) and not model.get("base_url") and Path(str(answers)).expanduser().exists()
 
 
 def _is_true(value: object) -> bool:
@@ -175,29 +175,15 @@ def _is_true(value: object) -> bool:
         return False
 
 
-def _sets(sources: Sequence[SettingsSource], section: str, *names: str) -> bool:
-    values = [source.values.get(section) for source in sources]
-    return any(value.get(name) for value in values if isinstance(value, dict) for name in names)
+def _sets(typed: Values, section: str, *names: str) -> bool:
+    values = typed.get(section)
+    return isinstance(values, dict) and any(values.get(name) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class StandIns:
-    """Which endpoints are stand-ins."""
-
-    judge: bool
-    policy: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the stand-ins, for messages."""
-        return tuple(name for name, is_one in (("judge", self.judge), ("policy", self.policy)) if is_one)
-
-
-def stand_ins(loaded: LoadedSettings[EnvSettings[ConfigT]]) -> StandIns:
-    """Which endpoints of these settings are stand-ins."""
-    settings = loaded.settings
+def stand_ins(settings: EnvSettings[ConfigT]) -> list[str]:
+    """Which of `judge` and `policy` are stand-ins."""
     asked = settings.env.endpoints_asked(settings.verb, settings.openai.urls)
-    return StandIns(judge=STAND_IN_URL in asked.judge, policy=STAND_IN_URL in asked.policy)
+    return [role for role, urls in (("judge", asked.judge), ("policy", asked.policy)) if STAND_IN_URL in urls]
 
 
 @asynccontextmanager
@@ -217,43 +203,30 @@ async def running(
     Raises:
         SettingsError: the latency, the faults or a prompt of the stand-ins is wrong.
     """
-    settings, which = loaded.settings, stand_ins(loaded)
+    settings = loaded.settings
     env, openai = settings.env, settings.openai
+    roles = [role for role in stand_ins(settings) if with_policy or role != "policy"]
     async with AsyncExitStack() as stack:
-        starting = {
-            **({"judge": _start(stack, settings, prompts, judge_only=True)} if which.judge else {}),
-            **(
-                {"policy": _start(stack, settings, prompts, judge_only=env.policy_is_judge)}
-                if which.policy and with_policy
-                else {}
-            ),
-        }
+
+        async def start(role: str) -> str:
+            judge_only = role == "judge" or env.policy_is_judge
+            stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=judge_only, prompts=prompts)
+            return (await stack.enter_async_context(stand_in)).base_url
+
         # Both at once; when one fails, the other one is there to be stopped.
-        started = await asyncio.gather(*starting.values(), return_exceptions=True)
+        started = await asyncio.gather(*map(start, roles), return_exceptions=True)
         for failed in started:
+            if isinstance(failed, ValueError):
+                raise SettingsError(f"--faults, --latency_ms or offline_prompts: {failed}") from failed
+            if isinstance(failed, RuntimeError):
+                raise SettingsError(f"--offline: {failed}") from failed
             if isinstance(failed, BaseException):
                 raise failed
-        urls = {role: url for role, url in zip(starting, started, strict=True) if isinstance(url, str)}
+        urls = {role: url for role, url in zip(roles, started, strict=True) if isinstance(url, str)}
         env = env.with_stand_ins(STAND_IN_URL, judge=urls.get("judge"), policy=urls.get("policy"))
         if "policy" in urls and openai.base_url == STAND_IN_URL:
             openai = openai.model_copy(update={"base_url": urls["policy"]})
-        yield settings.standing_in(tuple(starting), env=env, openai=openai)
-
-
-async def _start(
-    stack: AsyncExitStack,
-    settings: EnvSettings[ConfigT],
-    prompts: Sequence[str | PromptFormat],
-    *,
-    judge_only: bool,
-) -> str:
-    try:
-        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=judge_only, prompts=prompts)
-        return (await stack.enter_async_context(stand_in)).base_url
-    except ValueError as error:
-        raise SettingsError(f"--faults, --latency_ms or offline_prompts: {error}") from error
-    except RuntimeError as error:
-        raise SettingsError(f"--offline: {error}") from error
+        yield settings.standing_in(roles, env=env, openai=openai)
 
 
 _OF_ONE_SERVER = frozenset({"base_url", "model_name", "api_key"})
