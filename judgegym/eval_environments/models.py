@@ -1,13 +1,8 @@
-"""What the evaluation of a row has in common where several candidates answer it.
+"""Models that an evaluation compares: their settings, and rows that several candidates answer.
 
-The settings of the models that an evaluation compares, each with its endpoint or with answers from a file.
-
-A model that answers: at its endpoint, from a file or from an earlier run.
-
-Guarantee: what a candidate says is a completion as that of a policy is, with its thinking split off and its faults; an
-endpoint's failure is a reply without a completion, never an exception.
-
-A candidate that gives the answers of an earlier run: of one policy's, or of a run that compared candidates.
+A candidate answers at its endpoint, from a file, or from an earlier run, of one policy or of candidates. Guarantee: what
+it says is a completion as that of a policy is, with its thinking split off and its faults; an endpoint's failure is a
+reply without a completion, never an exception.
 """
 
 from __future__ import annotations
@@ -15,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Annotated
@@ -43,14 +38,13 @@ from judgegym.engine.settings.policy import STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import BaseUrls, ExtraBody, FinishReasons, api_key
+from judgegym.judges.config.judge import BaseUrls, ExtraBody, FinishReasons, endpoints_of
 from judgegym.judges.core.judgment import CallRun
 from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.outcome import FinishRules
-from judgegym.llm.types import ChatSettings, Endpoint
-from judgegym.llm.urls import same_host, split_urls
+from judgegym.llm.types import ChatSettings
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, Choice
 from judgegym.reports.results.answers import AnswersReader, JudgedAgain, RowAnswers, are_verdicts, run_of
@@ -313,58 +307,38 @@ class ModelSettings(BaseModel):
         rest = self.model_dump_json(exclude={"name", "model_name", "api_key", "answers"})
         return f"{self.model_name or self.name} {key} {rest}"
 
-    def chat_settings(self, config: EnvConfig) -> ChatSettings:
+    def chat_settings(self, config: EnvConfig, *, timeout_s: float | None = None) -> ChatSettings:
         """The settings of the model's chat client, with the sampling of a judge unless a call overrides it.
+
+        Args:
+            config: the environment's settings.
+            timeout_s: how long one attempt of a call may take, of a model that only answers and is called as a policy;
+                by default it judges, too.
 
         Raises:
             SettingsError: a key is needed and there is none.
         """
         assert self.base_url is not None  # only models with an endpoint are called
-        default = PolicySettings.model_fields["base_url"].default
-        key = api_key(
-            self.base_url,
-            given=self.api_key,
-            variable=self.api_key_env,
-            variable_is_meant="api_key_env" in self.model_fields_set or same_host(self.base_url, default),
-            setting=f"the model {self.name!r}: api_key_env",
-        )
-        endpoints = (Endpoint(url, self.model_name or self.name, key) for url in split_urls(self.base_url))
+        only_answers = timeout_s is not None
+        owner, where = PolicySettings.model_fields["base_url"].default, f"the model {self.name!r}: "
+        rules = FinishRules(frozenset(self.finish_reasons), f"{where}finish_reasons", takes_tool_calls=only_answers)
+        deadline = "policy_deadline" if only_answers else "judge_deadline"
         return ChatSettings(
-            endpoints=tuple(endpoints),
+            endpoints=endpoints_of(self, self.base_url, self.model_name or self.name, owner=owner, where=where),
             temperature=config.judge_temperature,
             max_tokens=config.judge_max_tokens,
             extra_body=self.extra_body,
-            timeout_s=config.judge_timeout,
-            deadline_s=config.judge_deadline,
-            **config.waits(),
-            max_retries=config.judge_max_retries,
+            timeout_s=config.judge_timeout if timeout_s is None else timeout_s,
+            deadline_s=getattr(config, deadline),
+            **config.waits(deadline),
+            max_retries=config.max_retries if only_answers else config.judge_max_retries,
             retry_delay_s=config.retry_delay,
             max_concurrency=self.max_concurrency,
-            finish_rules=FinishRules(frozenset(self.finish_reasons), f"the model {self.name!r}: finish_reasons"),
+            finish_rules=rules,
             prices=self.prices,
             title=f"the model {self.name!r}",
             section="env.",
             url_setting=f"base_url of {self.name!r}",
-        )
-
-    def policy_settings(self, config: EnvConfig, *, timeout_s: float) -> ChatSettings:
-        """The settings of the chat client of a model that only answers.
-
-        Args:
-            config: the environment's settings.
-            timeout_s: how long one attempt of a call may take.
-
-        Raises:
-            SettingsError: a key is needed and there is none.
-        """
-        settings = self.chat_settings(config)
-        return replace(
-            settings,
-            timeout_s=timeout_s,
-            deadline_s=config.policy_deadline,
-            max_retries=config.max_retries,
-            finish_rules=replace(settings.finish_rules, takes_tool_calls=True),
-            **config.waits("policy_deadline"),
         )
 
 

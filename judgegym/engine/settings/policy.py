@@ -1,12 +1,4 @@
-"""The settings of the policy's endpoint, under `openai`.
-
-The request fields that ask a hosted reasoning model for an effort or a token budget.
-
-The fields are those that Atropos sends (`atroposlib` 0.4.0, `ReasoningConfig.build_extra_body`). They have nothing to
-do with `thinking_mode`, which asks for `<think>` tags in the text.
-
-Values that can be written in more than one way, and constants: bundled files, names of the stand-ins.
-"""
+"""The settings of the policy's endpoint, under `openai`; the bundled files and the names of the stand-ins."""
 
 from __future__ import annotations
 
@@ -18,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.judges.config.fields import operational, setting
-from judgegym.judges.config.judge import BaseUrls, EndpointWaits, ExtraBody, ExtraHeaders, FinishReasons, api_key
+from judgegym.judges.config.judge import BaseUrls, EndpointWaits, ExtraBody, ExtraHeaders, FinishReasons, endpoints_of
 from judgegym.llm import wire
 from judgegym.llm.outcome import FinishRules
 from judgegym.llm.types import ChatSettings, Endpoint
-from judgegym.llm.urls import same_host, split_urls
+from judgegym.llm.urls import split_urls
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON
 
@@ -33,7 +25,10 @@ _OPENAI = "api.openai.com"
 def reasoning_body(
     base_url: str, *, effort: ReasoningEffort | None, max_reasoning_tokens: int | None
 ) -> Mapping[str, JSON]:
-    """The fields for this endpoint; none if neither effort nor budget is set.
+    """The request fields that ask a hosted reasoning model for an effort or a budget; none if neither is set.
+
+    They are those that Atropos sends (`atroposlib` 0.4.0, `ReasoningConfig.build_extra_body`), and have nothing to do
+    with `thinking_mode`, which asks for `<think>` tags in the text.
 
     OpenAI takes an effort at the top level. Other providers (OpenRouter, Nebius, Nous Portal) take an object, with an
     effort or a budget but not both: the effort wins.
@@ -179,22 +174,17 @@ class PolicySettings(BaseModel):
             SettingsError: a key is needed and there is none.
         """
         replicas = self.replicas or [ReplicaSettings(base_url=url) for url in split_urls(self.base_url)]
-        is_named = "api_key_env" in self.model_fields_set
         return tuple(
-            Endpoint(
+            endpoint
+            for replica in replicas
+            for endpoint in endpoints_of(
+                self,
                 replica.base_url,
                 replica.model_name or self.model_name,
-                api_key(
-                    replica.base_url,
-                    given=replica.api_key or self.api_key,
-                    variable=self.api_key_env,
-                    variable_is_meant=is_named or same_host(replica.base_url, _HOSTED),
-                    setting="--openai.api_key_env",
-                    headers=self.extra_headers,
-                ),
-                self.extra_headers,
+                owner=_HOSTED,
+                where="--openai.",
+                given=replica.api_key,
             )
-            for replica in replicas
         )
 
 

@@ -180,7 +180,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     def _policy(self, model: ModelSettings) -> Policy | None:
         if model.base_url is None:
             return None
-        chat_settings = model.policy_settings(self.config, timeout_s=self.settings.openai.timeout)
+        chat_settings = model.chat_settings(self.config, timeout_s=self.settings.openai.timeout)
         return Policy(self.clients.open_policy(chat_settings), self.config)
 
     def row_runner(self) -> ArenaCandidatesRunner:

@@ -1,12 +1,8 @@
-"""A judge's settings: the same `judge_*` names in every environment and in the reward server.
+"""A judge's settings, with the same `judge_*` names in every environment, data set and server; servers with their key.
 
-The order of a judge's prompt: a benchmark's own, or the one that a server's prefix cache can use.
-
-vLLM, SGLang and the hosted APIs compute, and charge for, a prefix that several prompts share once. `published` is the
-order of the benchmark, paper or specification that a judge follows. In `shared_first` everything that the prompts of
-one row have in common comes first, and the completion under judgment last.
-
-How often a judge whose answer has no verdict is asked again.
+Guarantees: a key from an environment variable is sent only to the host that it belongs to, unless the user names the
+variable; no message shows a key. What the user has not set stays unset, so that a mount or a judge of groups does not
+inherit what a judge has chosen by itself.
 """
 
 from __future__ import annotations
@@ -257,18 +253,9 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         if votes > 1 and self.judge_temperature == 0:
             logger.warning("%d votes at temperature 0 are the same answer %d times", votes, votes)
         default = type(self).model_fields["judge_base_url"].default
-        key = api_key(
-            self.judge_base_url,
-            given=self.judge_api_key,
-            variable=self.judge_api_key_env,
-            variable_is_meant="judge_api_key_env" in self.model_fields_set or same_host(self.judge_base_url, default),
-            setting=f"--{section}judge_api_key_env",
-            headers=self.judge_extra_headers,
-        )
         return ChatSettings(
-            endpoints=tuple(
-                Endpoint(url, self.judge_model_name, key, self.judge_extra_headers)
-                for url in split_urls(self.judge_base_url)
+            endpoints=endpoints_of(
+                self, self.judge_base_url, self.judge_model_name, owner=default, where=f"--{section}judge_"
             ),
             temperature=self.judge_temperature,
             max_tokens=self.judge_max_tokens,
@@ -289,6 +276,35 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
             url_setting=f"--{section}judge_base_url",
             price_settings=f"{section}judge_price_",
         )
+
+
+def endpoints_of(
+    section: BaseModel, urls: str, model: str, *, owner: str, where: str, given: SecretStr | None = None
+) -> tuple[Endpoint, ...]:
+    """The servers of a model, with their key and headers.
+
+    Args:
+        section: the settings of the endpoint: the judge's (`judge_…`), the policy's or a candidate's.
+        urls: the base URLs.
+        model: the model's name there.
+        owner: the URL whose key the variable of `api_key_env` holds, unless the user named the variable.
+        where: what stands before the name of one of these settings in messages, such as `--env.judge_`.
+        given: a key of these servers alone.
+
+    Raises:
+        SettingsError: a key is needed and there is none.
+    """
+    prefix = "judge_" if isinstance(section, JudgeSettings) else ""
+    headers = getattr(section, f"{prefix}extra_headers", {})
+    key = api_key(
+        urls,
+        given=given or getattr(section, f"{prefix}api_key"),
+        variable=getattr(section, f"{prefix}api_key_env"),
+        variable_is_meant=f"{prefix}api_key_env" in section.model_fields_set or same_host(urls, owner),
+        setting=f"{where}api_key_env",
+        headers=headers,
+    )
+    return tuple(Endpoint(url, model, key, headers) for url in split_urls(urls))
 
 
 def api_key(
@@ -367,7 +383,12 @@ PromptLayout = Literal["published", "shared_first"]
 
 
 class PromptLayoutSettings(JudgeSettings):
-    """The settings of a judge whose prompt can be laid out in both ways."""
+    """The settings of a judge whose prompt can be laid out in both ways.
+
+    vLLM, SGLang and the hosted APIs compute, and charge for, a prefix that several prompts share once. `published` is
+    the order of the benchmark, paper or specification that a judge follows. In `shared_first` everything that the
+    prompts of one row have in common comes first, and the completion under judgment last.
+    """
 
     help_group: ClassVar[str] = "judge"
 

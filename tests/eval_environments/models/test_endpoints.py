@@ -91,7 +91,7 @@ def test_what_a_client_gets() -> None:
 
 def test_a_model_that_only_answers_has_the_patience_of_a_policy() -> None:
     given = config(policy_deadline=50.0, max_retries=2, judge_max_retries=5, judge_deadline=7.0)
-    chat = ModelSettings(name="a", base_url=LOCAL).policy_settings(given, timeout_s=33.0)
+    chat = ModelSettings(name="a", base_url=LOCAL).chat_settings(given, timeout_s=33.0)
     assert (chat.timeout_s, chat.deadline_s, chat.max_retries) == (33.0, 50.0, 2)
 
 
