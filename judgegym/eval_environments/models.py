@@ -1,8 +1,9 @@
 """Models that an evaluation compares: their settings, and rows that several candidates answer.
 
-A candidate answers at its endpoint, from a file, or from an earlier run, of one policy or of candidates. Guarantee: what
-it says is a completion as that of a policy is, with its thinking split off and its faults; an endpoint's failure is a
-reply without a completion, never an exception.
+A candidate answers at its endpoint, from a file, or from an earlier run, of one policy or of candidates.
+
+Guarantee: what it says is a completion as that of a policy is, with its thinking split off and its faults; an endpoint's
+failure is a reply without a completion, never an exception.
 """
 
 from __future__ import annotations
