@@ -2,8 +2,8 @@
 
 A candidate answers at its endpoint, from a file, or from an earlier run, of one policy or of candidates.
 
-Guarantee: what it says is a completion as that of a policy is, with its thinking split off and its faults; an endpoint's
-failure is a reply without a completion, never an exception.
+Guarantee: what it says is a completion as that of a policy is, with its thinking split off and its faults; a failure of
+its endpoint is a reply without a completion, never an exception.
 """
 
 from __future__ import annotations
