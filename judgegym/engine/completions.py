@@ -156,8 +156,7 @@ class Policy:
         Raises:
             EndpointError: the policy never answered.
         """
-        answer = await self._ask(conversation, verdict_at)
-        return await self._long_enough(conversation, answer, verdict_at)
+        return await self._long_enough(conversation, await self._ask(conversation, verdict_at), verdict_at)
 
     async def sample(self, conversation: Conversation, n: int) -> list[SampledCompletion]:
         """Ask for `n` completions at once; each counts by itself, and is asked for again as `complete` does."""
@@ -184,19 +183,18 @@ class Policy:
         self, conversation: Conversation, answer: ChatResponse, verdict_at: Callable[[str], Place | None] | None = None
     ) -> tuple[Completion, CallRun]:
         """The completion of an answer, or of one that is asked for because it is too short; and what it has cost."""
-        config, runs = self.config, [_run(answer)]
-        kept = read_completion(answer.choices[0], config)
-        # An answer that was cut off or refused would be so again.
-        while (
-            len(runs) <= config.short_answer_retries and kept.short and kept.finish_reason not in {CUT_OFF, *REFUSALS}
-        ):
+        config, runs = self.config, list[CallRun]()
+        while True:
+            runs.append(CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage))
+            kept = read_completion(answer.choices[0], config)
+            # An answer that was cut off or refused would be so again.
+            if not kept.short or len(runs) > config.short_answer_retries or kept.finish_reason in {CUT_OFF, *REFUSALS}:
+                break
             try:
-                again = await self._ask(conversation, verdict_at)
+                answer = await self._ask(conversation, verdict_at)
             except EndpointError as error:
                 runs.append(CallRun(attempts=error.attempts, usage=error.usage))
                 break
-            runs.append(_run(again))
-            kept = read_completion(again.choices[0], config)
         if len(runs) == 1:
             return kept, runs[0]
         usage = sum((run.usage for run in runs), Usage())
@@ -212,10 +210,6 @@ class Policy:
             verdict_at=None if verdict_at is None else partial(_verdict_at, config=config, find=verdict_at),
             name=_NAME,
         )
-
-
-def _run(answer: ChatResponse) -> CallRun:
-    return CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
 
 
 def _verdict_at(choice: Choice, *, config: CompletionSettings, find: Callable[[str], Place | None]) -> Place | None:
@@ -236,7 +230,7 @@ async def judge_completions(
     *,
     policy_is_judge: bool,
 ) -> Judgment[DetailT]:
-    """Judge completions, after a check of their format (`invalid_judgment`); no other code checks it.
+    """Judge completions, after a check of their format (`Completion.unjudgeable`).
 
     Malformed thinking, a refusal or an empty answer makes the completions invalid, and the judge is not asked. If the
     policy is the judge, no verdict is read in such a completion or in one that was cut off: `judge` gets it with an
@@ -246,17 +240,9 @@ async def judge_completions(
         shown = [replace(text, answer="") if text.unreadable else text for text in completions]
         return await judge(task, shown)
     for completion in completions:
-        invalid: Judgment[DetailT] | None = invalid_judgment(completion)
-        if invalid is not None:
-            return invalid
+        if (fault := completion.unjudgeable) is not None:
+            return Judgment(None, Status.INVALID_COMPLETION, explanation=fault)
     return await judge(task, completions)
-
-
-def invalid_judgment(completion: Completion) -> Judgment[Any] | None:
-    """Return the judgment of a completion about which no judge may be asked; `None` if one may be."""
-    if completion.unjudgeable is None:
-        return None
-    return Judgment(None, Status.INVALID_COMPLETION, explanation=completion.unjudgeable)
 
 
 class Clients:

@@ -215,7 +215,7 @@ class MetricAggregator:
 
 
 class RatioRecorder(MetricAggregator):
-    """Keeps what one row adds to one ratio, and nothing else."""
+    """Keeps what one row after the other adds to one ratio, and nothing else."""
 
     def __init__(self, name: str, names: MetricNames | None = None) -> None:
         """Keep the ratio with this name; `names` knows the categories of all rows."""
@@ -223,10 +223,11 @@ class RatioRecorder(MetricAggregator):
         self._name = name
         self._total = self._weight = 0.0
 
-    @property
-    def share(self) -> HeadlineTerm | None:
-        """Return what was added; `None` if nothing was."""
-        return HeadlineTerm(self._total, self._weight) if self._weight else None
+    def pop_share(self) -> HeadlineTerm | None:
+        """Return what was added since the last call; `None` if nothing was."""
+        share = HeadlineTerm(self._total, self._weight) if self._weight else None
+        self._total = self._weight = 0.0
+        return share
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
         """Add to the ratio that is kept."""

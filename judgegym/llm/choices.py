@@ -160,7 +160,9 @@ class Choices:
 
         async def send(record: RequestRecord) -> ChatResponse:
             try:
-                return await self.one(messages, _with_seed(parameters, first + record.part), record)
+                seed = parameters.get("seed")
+                own = {**parameters, "seed": seed + first + record.part} if isinstance(seed, int) else parameters
+                return await self.one(messages, own, record)
             except EndpointError as error:
                 failures[record.part] = error
                 raise
@@ -171,12 +173,6 @@ class Choices:
         if others:
             raise next((each for each in others if isinstance(each, RunStop)), others[0])
         return failures
-
-
-def _with_seed(parameters: Mapping[str, JSON], number: int) -> Mapping[str, JSON]:
-    """The parameters of one of several requests: with a seed of its own, if they have one."""
-    seed = parameters.get("seed")
-    return {**parameters, "seed": seed + number} if isinstance(seed, int) else parameters
 
 
 def _apart(answer: ChatResponse) -> list[ChatResponse]:

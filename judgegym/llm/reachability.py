@@ -197,17 +197,14 @@ class Reachability:
             await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(replica.away_in_a_row, 16)))
             replica.away_in_a_row += 1
             if await _accepts_connections(replica):
-                self._found(replica, name, time.monotonic() - begun)
+                logger.warning("%s accepts connections again, after %.0f s", name, time.monotonic() - begun)
+                replica.is_there = self.is_any_there = True
+                self._back.set()
                 return
             if self._waiters and time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
                 left = max(0.0, self._limit_s - self._away_for())
                 logger.warning("%s still refuses connections, for %.0f s; %.0f s left", name, said - begun, left)
-
-    def _found(self, replica: Replica, name: str, seconds: float) -> None:
-        logger.warning("%s accepts connections again, after %.0f s", name, seconds)
-        replica.is_there = self.is_any_there = True
-        self._back.set()
 
     @property
     def _limit(self) -> str:

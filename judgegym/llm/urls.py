@@ -94,10 +94,6 @@ def check_not_blank(value: JSON) -> None:
         raise ValueError(f"a value is {BLANK}: secrets are not written to files; give it again")
 
 
-def _lower(secret: str) -> str:
-    return re.sub("%..", lambda found: found[0].lower(), quote(secret, safe=""))
-
-
 def without_secret(text: str, secret: str) -> str:
     """`text` without a secret: as it is, URL-encoded, and the beginning or the end of it from 8 characters on.
 
@@ -105,7 +101,9 @@ def without_secret(text: str, secret: str) -> str:
     """
     if len(secret) < _SHORTEST_SECRET or secret.lower() in _PLACEHOLDERS:
         return text
-    for form in dict.fromkeys((secret, quote(secret, safe=""), quote(secret), quote_plus(secret), _lower(secret))):
+    quoted = quote(secret, safe="")
+    lower = re.sub("%..", lambda found: found[0].lower(), quoted)
+    for form in dict.fromkeys((secret, quoted, quote(secret), quote_plus(secret), lower)):
         text = text.replace(form, BLANK)
         if len(form) < 2 * _PART:
             continue

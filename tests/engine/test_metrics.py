@@ -214,20 +214,21 @@ def test_counts_add_up_and_numbers_are_set() -> None:
 
 def test_the_share_of_a_row_is_what_it_adds_to_one_ratio() -> None:
     metrics = RatioRecorder("won")
-    assert metrics.share is None
+    assert metrics.pop_share() is None
     metrics.ratio("won", 1.0, 2.0, interval=True)
     metrics.mean("other", 7.0)
     metrics.count("rows")
     metrics.number("won", 7.0)
-    assert metrics.share == HeadlineTerm(1.0, 2.0)
     metrics.ratio("won", 2.0, 2.0)
-    assert metrics.share == HeadlineTerm(3.0, 4.0)
-    assert metrics.share.value == 0.75
+    share = metrics.pop_share()
+    assert share == HeadlineTerm(3.0, 4.0) and share.value == 0.75
+    assert metrics.pop_share() is None, "it is of the row before"
+    metrics.ratio("won", 3.0, 4.0)
     others = MetricAggregator("eval")
     others.ratio("won", 1.0, 4.0)
     others.mean("other", 7.0)
     metrics.extend(others)
-    assert metrics.share == HeadlineTerm(4.0, 8.0)
+    assert metrics.pop_share() == HeadlineTerm(4.0, 8.0)
     assert metrics.result().values == {}
 
 

@@ -260,7 +260,7 @@ def unpack(run_path: Path) -> None:
         return
     if not plain.exists():
         try:
-            write_atomic(plain, lambda: _uncompressed(packed))
+            write_atomic(plain, lambda: _parts(packed, unpack=True))
         except (EOFError, OSError, zlib.error) as error:
             raise damage(packed, f" cannot be unpacked: {error}") from error
     packed.unlink()
@@ -297,13 +297,7 @@ def _compressed(path: Path) -> Iterator[bytes]:
         yield packer.compress(part) + packer.flush()
 
 
-def _uncompressed(path: Path) -> Iterator[bytes]:
-    with gzip.open(path) as file:
-        while part := file.read(_PART):
-            yield part
-
-
-def _parts(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+def _parts(path: Path, *, unpack: bool = False) -> Iterator[bytes]:
+    with gzip.open(path) if unpack else path.open("rb") as file:
         while part := file.read(_PART):
             yield part

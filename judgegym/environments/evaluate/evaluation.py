@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
@@ -18,7 +19,7 @@ from judgegym.data.rows import DatasetRead, TaskT, recording
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
 from judgegym.engine.loop import NothingSucceeds, RowEnd, RunProgress, judge_rows
-from judgegym.engine.metrics import Metrics
+from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
 from judgegym.engine.runs.directory import EarlierLines, RunDirectory
 from judgegym.engine.runs.disk import Disk
@@ -239,13 +240,14 @@ class Evaluation(Generic[TaskT, DetailT]):
     ) -> EvaluationResult:
         """Evaluate the rows that an earlier run has not finished, and write the metrics of all."""
         started, env = time.monotonic(), self.env
+        headline = RatioRecorder(env.headline[0], env.metric_names)
         earlier = read_earlier(
             before,
             saved.reader,
             saved,
             self.runner,
             progress.add,
-            readable=lambda task, sample: readable(env, task, sample),
+            readable=partial(readable, env, headline),
         )
         numbers = self._numbers(earlier, saved)
         if numbers:
@@ -256,7 +258,11 @@ class Evaluation(Generic[TaskT, DetailT]):
                 stopped = f"nothing succeeded, so the evaluation was stopped: {error}"
                 return _without_numbers(run, f"{stopped} (all answers: {run.path / CALLS})")
         if saved.missing:
-            return replace(_without_numbers(run, _unfinished(saved)), is_unfinished=True)
+            unfinished = (
+                f"{len(saved.missing)} of {len(saved)} rows are not judged yet, or have changed since, and "
+                "--retry_failed leaves them alone: no metrics are written for a run that is not complete"
+            )
+            return replace(_without_numbers(run, unfinished), is_unfinished=True)
         await saved.sort()
         return await self._concluded(run, saved, started, is_resumed=earlier.finished > 0)
 
@@ -306,7 +312,11 @@ class Evaluation(Generic[TaskT, DetailT]):
             if earlier.changed:
                 logger.warning("rows that have changed since, and are judged again: %d", earlier.changed)
             return saved.missing
-        logger.info("failed rows that are retried: %d; %s", len(earlier.failed), _left_alone(earlier, saved))
+        never_begun = len(saved) - earlier.finished - len(earlier.failed) - earlier.changed
+        logger.info(
+            "failed rows that are retried: %d; rows left alone: %d finished, %d not judged yet, %d changed since",
+            *(len(earlier.failed), earlier.finished, never_begun, earlier.changed),
+        )
         return earlier.failed
 
     async def _finish(
@@ -319,9 +329,10 @@ class Evaluation(Generic[TaskT, DetailT]):
     ) -> None:
         """Run the rows `numbers`."""
         runner, env = self.runner, self.env
+        headline = RatioRecorder(env.headline[0], env.metric_names)
 
         async def judge(task: TaskT) -> Sample[DetailT]:
-            return readable(env, task, await runner.finish(task))
+            return readable(env, headline, task, await runner.finish(task))
 
         def end_of(task: TaskT, sample: Sample[DetailT]) -> RowEnd:
             # Completions of another run may be judged again: that their policy failed there says nothing of now.
@@ -354,22 +365,6 @@ class Evaluation(Generic[TaskT, DetailT]):
 def _without_numbers(run: RunDirectory, problem: str) -> EvaluationResult:
     """Return the result of a run that has no metrics."""
     return EvaluationResult(run.path, Metrics({}, {}), problem, ())
-
-
-def _left_alone(earlier: EarlierRows, saved: SavedRows[Any, Any]) -> str:
-    """Return how many rows `--retry_failed` leaves alone, in words."""
-    never_begun = len(saved) - earlier.finished - len(earlier.failed) - earlier.changed
-    return (
-        f"rows left alone: {earlier.finished} finished, {never_begun} not judged yet, {earlier.changed} changed since"
-    )
-
-
-def _unfinished(saved: SavedRows[Any, Any]) -> str:
-    """Return why a run has no metrics after `--retry_failed`."""
-    return (
-        f"{len(saved.missing)} of {len(saved)} rows are not judged yet, or have changed since, and --retry_failed "
-        "leaves them alone: no metrics are written for a run that is not complete"
-    )
 
 
 def _log_result(log: RunLog, result: EvaluationResult, headline: str) -> None:

@@ -308,12 +308,13 @@ def compute_metrics(
     return ComputedMetrics(metrics.result(), digest(digests), categories)
 
 
-def readable(env: JudgedEnv[Any, TaskT, DetailT], task: TaskT, sample: Sample[DetailT]) -> Sample[DetailT]:
+def readable(
+    env: JudgedEnv[Any, TaskT, DetailT], headline: RatioRecorder, task: TaskT, sample: Sample[DetailT]
+) -> Sample[DetailT]:
     """Return the sample with its share of the headline, the row's texts and gold labels, and the points by order."""
-    headline = RatioRecorder(env.headline[0], env.metric_names)
     if counts(sample.status, policy_is_judge=env.policy_is_judge):
         env.record_metrics(headline, task, sample)
     orders = {} if sample.judgment is None else env.orders(sample.judgment)
     return replace(
-        sample, headline=headline.share, texts=env.texts(task), orders=orders, gold=tuple(env.gold(task, sample))
+        sample, headline=headline.pop_share(), texts=env.texts(task), orders=orders, gold=tuple(env.gold(task, sample))
     )

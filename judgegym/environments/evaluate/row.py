@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic
 
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import TaskT
-from judgegym.engine.completions import Completion, Conversation, judge_completions, read_completion
+from judgegym.engine.completions import Completion, judge_completions, read_completion
 from judgegym.engine.records import Sample, SampleRun, digest
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import DetailT, JudgedEnv
@@ -132,10 +132,13 @@ class RowRunner(Generic[TaskT, DetailT]):
         if existing is not None:
             completions = existing.completions
         else:
-            asking = (self._ask(task, number, each) for number, each in enumerate(env.checked_conversations(task)))
-            replies = await asyncio.gather(
-                *asking, return_exceptions=True
-            )  # wait for all, so that no call is left running
+            verdict_at = partial(env.verdict_at, task) if env.policy_is_judge else None
+            asking: list[asyncio.Task[tuple[Completion, CallRun]]] = []
+            for number, conversation in enumerate(env.checked_conversations(task)):
+                with component(f"conversation_{number}"):  # a row may have the same one several times
+                    asking.append(asyncio.create_task(env.clients.policy.complete(conversation, verdict_at)))
+            # Wait for all, so that no call is left running.
+            replies = await asyncio.gather(*asking, return_exceptions=True)
             failures = [reply for reply in replies if isinstance(reply, EndpointError)]
             for reply in replies:
                 if isinstance(reply, BaseException) and reply not in failures:
@@ -151,11 +154,6 @@ class RowRunner(Generic[TaskT, DetailT]):
         run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
         sample = replace(sample, completions=completions, run=run)
         return sample.with_judgment(judgment, invalid_score=env.invalid_completion_score)
-
-    async def _ask(self, task: TaskT, number: int, conversation: Conversation) -> tuple[Completion, CallRun]:
-        verdict_at = partial(self._env.verdict_at, task) if self._env.policy_is_judge else None
-        with component(f"conversation_{number}"):  # a row may have the same one several times
-            return await self._env.clients.policy.complete(conversation, verdict_at)
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of everything that the judge sees of a row."""

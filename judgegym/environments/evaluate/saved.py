@@ -87,7 +87,8 @@ class SavedRows(Generic[TaskT, DetailT]):
         """Append the sample of a row to its file, and remember its place instead of it."""
         line, name = sample.to_line(), SAMPLES if sample.finished else FAILURES
         self._writers[name].append(line)
-        self.note(number, self._ends[name], len(line), sample.status, is_complete=is_complete)
+        self._starts[number], self._lengths[number] = self._ends[name], len(line)
+        self._statuses[number], self._complete[number] = sample.status, is_complete
         self._ends[name] += len(line)
 
     def note(self, number: int, start: int, length: int, status: str, *, is_complete: bool) -> None:

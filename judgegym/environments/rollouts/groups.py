@@ -136,9 +136,19 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         except asyncio.TimeoutError:
             return self._drop("timed_out", f"group {task.uid!r} took longer than env.worker_timeout")
         except (EndpointError, NoTokens) as error:
-            return self._policy_failed(task, error)
+            if isinstance(error, EndpointError):
+                self._recorder.record_unsampled(error.usage)
+            self._guard.record_unsampled(error)
+            what = f"group {task.uid!r} is dropped, its policy failed: {why_unsampled(error)}"
+            return self._drop("policy_failed", what, outcome="failed")
         scores = group.scores
-        self._record(task, group, scores)
+
+        def record_rollout(metrics: MetricAggregator, number: int) -> None:
+            completion, judgment = group.rollouts[number].completion, group.judgments[number]
+            record_judged(self.env, metrics, task, completion, judgment, group.together)
+
+        self._recorder.record_group(group, scores, record_rollout)
+        self._guard.record_judged(group.judgments, has_scores=scores is not None)
         if group.together is not None and group.together.is_alone:
             return self._drop("nothing_to_compare", f"group {task.uid!r} is dropped: it has nothing to compare")
         if scores is None:
@@ -175,24 +185,6 @@ class GroupPipeline(Generic[TaskT, DetailT]):
         if group.together is None and (reason := self.env.drop_reason(group.judgments)) is not None:
             return reason
         return "too_long" if 0 < self.max_token_len <= longest(group) else None
-
-    def _record(self, task: TaskT, group: JudgedGroup[Any], scores: GroupRewards | None) -> None:
-        def record_rollout(metrics: MetricAggregator, number: int) -> None:
-            completion, judgment = group.rollouts[number].completion, group.judgments[number]
-            record_judged(self.env, metrics, task, completion, judgment, group.together)
-
-        self._recorder.record_group(group, scores, record_rollout)
-        self._guard.record_judged(group.judgments, has_scores=scores is not None)
-
-    def _policy_failed(self, task: TaskT, error: EndpointError | NoTokens) -> GroupOutcome:
-        if isinstance(error, EndpointError):
-            self._recorder.record_unsampled(error.usage)
-        self._guard.record_unsampled(error)
-        return self._drop(
-            "policy_failed",
-            f"group {task.uid!r} is dropped, its policy failed: {why_unsampled(error)}",
-            outcome="failed",
-        )
 
     def _drop(self, reason: str, what: str, *, outcome: GroupOutcome = "dropped") -> GroupOutcome:
         self._recorder.record_dropped(reason)

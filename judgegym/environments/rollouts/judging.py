@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Generic
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.completions import Completion, invalid_judgment, judge_completions
+from judgegym.engine.completions import Completion, judge_completions
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
 from judgegym.engine.settings.group_judge import GroupJudgeKind, RewardRange
@@ -77,7 +77,11 @@ async def judge_together(
         completions: the completions of the group.
     """
     anchor = case.anchor if case.anchor and case.anchor.strip() else None
-    found = [invalid_judgment(completion) for completion in completions]
+    faults = [completion.unjudgeable for completion in completions]
+    found = [
+        None if fault is None else Judgment[MemberDetail](None, Status.INVALID_COMPLETION, explanation=fault)
+        for fault in faults
+    ]
     valid = [number for number, judgment in enumerate(found) if judgment is None]
     answers = tuple(completions[number].answer for number in valid)
     together = GroupComparison(kind, anchored=anchor is not None)

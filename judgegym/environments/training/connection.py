@@ -78,7 +78,11 @@ class Membership:
             self._pending = await asyncio.shield(self._registering)
             if self._pending is None:
                 return None
-            self._begin_to_examine(self._pending)
+            if self._held is not None and self._pending.env_id <= self._held.env_id:
+                self._restarted()
+            # What may be ours beside it; the API never gives a number twice.
+            held = [] if self._held is None else [self._held.env_id]
+            self._suspects = list(range(self._pending.env_id)) if self._answer_lost else held
         pending = self._pending
         if not await self._is_known(pending):
             self._pending, self._answer_lost = None, True
@@ -124,15 +128,6 @@ class Membership:
         except ApiUnavailable as error:
             self._answer_lost |= error.may_have_acted
             raise
-
-    def _begin_to_examine(self, pending: Registration) -> None:
-        """List the numbers that may be ours beside a new registration; the API never gives a number twice."""
-        if self._held is not None and pending.env_id <= self._held.env_id:
-            self._restarted()
-        if self._answer_lost:
-            self._suspects = list(range(pending.env_id))
-        else:
-            self._suspects = [] if self._held is None else [self._held.env_id]
 
     async def _is_known(self, registration: Registration) -> bool:
         try:

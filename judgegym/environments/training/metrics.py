@@ -65,10 +65,6 @@ def record_correlation(
 _NONE = "no group was judged together"
 
 
-def _numbers() -> array[float]:
-    return array("d")
-
-
 @dataclass(slots=True)
 class GroupJudgeMetrics:
     """What was recorded since the last flush. An answer that several completions have was shown once."""
@@ -77,9 +73,9 @@ class GroupJudgeMetrics:
     calls: int = 0
     again: int = 0
     orders: OrderAgreement = OrderAgreement()
-    places: array[float] = field(default_factory=_numbers)
+    places: array[float] = field(default_factory=lambda: array("d"))
     """Where each look showed an answer, from 0 (first) to 1 (last)."""
-    rewards: array[float] = field(default_factory=_numbers)
+    rewards: array[float] = field(default_factory=lambda: array("d"))
     """The reward of the answer of each look."""
     advantage: float = 0.0
     """The sum over groups of what the first place gained, each times its weight."""

@@ -31,7 +31,14 @@ class EpochSampler(Generic[TaskT]):
 
     def next(self) -> TaskT:
         """Return the next row: first the unfinished rows of a checkpoint."""
-        task = self._again.pop(0) if self._again else self._advance()
+        if self._again:
+            task = self._again.pop(0)
+        else:
+            if self._position == len(self._rows):
+                self._epoch, self._position = self._epoch + 1, 0
+                self._rows = epoch_order(self._tasks, seed=self._seed, epoch=self._epoch)
+            task = self._rows[self._position]
+            self._position += 1
         self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
         return task
 
@@ -39,15 +46,6 @@ class EpochSampler(Generic[TaskT]):
     def place(self) -> tuple[int, int]:
         """The epoch, and how many of its rows were handed out."""
         return self._epoch, self._position
-
-    def _advance(self) -> TaskT:
-        if self._position == len(self._rows):
-            self._epoch += 1
-            self._position = 0
-            self._rows = epoch_order(self._tasks, seed=self._seed, epoch=self._epoch)
-        task = self._rows[self._position]
-        self._position += 1
-        return task
 
     def ack(self, task: TaskT) -> None:
         """Mark a row as sent or dropped."""

@@ -184,7 +184,8 @@ def load_tasks(config: ArenaHardConfig, split: Split) -> ArenaRows:
     answers = by_uid(load_rows(baselines, split=hub_split))
 
     def build(uid: str, row: Row) -> list[ArenaHardTask]:
-        return [arena_task(uid, row, answers[uid])] if uid in answers else []
+        answer = answers.get(uid)
+        return [] if answer is None else [arena_task(uid, row, answer)]
 
     tasks = TaskList.of_several(rows, build)
     if not tasks:
