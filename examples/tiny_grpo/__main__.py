@@ -26,8 +26,8 @@ from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import SCRIPTED, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
+from judgegym.engine.command import StopSignal, until_stopped
 from judgegym.engine.terminal.output import say, warn
-from judgegym.environments.command_line.commands import StopSignal, until_stopped
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 

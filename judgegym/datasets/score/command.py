@@ -7,8 +7,6 @@ message; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import logging
 import shlex
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -24,26 +22,19 @@ from judgegym.datasets.sample import USED_BY, check_sampling_flags
 from judgegym.datasets.score.clients import budget_of, resume_command, spent_message
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine import terminal
-from judgegym.engine.loop import NothingSucceeds
+from judgegym.engine.command import FAILED, exit_code_of, interruptible, resumable, run_command
 from judgegym.engine.runs.directory import CONFIG, check_unused, run_directory_of
-from judgegym.engine.runs.disk import DiskFull
-from judgegym.engine.runs.log import begin_logs
-from judgegym.environments.command_line.commands import StopSignal, interruptible, log_heading, until_stopped
 from judgegym.environments.command_line.offline import with_replicas
-from judgegym.judges.config.exit_code import exit_code
-from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import flags_parser, help_page, help_requested
-from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.core import event_loop
 from judgegym.judges.scorers.registry import check_flags_are_read
-from judgegym.llm.errors import BudgetError, EndpointOutage, SettingsError
+from judgegym.llm.errors import BudgetError, SettingsError
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
     from judgegym.datasets.score.results.ending import ScoreOutput
     from judgegym.datasets.score.run import ScoreRun
 
-FAILED = 1
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
 _GROUPS = {
     "data": "data",
@@ -75,13 +66,7 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Returns:
         The exit code.
     """
-    try:
-        return exit_code(lambda: _run(list(argv), prog))
-    except NothingSucceeds as error:
-        terminal.warn(f"nothing succeeded, so score was stopped: {error}")
-        return FAILED
-    except StopSignal as stopped:
-        return 128 + stopped.number
+    return exit_code_of("score", lambda: _run(list(argv), prog))
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
@@ -110,15 +95,7 @@ def _run(words: list[str], prog: str) -> int:
         terminal.show_config(loaded.lines(show=loaded.settings.show_config))
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})
-    require("environments")
-    with profiled(loaded.settings.profile):
-        terminal.log_to_terminal()
-        begin_logs(log_heading("score", loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
-        logging.captureWarnings(True)
-        try:
-            return event_loop.run(until_stopped(_score(loaded, [*prog.split(), *words])))
-        finally:
-            logging.captureWarnings(False)
+    return run_command("score", loaded, lambda: _score(loaded, [*prog.split(), *words]))
 
 
 def with_data(words: Sequence[str]) -> list[str]:
@@ -160,7 +137,10 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
             run = ScoreRun(settings, data, out, clients, budget=budget)
         event_loop.spare_the_collector()
         try:
-            with terminal.ProgressDisplay("score", "responses") as display:
+            with (
+                resumable(lambda: resume_command(settings, command), lambda: _kept(run), "go on"),
+                terminal.ProgressDisplay("score", "responses") as display,
+            ):
                 async with AsyncExitStack() as stack:
                     pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
                     elsewhere = None if pool is None else await stack.enter_async_context(pool)
@@ -170,15 +150,6 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
             counted = {"judged": run.judged, "of": run.tasks.places.count}
             terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
             return FAILED
-        except asyncio.CancelledError:
-            terminal.warn(f"stopped: {_kept(run)}. To go on:\n  {resume_command(settings, command)}")
-            raise
-        except EndpointOutage as error:
-            how = f"{error}\nThe run was stopped: {_kept(run)}. To go on:\n  {resume_command(settings, command)}"
-            raise EndpointOutage(how, error.exit_code) from error
-        except DiskFull as error:
-            again = resume_command(settings, command)
-            raise DiskFull(f"{error}\nMake room on the disk, and go on:\n  {again}") from error
     return _shown(scored, settings, command)
 
 

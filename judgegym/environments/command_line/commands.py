@@ -1,26 +1,18 @@
-"""The three commands, from their settings to their exit codes.
-
-SIGINT and SIGTERM cancel a command, which ends with the exit code that a shell expects.
-
-What each `run.log` begins with: the version, the command, and the settings that differ from their defaults.
-"""
+"""The three commands, from their settings to their exit codes."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import platform
-import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 from judgegym.engine import terminal
+from judgegym.engine.command import FAILED, interruptible, resumable
 from judgegym.engine.completions import Clients
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs import directory as runs
-from judgegym.engine.runs.disk import DiskFull
 from judgegym.engine.settings import EnvConfig, EnvSettings
 from judgegym.engine.settings.verbs import Verb
 from judgegym.environments.base import JudgedEnv
@@ -35,68 +27,13 @@ from judgegym.environments.training.group_file import settle
 from judgegym.environments.training.process import ProcessRun, groups_path, process_summary
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
-from judgegym.judges.config.extras import package_version, require
+from judgegym.judges.config.extras import require
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
-from judgegym.judges.config.sources import ConfigLine, LoadedSettings
+from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core import event_loop
-from judgegym.llm.errors import EndpointOutage, SettingsError
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.transport import open_session
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class StopSignal(BaseException):
-    """A signal stopped the command; no handler of errors on its way takes it for one."""
-
-    def __init__(self, number: int) -> None:
-        """Keep the number of the signal."""
-        super().__init__(number)
-        self.number = number
-
-
-async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
-    """Run a command; SIGINT and SIGTERM cancel it at once.
-
-    Raises:
-        StopSignal: a signal cancelled the command.
-    """
-    task = asyncio.ensure_future(command)
-    received: list[int] = []
-
-    def stop(number: int) -> None:
-        received.append(number)
-        task.cancel()
-
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if received:
-            raise StopSignal(received[0]) from None
-        raise
-
-
-@contextmanager
-def interruptible(*, is_profiled: bool) -> Iterator[None]:
-    """Let a signal end the process at once, because the event loop handles none while datasets are loaded.
-
-    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C code returns.
-    """
-
-    def stop(number: int, _: object) -> None:
-        raise StopSignal(number)
-
-    handlers = {number: signal.signal(number, stop if is_profiled else signal.SIG_DFL) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-FAILED = 1
 _PLACES_OF_SERVE = ("data_dir_to_save_evals", "data_path_to_save_groups")
 
 
@@ -113,7 +50,7 @@ async def evaluate(
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation.of(env)
         event_loop.spare_the_collector()
-        with _resumable(loaded, typed, lambda: "finished rows are kept"):
+        with resumable(lambda: resume_command(loaded, typed), lambda: "finished rows are kept"):
             result = await evaluate_command.evaluate(evaluation)
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
@@ -159,7 +96,7 @@ async def serve(
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
         event_loop.spare_the_collector()
-        with _resumable(loaded, typed, serving.progress):
+        with resumable(lambda: resume_command(loaded, typed), serving.progress):
             await serving.run()
     return 0
 
@@ -176,7 +113,7 @@ async def process(
             processing = ProcessRun(env)
         event_loop.spare_the_collector()
         with (
-            _resumable(loaded, typed, lambda: f"the groups that are finished are in {path}"),
+            resumable(lambda: resume_command(loaded, typed), lambda: f"the groups that are finished are in {path}"),
             terminal.ProgressDisplay("process", "groups") as display,
         ):
             processed = await processing.run(display)
@@ -194,27 +131,6 @@ async def process(
     terminal.say(f"The groups are in {processed.path}{page}")
     terminal.say(f"All {len(processed.metrics.values)} metrics are in {processed.metrics_file}")
     return 0 if processed.groups == wanted else FAILED
-
-
-@contextmanager
-def _resumable(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine, kept: Callable[[], str]) -> Iterator[None]:
-    """Print the command that resumes the run, where a signal, a full disk or an endpoint's outage ends it.
-
-    Args:
-        loaded: the settings.
-        typed: the command.
-        kept: what is kept, in words.
-    """
-    try:
-        yield
-    except asyncio.CancelledError:
-        terminal.warn(f"stopped: {kept()}. To resume:\n  {resume_command(loaded, typed)}")
-        raise
-    except DiskFull as error:
-        raise DiskFull(f"{error}\nMake room on the disk, and resume:\n  {resume_command(loaded, typed)}") from error
-    except EndpointOutage as error:
-        how = f"{error}\nThe run was stopped: {kept()}. To resume:\n  {resume_command(loaded, typed)}"
-        raise EndpointOutage(how, error.exit_code) from error
 
 
 @asynccontextmanager
@@ -246,26 +162,3 @@ def _require_wandb(config: EnvConfig) -> None:
 def _new_directory_of_serve(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> Path:
     path = runs.new_path("serve", env_type.name, *evaluate_command.names_of_models(loaded.settings))
     return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once
-
-
-_LONGEST_VALUE = 300
-
-
-def log_heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
-    """The lines; keys are masked in the settings, as in `--show_config`.
-
-    Args:
-        command: what is run.
-        settings: those that differ from their defaults.
-        is_resumed: an earlier run goes on.
-    """
-    how = "resumed" if is_resumed else "begun"
-    python = f"Python {platform.python_version()}, process {os.getpid()}"
-    first = f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
-    return [first, *(f"{line.name}: {_short(line.value)}  [{line.source}]" for line in settings)]
-
-
-def _short(value: str) -> str:
-    """A value in one line."""
-    value = " ".join(value.split())
-    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} … ({len(value)} characters)"

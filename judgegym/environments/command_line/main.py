@@ -8,27 +8,18 @@ What a command needs is imported once its settings are right, so that help and m
 
 from __future__ import annotations
 
-import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from judgegym.engine import terminal
-from judgegym.engine.loop import NothingSucceeds
-from judgegym.engine.runs.log import begin_logs
+from judgegym.engine.command import exit_code_of, run_command
 from judgegym.environments.command_line.arguments import command_help, load_settings, overview, read_verb
-from judgegym.environments.command_line.commands import StopSignal, until_stopped
 from judgegym.environments.command_line.program import Program
-from judgegym.judges.config.exit_code import exit_code
-from judgegym.judges.config.extras import require
 from judgegym.judges.config.help import help_requested
-from judgegym.judges.config.presets import profiled
-from judgegym.judges.core import event_loop
 
 if TYPE_CHECKING:
     from judgegym.environments.base import JudgedEnv
-
-FAILED = 1
 
 
 def main(
@@ -45,13 +36,8 @@ def main(
         The exit code.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return exit_code(lambda: _run(env_type, program or Program.of_script(), arguments))
-    except NothingSucceeds as error:
-        terminal.warn(f"nothing succeeded, so {arguments[0]} was stopped: {error}")
-        return FAILED
-    except StopSignal as stopped:
-        return 128 + stopped.number
+    verb = " ".join(arguments[:1])
+    return exit_code_of(verb, lambda: _run(env_type, program or Program.of_script(), arguments))
 
 
 def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: Sequence[str]) -> int:
@@ -69,17 +55,11 @@ def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: 
         return 0
     for note in loaded.notes:
         terminal.warn(note)
-    require("environments")
-    with profiled(loaded.settings.profile):
-        from judgegym.environments.command_line import commands
-        from judgegym.environments.command_line.commands import log_heading
 
-        terminal.log_to_terminal(debug=loaded.settings.env.full_debug)
-        settings = loaded.lines(show="changed")
-        begin_logs(log_heading(f"{typed.verb} {env_type.name}", settings, is_resumed=loaded.settings.resume))
+    def start() -> Coroutine[Any, Any, int]:
+        from judgegym.environments.command_line import commands  # late: see the module
+
         command = {"evaluate": commands.evaluate, "serve": commands.serve, "process": commands.process}[typed.verb]
-        logging.captureWarnings(True)
-        try:
-            return event_loop.run(until_stopped(command(env_type, loaded, typed)))
-        finally:
-            logging.captureWarnings(False)
+        return command(env_type, loaded, typed)
+
+    return run_command(f"{typed.verb} {env_type.name}", loaded, start, debug=loaded.settings.env.full_debug)

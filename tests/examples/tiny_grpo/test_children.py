@@ -18,7 +18,7 @@ SERVER = ("http.server", "0", "--bind=127.0.0.1")
 STARTER = """
 import asyncio, sys
 from pathlib import Path
-from judgegym.environments.command_line.commands import StopSignal, until_stopped
+from judgegym.engine.command import StopSignal, until_stopped
 from examples.tiny_grpo.children import Children
 
 async def run():

@@ -24,9 +24,9 @@ from judgegym.datasets.score.plan.numbers import Limits, Plan, Range, cost_of, t
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
+from judgegym.engine.command import interruptible
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
-from judgegym.environments.command_line.commands import interruptible
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm.usage import Prices, how_counted

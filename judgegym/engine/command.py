@@ -1,0 +1,159 @@
+"""How a command that judges rows runs: signals, `run.log`, the exit code, and the command that resumes it.
+
+SIGINT and SIGTERM cancel it, with the exit code that a shell expects. `run.log` begins with the version, the command,
+and the settings that differ from their defaults. Where it ends early, it says what is kept and how to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import signal
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from judgegym.engine import terminal
+from judgegym.engine.loop import NothingSucceeds
+from judgegym.engine.runs.disk import DiskFull
+from judgegym.engine.runs.log import begin_logs
+from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.config.extras import package_version, require
+from judgegym.judges.config.presets import profiled
+from judgegym.judges.config.sources import ConfigLine, LoadedSettings
+from judgegym.judges.core import event_loop
+from judgegym.llm.errors import EndpointOutage
+
+FAILED = 1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LONGEST_VALUE = 300
+
+
+class StopSignal(BaseException):
+    """A signal stopped the command; no handler of errors on its way takes it for one."""
+
+    def __init__(self, number: int) -> None:
+        """Keep the number of the signal."""
+        super().__init__(number)
+        self.number = number
+
+
+async def until_stopped(command: Coroutine[Any, Any, int]) -> int:
+    """Run a command; SIGINT and SIGTERM cancel it at once.
+
+    Raises:
+        StopSignal: a signal cancelled the command.
+    """
+    task = asyncio.ensure_future(command)
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise StopSignal(received[0]) from None
+        raise
+
+
+@contextmanager
+def interruptible(*, is_profiled: bool) -> Iterator[None]:
+    """Let a signal end the process at once, because the event loop handles none while datasets are loaded.
+
+    A process that is profiled ends with `StopSignal`, so that its profile is written: as soon as C code returns.
+    """
+
+    def stop(number: int, _: object) -> None:
+        raise StopSignal(number)
+
+    handlers = {number: signal.signal(number, stop if is_profiled else signal.SIG_DFL) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def exit_code_of(name: str, command: Callable[[], int]) -> int:
+    """The exit code of a command: as `exit_code` says, 1 if nothing succeeded, 130 or 143 if a signal stopped it."""
+    try:
+        return exit_code(command)
+    except NothingSucceeds as error:
+        terminal.warn(f"nothing succeeded, so {name} was stopped: {error}")
+        return FAILED
+    except StopSignal as stopped:
+        return 128 + stopped.number
+
+
+def run_command(
+    title: str, loaded: LoadedSettings[Any], start: Callable[[], Coroutine[Any, Any, int]], *, debug: bool = False
+) -> int:
+    """Run a command with its logs and its profile; returns the exit code.
+
+    Args:
+        title: what is run, for the log.
+        loaded: the settings.
+        start: begins it.
+        debug: log what is said to models.
+
+    Raises:
+        StopSignal: a signal stopped it.
+    """
+    require("environments")
+    with profiled(loaded.settings.profile):
+        terminal.log_to_terminal(debug=debug)
+        begin_logs(_heading(title, loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
+        logging.captureWarnings(True)
+        try:
+            return event_loop.run(until_stopped(start()))
+        finally:
+            logging.captureWarnings(False)
+
+
+@contextmanager
+def resumable(again: Callable[[], str], kept: Callable[[], str], how: str = "resume") -> Iterator[None]:
+    """Say how to resume, where a signal, a full disk or an endpoint's outage ends the run.
+
+    Args:
+        again: the command that resumes the run.
+        kept: what is kept, in words.
+        how: the verb for it.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        terminal.warn(f"stopped: {kept()}. To {how}:\n  {again()}")
+        raise
+    except DiskFull as error:
+        raise DiskFull(f"{error}\nMake room on the disk, and {how}:\n  {again()}") from error
+    except EndpointOutage as error:
+        message = f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again()}"
+        raise EndpointOutage(message, error.exit_code) from error
+
+
+def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
+    """The lines; keys are masked in the settings, as in `--show_config`.
+
+    Args:
+        command: what is run.
+        settings: those that differ from their defaults.
+        is_resumed: an earlier run goes on.
+    """
+    how = "resumed" if is_resumed else "begun"
+    python = f"Python {platform.python_version()}, process {os.getpid()}"
+    first = f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
+    return [first, *(f"{line.name}: {_short(line.value)}  [{line.source}]" for line in settings)]
+
+
+def _short(value: str) -> str:
+    """A value in one line."""
+    value = " ".join(value.split())
+    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} … ({len(value)} characters)"
