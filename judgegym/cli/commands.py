@@ -1,9 +1,7 @@
 """The commands of `judgegym`, what each is for, and the module that it is imported from when it is called.
 
-What the user has called the program by, so that a printed command works in the same shell; and `judgegym --help`: which
-commands there are, where the help of each is, and how commands end.
-
-`judgegym evaluate|serve|process ENV …`: the commands of an environment, by its name, its file or its class.
+A printed command begins as the user has called the program, so that it works in the same shell. `judgegym --help` says
+which commands there are, where the help of each is, and how commands end.
 """
 
 from __future__ import annotations

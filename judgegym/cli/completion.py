@@ -1,6 +1,4 @@
-"""`judgegym completion SHELL`: the code that makes a shell complete `judgegym`.
-
-What the shell asks while a command line is typed: how may it go on?
+"""`judgegym completion SHELL`: the code that makes a shell complete `judgegym`; and the answers to that shell.
 
 The shell calls `judgegym` itself, with the line so far in the environment (argcomplete's protocol). Only what the words
 so far need is imported: the settings of an environment, once its name stands there.

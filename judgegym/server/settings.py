@@ -1,10 +1,7 @@
 """The reward server's settings: where it listens, who may call it, and the judges that it serves.
 
-One judge of the reward server: its settings, and how single responses are gathered for it.
-
-`--for TRAINER`: deadlines below the time limit of a trainer's own client, and failures in a form that it reads.
-
-A preset is a default: what the command line, the environment or the YAML file set comes before it.
+`--for TRAINER` sets deadlines below the time limit of a trainer's own client, and failures in a form that it reads. It
+is a default: what the command line, the environment or the YAML file set comes before it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The settings of `judgegym score`: the data and its columns, the judge, and the run.
-
-The judged rows as the output has them: what is added to each row, from the lines of the run.
-
-The rows of a run: as they are judged, and as the output has them.
+"""The settings of `judgegym score`, and its rows: as they are judged, and as the output has them.
 
 Guarantee: with `--rescore` these differ by the columns of the earlier judge alone, which the output has not.
 """

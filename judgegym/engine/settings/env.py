@@ -1,7 +1,4 @@
-"""The settings that every environment has under `env`.
-
-Settings without their secrets, which may be written to a file or shown.
-"""
+"""The settings that every environment has under `env`, and settings without their secrets, as files have them."""
 
 from __future__ import annotations
 

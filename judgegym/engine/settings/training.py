@@ -1,6 +1,6 @@
 """The settings of training: how groups are made (`serve`, `process`) and how they reach a trainer (`serve`).
 
-Settings of Atropos that have no effect here; a file that was written for Atropos may hold them.
+A file that was written for Atropos may hold settings that have no effect here: they are named in a warning.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""The arguments of a command: the verb, its help, and its settings from all sources.
-
-Removes the settings that a verb does not use, and refuses flags that nothing reads.
+"""The arguments of a command: the verb, its help, its settings from all sources, and the words that resume its run.
 
 A setting of another verb is refused on the command line and in environment variables. In a file, which may hold the
 settings of several verbs, and in a preset it is ignored; and so is there a setting that the others make useless, such
-as the schedule of a tournament where none is played.
-
-The command that resumes an interrupted run.
+as the schedule of a tournament where none is played. No printed command holds a secret.
 """
 
 from __future__ import annotations
@@ -78,8 +74,7 @@ def check_flags_are_read(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -
         given = loaded.origins.get(f"env.{name}") == "command line"
         if not given or getattr(env, name) == fields[name].get_default(call_default_factory=True, validated_data={}):
             continue
-        readers = [reader for reader in readers if uses(verb, type(env), reader.partition("=")[0])]
-        needs = " or ".join(f"--env.{reader}" for reader in readers)
+        needs = " or ".join(f"--env.{reader}" for reader in readers if uses(verb, type(env), reader.partition("=")[0]))
         refused.append(f"--env.{name} (command line): nothing reads it" + (f" without {needs}" if needs else ""))
     if refused:
         raise SettingsError("\n".join(refused))
@@ -195,8 +190,10 @@ def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine)
     they must be given again. Without them it asks for a key; it never sends a placeholder as one.
     """
     words, hint = without_secrets(loaded.settings, typed.settings)
-    flag = _place(loaded.settings)
-    place = str(getattr(loaded.settings.env, flag.removeprefix("--env.")))
+    env = loaded.settings.env
+    is_beside_groups = loaded.settings.verb != "evaluate" and env.data_path_to_save_groups is not None
+    name = "data_path_to_save_groups" if is_beside_groups else "data_dir_to_save_evals"
+    flag, place = f"--env.{name}", str(getattr(env, name))
     if any(word == flag or word.startswith(f"{flag}=") for word in words):
         # A file of groups may have got another name than the given one, which was taken.
         words = [_renamed(flag, place, before, word) for before, word in zip(["", *words], words, strict=False)]
@@ -226,12 +223,6 @@ def without_retry_failed(typed: CommandLine) -> CommandLine:
     return replace(typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"])
 
 
-def _place(settings: EnvSettings[Any]) -> str:
-    """The flag that names the place of a run."""
-    is_beside_groups = settings.verb != "evaluate" and settings.env.data_path_to_save_groups is not None
-    return "--env.data_path_to_save_groups" if is_beside_groups else "--env.data_dir_to_save_evals"
-
-
 def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words without the flags of keys and their values, and keys within JSON; and the flags that held one."""
     shown: list[str] = []
@@ -246,7 +237,8 @@ def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         elif _KEY_IN_JSON.search(word):
             flag_of_value = flag if flag.startswith("--") else "".join(shown[-1:])  # `--flag value`
             left_out.append(f"the keys of {flag_of_value}")
-            shown.append(_KEY_IN_JSON.sub(_comma, word))
+            # A comma is left if there are fields on both sides of a key.
+            shown.append(_KEY_IN_JSON.sub(lambda key: "," if key["before"] and key["after"] else "", word))
         else:
             shown.append(word)
     return shown, left_out
@@ -263,11 +255,6 @@ def _without_fields(word: str) -> str:
         return word
     blank = without_secret_fields(fields)
     return word if blank == fields else f"{flag}{equals}{wire.dumps(blank).decode()}"
-
-
-def _comma(match: re.Match[str]) -> str:
-    """What is left of a key and its value in a JSON object: a comma if there are fields on both sides."""
-    return "," if match["before"] and match["after"] else ""
 
 
 def _renamed(flag: str, place: str, before: str, word: str) -> str:

@@ -21,7 +21,7 @@ from judgegym.environments.command_line.arguments import resume_command, without
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
 from judgegym.environments.evaluate import command as evaluate_command
-from judgegym.environments.evaluate.evaluation import Evaluation, EvaluationResult
+from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.training.connection import TrainerConnection
 from judgegym.environments.training.group_file import settle
 from judgegym.environments.training.process import ProcessRun, groups_path, process_summary
@@ -45,7 +45,12 @@ async def evaluate(
         raise SettingsError("--resume: which run? Name its directory with --env.data_dir_to_save_evals")
     if loaded.settings.retry_failed and not loaded.settings.resume:
         raise SettingsError("--retry_failed: retries the failed rows of an earlier run; it needs --resume")
-    _prepare(env_type, loaded)
+    # Check early what is needed only at the end, and set the run directory, which the resume command names.
+    config = loaded.settings.env
+    _require_wandb(config)
+    if config.data_dir_to_save_evals is None:
+        names = evaluate_command.names_of_models(loaded.settings)
+        config.data_dir_to_save_evals = str(runs.new_path(env_type.name, *names))
     async with _opened(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation.of(env)
@@ -54,19 +59,16 @@ async def evaluate(
             result = await evaluate_command.evaluate(evaluation)
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
-        terminal.say(_files_to_read(result))
+        count = len(result.metrics.values)
+        files = {"report.html": "the page to read", "metrics.json": f"all {count} metrics (--all_metrics prints them)"}
+        terminal.say(
+            "\n".join(f"  {name:<12}  {what}" for name, what in files.items() if (result.path / name).exists())
+        )
         return 0
     what = "To finish it" if result.is_unfinished else "To retry the failed rows"
     again = without_retry_failed(typed) if result.is_unfinished else typed
     terminal.warn(f"{result.problem}\nThe run is in {result.path}. {what}:\n  {resume_command(loaded, again)}")
     return FAILED
-
-
-def _files_to_read(result: EvaluationResult) -> str:
-    """Say what in a run directory is for people."""
-    count = len(result.metrics.values)
-    files = {"report.html": "the page to read", "metrics.json": f"all {count} metrics (--all_metrics prints them)"}
-    return "\n".join(f"  {name:<12}  {what}" for name, what in files.items() if (result.path / name).exists())
 
 
 async def serve(
@@ -142,16 +144,6 @@ async def _opened(
     async with offline.running(loaded, env_type.offline_prompts) as settings, open_session() as session:
         with closing(Clients(settings, session, judge_identity=identity)) as clients:
             yield env_type.kind_for(settings)(settings, clients, verb=verb)
-
-
-def _prepare(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> None:
-    """Check early what is needed only at the end, and set the run directory, which the resume command names."""
-    config = loaded.settings.env
-    _require_wandb(config)
-    if config.data_dir_to_save_evals is None:
-        config.data_dir_to_save_evals = str(
-            runs.new_path(env_type.name, *evaluate_command.names_of_models(loaded.settings))
-        )
 
 
 def _require_wandb(config: EnvConfig) -> None:

@@ -1,12 +1,8 @@
-"""Run the stand-ins of `--offline`, and decide which endpoints they stand in for.
+"""The endpoints of a command: the stand-ins of `--offline`, and lists of servers as Atropos writes them.
 
-No preset, file or environment variable can make such a run ask an endpoint.
-
-Guarantees: only an endpoint that the command line itself names is asked, and one line says so; what is overridden is
-said in one line for each source. Hub names and missing files are replaced by the bundled samples, since an offline
-run needs no network.
-
-Converts a list of servers under `openai` in a YAML file, as Atropos writes it, to `openai.replicas`.
+Guarantees: offline only an endpoint that the command line itself names is asked, whatever presets, files and
+environment variables say, and one line says so; what is overridden is said in one line for each source. Hub names and
+missing files are replaced by the bundled samples, since an offline run needs no network.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Messages about settings: each names the setting, its source and what was expected, and none shows a secret.
+"""Messages about settings, and settings that are texts or files.
 
-Texts that a setting holds or reads from a file, and their digests.
+Guarantee: a message names the setting, its source and what was expected, and shows no secret.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""The optional parts of the installation: which extra of `judgegym` brings which package.
+"""The optional parts of the installation: which extra of `judgegym` brings which package, and the command that adds it.
 
-How this package was installed, and so how an extra of it is added: no package index has it under its name.
-
-Source: PEP 610, Recording the Direct URL Origin of installed distributions (`direct_url.json`).
-
-The version of this package.
+No package index has this package under its name, so the command names where it was installed from (PEP 610).
 """
 
 from __future__ import annotations

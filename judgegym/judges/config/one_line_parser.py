@@ -1,7 +1,4 @@
-"""The argument parser of the small commands, which have flags and no settings.
-
-What a flag may have meant that does not exist: the names that other tools have for our settings.
-"""
+"""The argument parser of the small commands, and what a flag that does not exist may have meant in any command."""
 
 from __future__ import annotations
 

@@ -1,16 +1,12 @@
-"""The presets that the package brings: `--config NAME` finds them without a checkout.
+"""Presets and files of settings, and `--profile[=FILE]`: where a command spends its time, as a page for a browser.
 
-The folder `configs/` of a checkout links to them.
+`--config NAME` finds the presets that the package brings without a checkout, whose folder `configs/` links to them.
 
-Read YAML that somebody else wrote.
+Guarantees for YAML: any text gives a value of plain data or one `ValueError` of one line, in about a second: text that
+is not UTF-8, nested too deeply, refers to itself, or grows by its aliases beyond a limit is refused before it is built.
+A name that occurs twice in a mapping is an error, too: YAML's readers let the last one win.
 
-Guarantees: any text gives a value of plain data or one `ValueError` of one line, in about a second: text that is not
-UTF-8, nested too deeply, refers to itself, or grows by its aliases beyond a limit is refused before it is built. A name
-that occurs twice in a mapping is an error, too: YAML's readers let the last one win.
-
-`--profile[=FILE]`: where a command spends its time, as a page for a browser.
-
-The profile is written however the command ends, Ctrl-C included. The thread of the event loop is sampled every 2 ms
+A profile is written however the command ends, Ctrl-C included. The thread of the event loop is sampled every 2 ms
 of wall time, so that waiting shows as time of the loop itself. Samples are kept in memory until the end, some 10 MB for
 each minute: a profile is for minutes, not for days.
 """

@@ -2,9 +2,7 @@
 
 `load` reads each source once, records the source of every value, and validates all settings before anything is started.
 All errors become one `SettingsError` that names the setting, its source and what was expected. No message shows the
-value of a setting that may hold a secret.
-
-Settings from keyword arguments; an unknown name is an error.
+value of a setting that may hold a secret. The same holds for settings from keyword arguments.
 """
 
 from __future__ import annotations
