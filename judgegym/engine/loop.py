@@ -16,8 +16,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from judgegym.data.task_list import TaskLike
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.disk import Disk
@@ -54,7 +55,7 @@ class FailureGuard:
         Raises:
             NothingSucceeds: the limit is reached.
         """
-        if not is_retryable(error):
+        if not isinstance(error, EndpointError) or not error.kind.retryable:
             self._record_refusal(why_unsampled(error))
 
     def record_judged(self, judgments: Sequence[Judgment[Any]], *, has_scores: bool) -> None:
@@ -73,11 +74,6 @@ class FailureGuard:
         self._refused += 1
         if not self._any_success and self._refused >= HOPELESS_AFTER:
             raise NothingSucceeds(why)
-
-
-def is_retryable(error: JudgeGymError) -> bool:
-    """Return whether sampling that failed may succeed later."""
-    return isinstance(error, EndpointError) and error.kind.retryable
 
 
 def why_unsampled(error: JudgeGymError) -> str:
@@ -140,15 +136,7 @@ async def run_each(
         raise outage
 
 
-class TaskWithUid(Protocol):
-    """What is judged at once: it has an id by which the ledger knows its calls."""
-
-    @property
-    def uid(self) -> str:
-        """Return the id."""
-
-
-TaskT = TypeVar("TaskT", bound=TaskWithUid)
+TaskT = TypeVar("TaskT", bound=TaskLike)
 ResultT = TypeVar("ResultT")
 
 

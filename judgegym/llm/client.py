@@ -139,7 +139,8 @@ class ChatClient:
 
     async def use_up_rates(self) -> None:
         """Take all that is left of this minute's requests and tokens, which a process before this one may have used."""
-        await self._transport.use_up_rates()
+        if self._transport.rates is not None:
+            await self._transport.rates.use_up()
 
     async def chat(
         self,

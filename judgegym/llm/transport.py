@@ -278,7 +278,7 @@ class Transport:
             setting=f"--{settings.section}endpoint_rejected_deadline",
         )
         self._budget = budget
-        self._rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
+        self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
@@ -288,11 +288,6 @@ class Transport:
     def finish_reasons(self) -> Counter[str]:
         """How many choices of all replicas ended with each finish reason."""
         return sum((replica.habits.reasons for replica in self._replicas.replicas), Counter[str]())
-
-    async def use_up_rates(self) -> None:
-        """Take all that is left of this minute's requests and tokens."""
-        if self._rates is not None:
-            await self._rates.use_up()
 
     async def close(self) -> None:
         """End the probes, and close the session, if it is this transport's own."""
@@ -317,7 +312,7 @@ class Transport:
             RESPONSE_FORMAT in parameters,
             budget=self._budget,
         )
-        if self._rates is not None and self._rates.tokens is not None:
+        if self.rates is not None and self.rates.tokens is not None:
             call.tokens = self._expected_tokens(messages, parameters)
         try:
             outcome = await self._outcome(call)
@@ -394,8 +389,8 @@ class Transport:
                 began = time.monotonic()
                 call.is_probe = await self.breaker.ready()
                 call.away += time.monotonic() - began
-            if self._rates is not None:
-                await self._rates.spend(call.tokens, urgent=is_retry)
+            if self.rates is not None:
+                await self.rates.spend(call.tokens, urgent=is_retry)
             admitted = await self.limit.acquire(urgent=is_retry)
             if not (self.presence.is_any_there and (self.breaker.is_closed or call.is_probe)):
                 self.limit.release()  # it has gone away in the meantime

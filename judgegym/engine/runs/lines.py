@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
@@ -145,24 +144,8 @@ def cut_torn_line(descriptor: int) -> int:
     return end
 
 
-class AppendFile(Protocol):
-    """A file opened to append, as the operating system gives it: it may write a part, and fail."""
-
-    def size(self) -> int:
-        """Return the bytes of the whole lines in the file; cut off what is after them."""
-
-    def write(self, data: bytes) -> int:
-        """Append bytes; return how many were written."""
-
-    def truncate(self, size: int) -> None:
-        """Cut the file to a size."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
 class DiskFile:
-    """A file of the operating system."""
+    """A file opened to append, as the operating system gives it: it may write a part, and fail."""
 
     def __init__(self, path: Path) -> None:
         """Open the file; create it if it does not exist."""
@@ -185,7 +168,7 @@ class DiskFile:
         os.close(self._descriptor)
 
 
-OpenFile = Callable[[Path], AppendFile]
+OpenFile = Callable[[Path], DiskFile]
 ReportFault = Callable[[Path, OSError], None]
 
 
@@ -203,7 +186,7 @@ class LineWriter:
         self.path = path
         self._report = report
         self._open_file = open_file
-        self._file: AppendFile | None = None
+        self._file: DiskFile | None = None
         self._size = 0
         self._is_torn = False
         self._waiting: deque[bytes] = deque()
@@ -257,7 +240,7 @@ class LineWriter:
             self._file = None
         return len(self._waiting)
 
-    def _open(self) -> AppendFile:
+    def _open(self) -> DiskFile:
         """Open the file, and cut off what a killed process has written of a line."""
         file = self._open_file(self.path)
         try:
@@ -268,7 +251,7 @@ class LineWriter:
         self._file = file
         return file
 
-    def _cut(self, file: AppendFile) -> None:
+    def _cut(self, file: DiskFile) -> None:
         """Cut off what was written of a line."""
         file.truncate(self._size)
         self._is_torn = False

@@ -23,8 +23,8 @@ from judgegym.environments.command_line.program import CommandLine
 from judgegym.environments.evaluate import command as evaluate_command
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.group_file import settle
-from judgegym.environments.training.process import ProcessRun, groups_path, process_summary
+from judgegym.environments.training.group_file import groups_path, settle
+from judgegym.environments.training.process import ProcessRun, process_summary
 from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
 from judgegym.judges.config.extras import require
@@ -108,7 +108,7 @@ async def process(
 ) -> int:
     """`process`, from settings to exit code."""
     config = loaded.settings.env
-    path = groups_path(env_type.name, loaded.settings)
+    path = groups_path(config.data_path_to_save_groups or f"data/{env_type.name}.jsonl", resume=loaded.settings.resume)
     config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):

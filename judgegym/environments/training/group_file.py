@@ -134,6 +134,20 @@ def _digest(line: bytes) -> bytes:
     return hashlib.blake2b(line, digest_size=16).digest()
 
 
+def groups_path(named: str, *, resume: bool) -> Path:
+    """Return the file of groups of a run: the one that is resumed, or `named`, or a free name like that.
+
+    Raises:
+        RunDirectoryError: the file to resume has no run directory.
+    """
+    path = Path(named).expanduser()
+    if not resume:
+        return free_path(path)
+    if path.exists() and not run_directory_of(path).exists():
+        raise RunDirectoryError(f"{path} cannot be resumed: its run directory {run_directory_of(path)} is not there")
+    return path
+
+
 def settle(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> None:
     """Put the places that a run uses into its settings: those that are given, or else new ones.
 
@@ -142,13 +156,7 @@ def settle(settings: EnvSettings[Any], new_directory: Callable[[], Path]) -> Non
     """
     config = settings.env
     if config.data_path_to_save_groups is not None:
-        path = Path(config.data_path_to_save_groups).expanduser()
-        beside = run_directory_of(path)
-        if not settings.resume:
-            path = free_path(path)
-        elif path.exists() and not beside.exists():
-            raise RunDirectoryError(f"{path} cannot be resumed: its run directory {beside} is not there")
-        config.data_path_to_save_groups = str(path)
+        config.data_path_to_save_groups = str(groups_path(config.data_path_to_save_groups, resume=settings.resume))
     if config.data_dir_to_save_evals is None:
         has_groups = config.data_path_to_save_groups is not None
         config.data_dir_to_save_evals = str(run_directory(config) if has_groups else new_directory())

@@ -26,7 +26,6 @@ from judgegym.engine.runs.directory import RunDirectory, run_directory_of
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import pack
-from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal import ProgressDisplay, ProgressState, offline_notice
 from judgegym.engine.terminal.output import duration
 from judgegym.engine.terminal.summary import (
@@ -45,7 +44,7 @@ from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.scored_group import RowOfGroup
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.delivery import worker_slots
-from judgegym.environments.training.group_file import GroupFile, free_path, make_folder
+from judgegym.environments.training.group_file import GroupFile, make_folder
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
@@ -216,20 +215,6 @@ class ProcessRun:
             calls.row_failed()
         self._written += outcome == "sent"
         self._dropped += outcome != "sent"
-
-
-def groups_path(name: str, settings: EnvSettings[Any]) -> Path:
-    """Return the file of groups of a run: the one that is resumed, or a free name by the settings.
-
-    Raises:
-        RunDirectoryError: the file to resume has no run directory.
-    """
-    path = Path(settings.env.data_path_to_save_groups or f"data/{name}.jsonl").expanduser()
-    if not settings.resume:
-        return free_path(path)
-    if path.exists() and not run_directory_of(path).exists():
-        raise RunDirectoryError(f"{path} cannot be resumed: its run directory {run_directory_of(path)} is not there")
-    return path
 
 
 _REWARDS = {
