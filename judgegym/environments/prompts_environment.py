@@ -51,14 +51,14 @@ class PromptsConfig(ScorerSettings, EnvConfig):
     unread = frozenset(name for name in ScorerSettings.model_fields if kinds_that_read(name).isdisjoint(SINGLE))
 
     judge: SingleKind = setting("rubric", about(SINGLE), common=True)
-    train_dataset: str = setting(
-        "prompts.jsonl", "Train on this dataset: hub name or file.", verbs=ROLLOUTS, group="data", common=True
-    )
-    train_split: str = setting("train", "Train on this split of a hub dataset.", verbs=ROLLOUTS, group="data")
-    eval_dataset: str = setting(
-        "prompts.jsonl", "Evaluate on this dataset: hub name or file.", verbs=EVALUATIONS, group="data", common=True
-    )
-    eval_split: str = setting("train", "Evaluate on this split of a hub dataset.", verbs=EVALUATIONS, group="data")
+    train_dataset: str = setting("prompts.jsonl", verbs=ROLLOUTS, group="data", common=True)
+    """Train on this dataset: hub name or file."""
+    train_split: str = setting("train", verbs=ROLLOUTS, group="data")
+    """Train on this split of a hub dataset."""
+    eval_dataset: str = setting("prompts.jsonl", verbs=EVALUATIONS, group="data", common=True)
+    """Evaluate on this dataset: hub name or file."""
+    eval_split: str = setting("train", verbs=EVALUATIONS, group="data")
+    """Evaluate on this split of a hub dataset."""
 
     @property
     def without_effect(self) -> Mapping[str, Sequence[str]]:
