@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel
 
 from judgegym.engine.settings.verbs import ROLLOUTS, SERVE
-from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.fields import operational, setting, without
 from judgegym.judges.config.reading import SettingsSource
 from judgegym.llm.errors import SettingsError
 
@@ -128,13 +128,20 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
         SettingsError: an environment variable sets one.
     """
     values: dict[str, Any] = dict(source.values)
-    ignored = [name for name in IGNORED if _holds(values, name)]
-    for name in ignored:
+    ignored: list[str] = []
+    for name in IGNORED:
         section, _, field = name.partition(".")
-        if source.kind != "file" or (name in _NEEDED and values[name] not in (False, None)):
+        given = values.get(section)
+        servers = given if isinstance(given, list) else [given]  # of the policy there may be a list
+        holds = [isinstance(server, dict) and field in server for server in servers]
+        if not (any(holds) if field else section in values):
+            continue
+        if source.kind != "file" or (name in _NEEDED and given not in (False, None)):
             raise _refusal(name, source.origin(name))
+        ignored.append(name)
         if field:
-            values[section] = _without(values[section], field)
+            kept = [without(server, field) if isinstance(server, dict) else server for server in servers]
+            values[section] = kept if isinstance(given, list) else kept[0]
         else:
             del values[section]
     if ignored:
@@ -145,22 +152,3 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
 
 def _refusal(name: str, origin: str) -> SettingsError:
     return SettingsError(f"--{name} ({origin}): a setting of Atropos that has no effect here: {IGNORED[name]}")
-
-
-def _holds(values: Mapping[str, Any], name: str) -> bool:
-    section, _, field = name.partition(".")
-    servers = values.get(section)
-    if not field:
-        return section in values
-    return any(
-        isinstance(part, dict) and field in part for part in (servers if isinstance(servers, list) else [servers])
-    )
-
-
-def _without(section: Any, field: str) -> Any:
-    """A section, or each of a list of servers, without a field."""
-    if isinstance(section, list):
-        return [_without(server, field) for server in section]
-    if isinstance(section, dict):
-        return {name: value for name, value in section.items() if name != field}
-    return section
