@@ -1,6 +1,6 @@
 """What a caller is sent where there is no score: the judge failed, or there was nothing to judge.
 
-The errors that end a request: one with a status code, a type and a message for the caller, one of the core.
+The errors that end a request, each with a status code, a type and a message for the caller.
 """
 
 from __future__ import annotations
@@ -39,22 +39,20 @@ class RequestError(Exception):
         self.headers: Mapping[str, str] = headers or {}
 
 
-class OverloadError(Exception):
+class OverloadError(RequestError):
     """The limit of pending judgments is reached."""
 
+    def __init__(self, message: str = "too many judgments are under way; try again") -> None:
+        """Say so."""
+        super().__init__(503, "overloaded", message)
 
-class NotYetError(Exception):
-    """There is no result yet, and whoever asks again finds it; the message says why.
 
-    Attributes:
-        kind: the error's type, for programs.
-        retry_after_s: seconds after which to ask again.
-    """
+class NotYetError(RequestError):
+    """There is no result yet, and whoever asks again finds it; the message says why."""
 
     def __init__(self, kind: str, message: str, retry_after_s: int) -> None:
-        """Describe the error; see the class for the meaning of each argument."""
-        super().__init__(message)
-        self.kind, self.retry_after_s = kind, retry_after_s
+        """Describe the error, and say after how many seconds to ask again."""
+        super().__init__(503, kind, message, headers={"Retry-After": str(retry_after_s)})
 
 
 OnFailure: TypeAlias = Literal["sidecar", "http", "score"]

@@ -27,7 +27,7 @@ from judgegym.server import workers
 from judgegym.server.cohorts.shared import check_one_process
 from judgegym.server.http import listening
 from judgegym.server.operation import JsonLines
-from judgegym.server.service.handlers import opened
+from judgegym.server.service import opened
 from judgegym.server.settings import RewardServerSettings, gathering, with_preset
 
 logger = logging.getLogger(__name__)

@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 import aiohttp
 
 from judgegym.judges.core.scorer import GroupScorer, Scorer, TaskParts, parts_of
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by, failure, shared_judgment
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by
 from judgegym.judges.scorers.registry import scorer_of
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
@@ -31,8 +32,8 @@ from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
 from judgegym.server.cohorts.register import Connect
-from judgegym.server.operation import CohortListener, JudgeHealth, RecentJudgment, Record, ResultListener, watch
-from judgegym.server.pending import Case, PendingJudgment, PendingJudgments, RecentScores, settled
+from judgegym.server.operation import JudgeHealth, RecentJudgment, Record, Telemetry, watch
+from judgegym.server.pending import Asked, PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
 
 logger = logging.getLogger(__name__)
@@ -47,8 +48,22 @@ _RETRY_AFTER_S = 1
 _RETRY_WHEN_AWAY_S = 5
 
 
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """How a request waits for a judge: until when, and whether it takes a failure for its answer (monotonic clock)."""
+
+    mount: str
+    arrived: float
+    until: float
+    is_patient: bool
+
+
 class Core:
-    """All judges of a process, with one HTTP session. Use as an async context manager."""
+    """All judges of a process, with one HTTP session. Use as an async context manager.
+
+    Attributes:
+        telemetry: counts responses and cohorts.
+    """
 
     def __init__(
         self,
@@ -57,8 +72,7 @@ class Core:
         deadline_s: float,
         queue_s: float = _QUEUE_S,
         max_pending: int,
-        on_result: ResultListener = lambda mount, result: None,
-        on_cohort: CohortListener = lambda mount, event: None,
+        telemetry: Telemetry | None = None,
         judge_identity: str = "",
         connect: Connect = nullcontext,
     ) -> None:
@@ -69,11 +83,11 @@ class Core:
             deadline_s: seconds for a judgment, from when it gets a place at its judge.
             queue_s: seconds for which it waits for that place at most.
             max_pending: most judgments in flight or waiting.
-            on_result: called for each response.
-            on_cohort: called for each event of a cohort.
+            telemetry: counts responses and cohorts; by default they are not counted.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
             connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
         """
+        self.telemetry = telemetry or Telemetry()
         self._settings = mounts
         self._deadline_s, self._queue_s = deadline_s, queue_s
         self._max_pending = max_pending
@@ -82,7 +96,7 @@ class Core:
         self._stack = AsyncExitStack()
         self._scorers: dict[str, Scorer] = {}
         self._health: dict[str, JudgeHealth] = {}
-        self._record = Record(self._health, on_result, on_cohort)
+        self._record = Record(self._health, self.telemetry)
         self._recent_scores = RecentScores(deadline_s)
         self._pending = PendingJudgments(self._judge)
         self._hurried: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
@@ -92,13 +106,19 @@ class Core:
         """Open the session, the caches and the cohorts.
 
         Raises:
-            SettingsError: a judge's settings are wrong.
+            SettingsError: a judge's settings are wrong, or it cannot gather responses.
         """
         session = self._session = await self._stack.enter_async_context(open_session())
+        gatherers: dict[str, Gatherer] = {}
         try:
             for name, mount in self._settings.items():
-                self._scorers[name] = self._open(name, mount, session)
-            self._own_cohorts = self._gathered()
+                scorer = self._scorers[name] = self._open(name, mount, session)
+                plan = mount.cohorts(self._deadline_s, _prefix(name))
+                if plan is not None and isinstance(scorer, GroupScorer):
+                    gatherers[name] = Gatherer(scorer, *plan)
+            self._own_cohorts = LocalCohorts(
+                gatherers, deadline_s=self._deadline_s, record=self._record, is_full=lambda: self.full
+            )
             self._stack.push_async_callback(self._own_cohorts.aclose)
             self._cohorts = await self._stack.enter_async_context(self._connect(self._own_cohorts))
         except BaseException:  # any error: close the session, then raise it
@@ -120,24 +140,6 @@ class Core:
         except SettingsError as error:
             raise SettingsError(f"{_prefix(name)}{error}") from error
 
-    def _gathered(self) -> LocalCohorts:
-        """The cohorts of the judges that gather single responses.
-
-        Raises:
-            SettingsError: a judge cannot.
-        """
-        gatherers: dict[str, Gatherer] = {}
-        for name, mount in self._settings.items():
-            plan, scorer = mount.cohorts(self._deadline_s, _prefix(name)), self._scorers[name]
-            if plan is not None and isinstance(scorer, GroupScorer):
-                gatherers[name] = Gatherer(scorer, plan.size, plan.wait_s)
-        return LocalCohorts(
-            gatherers,
-            deadline_s=self._deadline_s,
-            record=self._record,
-            is_full=lambda: self.full,
-        )
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -148,7 +150,7 @@ class Core:
     @property
     def pending(self) -> int:
         """Judgments in flight or waiting, and responses that wait for the others of their cohort."""
-        return len(self._pending) + self._own_cohorts.pending
+        return len(self._pending.in_flight) + self._own_cohorts.pending
 
     @property
     def recent(self) -> deque[RecentJudgment]:
@@ -200,8 +202,12 @@ class Core:
             OverloadError: too many judgments are pending; no judge was called.
             NotYetError: ask again.
         """
-        wait = _Wait(mount, time.monotonic() - spent_s, within_s, is_patient)
-        joins = [self._is_gathered(mount, task) for task in tasks]
+        arrived, scorer = time.monotonic() - spent_s, self._scorers[mount]
+        # An answer takes some time to arrive.
+        until = math.inf if within_s is None else arrived + within_s - min(_ON_ITS_WAY_S, within_s / 10)
+        wait = _Wait(mount, arrived, until, is_patient)
+        gathers = self._settings[mount].group_size is not None
+        joins = [gathers and len(task.responses) == 1 and scorer.compares(task) for task in tasks]
         members = [task for task, is_member in zip(tasks, joins, strict=True) if is_member]
         try:
             self._check_away(wait)
@@ -210,39 +216,32 @@ class Core:
             if known is None or len(known) < len(tasks):
                 raise
             return [[result] for result in known]
-        whole = self._ask_whole(mount, [task for task, is_member in zip(tasks, joins, strict=True) if not is_member])
-        joined = iter(await self._joined(mount, members, spent_s) if members else ())
-        judged = iter(await self._answered(wait, whole))
-        results = [[next(joined)] if is_member else next(judged) for is_member in joins]
-        return [self._with_others(mount, task, each) for task, each in zip(tasks, results, strict=True)]
-
-    def _with_others(self, mount: str, task: JudgeTask, results: list[ResponseJudgment]) -> list[ResponseJudgment]:
-        """The results of a task; a single one that failed knows the scores of its group that are known."""
-        return [self._recent_scores.completed(mount, task, results[0])] if len(results) == 1 else results
-
-    def _ask_whole(self, mount: str, tasks: Sequence[JudgeTask]) -> list[_Whole]:
-        """Begin to judge tasks that are judged by themselves.
-
-        Raises:
-            TaskError: a task lacks something that its judge needs; no judge was called.
-            OverloadError: too many judgments are pending; no judge was called.
-        """
-        scorer = self._scorers[mount]
-        for task in tasks:
+        whole = [task for task, is_member in zip(tasks, joins, strict=True) if not is_member]
+        for task in whole:
             if task.fault is None:
                 scorer.check(task)
-        parts = [parts_of(scorer, task) for task in tasks]
-        self._check_room([(mount, case) for part in parts for case in part.cases])
-        asked = ([self._ask((mount, case)) for case in part.cases] for part in parts)
-        return [_Whole(*each) for each in zip(tasks, parts, asked, strict=True)]
+        parts = [parts_of(scorer, task) for task in whole]
+        cases = [(mount, case) for part in parts for case in part.cases]
+        if self.pending + len(cases) > self._max_pending:
+            fresh = {case for case in cases if not self._pending.has(case)}
+            if fresh and self.pending + len(fresh) > self._max_pending:
+                raise OverloadError
+        asked = [[self._pending.ask((mount, case)) for case in part.cases] for part in parts]
+        joined = iter(await self._joined(mount, members, spent_s) if members else ())
+        await self._wait(wait, [pending for each in asked for pending, _ in each])
+        judged = iter([self._results(mount, *each) for each in zip(whole, parts, asked, strict=True)])
+        results = [[next(joined)] if is_member else next(judged) for is_member in joins]
+        for task, of_task in zip(tasks, results, strict=True):
+            if len(of_task) == 1:  # one that failed knows the scores of its group that are known
+                of_task[0] = self._recent_scores.completed(mount, task, of_task[0])
+        return results
 
-    async def _answered(self, wait: _Wait, whole: Sequence[_Whole]) -> list[list[ResponseJudgment]]:
-        """The results of tasks, as soon as all are there or it is too late for the others.
+    async def _wait(self, wait: _Wait, asked: Sequence[PendingJudgment]) -> None:
+        """Wait until all judgments are there, or it is too late for the others.
 
         Raises:
             NotYetError: a judgment has no place yet, its judge is away, or the caller has no more time.
         """
-        asked = [asked.pending for each in whole for asked in each.asked]
         hurried = self._hurried[wait.mount]
         hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not wait.is_patient:
@@ -255,17 +254,18 @@ class Core:
                     hurried.add(hurry)
                 left_s = self._left(wait, waiting)
                 if left_s <= 0:
-                    self._record.late(wait.mount)
+                    self._health[wait.mount].late()
                     break
-                ended = {settled(waiting), hurry}
-                await asyncio.wait(ended, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                settled: asyncio.Future[Any] = waiting[0].task
+                if len(waiting) > 1:
+                    settled = asyncio.gather(*(pending.task for pending in waiting), return_exceptions=True)
+                await asyncio.wait({settled, hurry}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:  # re-raised: the caller leaves, or asks again
             for pending in asked:
                 self._pending.left(pending)
             raise
         finally:
             hurried.discard(hurry)
-        return [self._results(wait.mount, each) for each in whole]
 
     def _left(self, wait: _Wait, waiting: Sequence[PendingJudgment]) -> float:
         """Seconds for which to wait for judgments; 0 or less if it is too late for all of them.
@@ -295,20 +295,15 @@ class Core:
         Raises:
             NotYetError: it is away.
         """
-        health = self._health[wait.mount]
-        if health.waiting is not None and not (wait.is_patient and health.away_for_s < self._deadline_s):
-            raise NotYetError("judge_away", health.waiting, _RETRY_WHEN_AWAY_S)
+        client = self._health[wait.mount].client
+        if client.waiting is not None and not (wait.is_patient and client.away_for_s < self._deadline_s):
+            raise NotYetError("judge_away", client.waiting, _RETRY_WHEN_AWAY_S)
 
     def _wake(self, mount: str) -> None:
         """Wake the requests that may not wait for a judge that is away from now on."""
         hurried = self._hurried[mount]
         while hurried:
             hurried.pop().set_result(None)
-
-    def _is_gathered(self, mount: str, task: JudgeTask) -> bool:
-        """Whether the response of a task is judged with those of other requests."""
-        gathers = self._settings[mount].group_size is not None and len(task.responses) == 1
-        return gathers and self._scorers[mount].compares(task)
 
     async def _joined(self, mount: str, tasks: Sequence[JudgeTask], spent_s: float) -> list[ResponseJudgment]:
         """The results of single responses from their cohorts.
@@ -343,41 +338,28 @@ class Core:
         results = [result for result in ended if isinstance(result, ResponseJudgment)]
         return results if len(results) == len(tasks) else None
 
-    def _check_room(self, cases: Sequence[Case]) -> None:
-        """Check that the limit allows the judgments that are not in flight.
-
-        Raises:
-            OverloadError: it does not.
-        """
-        if self.pending + len(cases) > self._max_pending:
-            fresh = {case for case in cases if not self._pending.has(case)}
-            if fresh and self.pending + len(fresh) > self._max_pending:
-                raise OverloadError
-
-    def _results(self, mount: str, whole: _Whole) -> list[ResponseJudgment]:
+    def _results(self, mount: str, task: JudgeTask, parts: TaskParts, asked: Sequence[Asked]) -> list[ResponseJudgment]:
         """The results of a task's responses; counts those that no judgment of their own has counted."""
         results: list[ResponseJudgment] = []
-        for response, known in zip(whole.task.responses, whole.parts.results, strict=True):
+        for response, known in zip(task.responses, parts.results, strict=True):
             if isinstance(known, ResponseJudgment):
-                self._record.known(mount, whole.task.prompt, response, known)
+                self._record.known(mount, task.prompt, response, known)
                 results.append(known)
                 continue
             number, place = known
-            asked = whole.asked[number]
-            results.append(asked.result(place, self._record.overdue(mount)))
-            if asked.pending.task.done():
-                self._pending.taken(asked.pending)
+            pending, taken = asked[number]
+            has_result = pending.task.done() and not pending.task.cancelled()
+            result = pending.task.result()[place] if has_result else self._record.overdue(mount)
+            if place in taken:
+                shared = self._record.shared(mount, result)
+                result = shared if has_result else result
+            results.append(result)
+            if pending.task.done():
+                self._pending.taken(pending)
             else:
-                self._pending.left(asked.pending)
-            if place in asked.taken:
-                self._record.shared(mount, results[-1])
-            asked.taken.add(place)
+                self._pending.left(pending)
+            taken.add(place)
         return results
-
-    def _ask(self, case: Case) -> _RequestedJudgment:
-        """The judgment of a case: the one in flight or kept, or a new one."""
-        pending, is_shared = self._pending.of(case)
-        return _RequestedJudgment(pending, set(range(len(case[1].responses))) if is_shared else set())
 
     async def _judge(self, mount: str, task: JudgeTask) -> list[ResponseJudgment]:
         started = time.monotonic()
@@ -390,48 +372,6 @@ class Core:
             results = failed_by(error, len(task.responses))
         self._record.judged(mount, task.prompt, task.responses, results, time.monotonic() - started)
         return results
-
-
-@dataclass(frozen=True, slots=True)
-class _RequestedJudgment:
-    """A judgment that a request waits for, and for which of its responses the calls count elsewhere."""
-
-    pending: PendingJudgment
-    taken: set[int]
-
-    def result(self, place: int, late: str) -> ResponseJudgment:
-        """The result of a response; a failure in these words, if it is late."""
-        task = self.pending.task
-        if not task.done() or task.cancelled():
-            return failure(late)
-        result = task.result()[place]
-        return shared_judgment(result) if place in self.taken else result
-
-
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    """How a request waits; the arguments of `Core.score`, with the time at which it came (monotonic clock)."""
-
-    mount: str
-    arrived: float
-    within_s: float | None
-    is_patient: bool
-
-    @property
-    def until(self) -> float:
-        """When the caller must have its answer, which takes some time to arrive."""
-        if self.within_s is None:
-            return math.inf
-        return self.arrived + self.within_s - min(_ON_ITS_WAY_S, self.within_s / 10)
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """A task that is judged by itself, and the judgments of its parts."""
-
-    task: JudgeTask
-    parts: TaskParts
-    asked: Sequence[_RequestedJudgment]
 
 
 def _prefix(name: str) -> str:

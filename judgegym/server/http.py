@@ -17,9 +17,9 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from judgegym.llm import wire
-from judgegym.server.asgi import Message, Receive, Send, answer
-from judgegym.server.service.handlers import Service
-from judgegym.server.service.respond import responder
+from judgegym.server.asgi import answer
+from judgegym.server.request import Message, Receive, Send
+from judgegym.server.service import Service
 from judgegym.server.settings import RewardServerSettings
 
 if TYPE_CHECKING:
@@ -112,10 +112,9 @@ async def listening(
     Raises:
         OSError: the address cannot be used.
     """
-    respond = responder(service)
 
     async def application(scope: Message, receive: Receive, send: Send) -> None:
-        await answer(respond, scope, receive, send)
+        await answer(service, scope, receive, send)
 
     config = uvicorn.Config(
         application,

@@ -16,7 +16,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -26,7 +26,7 @@ import orjson
 
 from judgegym.judges.config.extras import MissingExtraError, install_command, require
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import ResponseJudgment, shared_judgment
+from judgegym.judges.core.tasks import ResponseJudgment, failure, shared_judgment
 from judgegym.llm.client import ChatClient
 from judgegym.server.answers import RequestError
 
@@ -41,11 +41,15 @@ _PROBE_TIMEOUT_S = 5.0
 
 
 class JudgeHealth:
-    """The state of one judge."""
+    """The state of one judge.
+
+    Attributes:
+        client: calls the judge, and waits for one that is away.
+    """
 
     def __init__(self, client: ChatClient) -> None:
         """Watch the judge behind a client."""
-        self._client = client
+        self.client = client
         self._failures = 0
         self._reason = ""
         self._latest = time.monotonic()
@@ -69,28 +73,18 @@ class JudgeHealth:
     @property
     def is_down(self) -> bool:
         """Whether the judge is away, or has not answered several times in a row."""
-        return self._client.waiting is not None or self._failures >= FAILURES
-
-    @property
-    def waiting(self) -> str | None:
-        """What the client waits for, in one sentence."""
-        return self._client.waiting
-
-    @property
-    def away_for_s(self) -> float:
-        """Seconds for which the judge has refused connections; 0 if it does not."""
-        return self._client.away_for_s
+        return self.client.waiting is not None or self._failures >= FAILURES
 
     @property
     def trouble(self) -> str | None:
         """Why the judge is down though it is there; `None` if it is not."""
-        if self._client.waiting is None and self._failures >= FAILURES:
+        if self.client.waiting is None and self._failures >= FAILURES:
             return f"{self._failures} judgments in a row without an answer; the last one: {self._reason}"
         return None
 
     async def look(self, session: aiohttp.ClientSession) -> None:
         """Forget failures once the client has found the judge again, or if its endpoint answers when nobody asks it."""
-        if self._client.waiting is not None:
+        if self.client.waiting is not None:
             self._was_away = True
             return
         if self._was_away:
@@ -98,7 +92,7 @@ class JudgeHealth:
         if self._failures < FAILURES or time.monotonic() - self._latest < _QUIET_S:
             return
         self._latest = time.monotonic()
-        for endpoint in self._client.settings.endpoints:
+        for endpoint in self.client.settings.endpoints:
             url = endpoint.at("/models")
             try:
                 async with session.get(url, timeout=aiohttp.ClientTimeout(total=_PROBE_TIMEOUT_S)) as answer:
@@ -128,12 +122,8 @@ REMEMBERED = 100
 _SHOWN = 4000
 _LATE = "the judge did not answer within the server's deadline"
 
-ResultListener: TypeAlias = Callable[[str, ResponseJudgment], None]
-"""Called with the judge's name and the result of each judged response, and of each that shares the judgment of one."""
 CohortEvent: TypeAlias = Literal["opened", "full", "short", "late"]
 """A cohort was opened; it was closed with all members, or without some; a member came after that."""
-CohortListener: TypeAlias = Callable[[str, CohortEvent], None]
-"""Called with the judge's name and each event of a cohort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +143,13 @@ class Record:
 
     Attributes:
         recent: the last judgments.
-        cohort: is called with the judge's name and each event of a cohort.
+        telemetry: counts results, and events of cohorts.
+        health: of the judges, by name.
     """
 
-    def __init__(self, health: Mapping[str, JudgeHealth], on_result: ResultListener, on_cohort: CohortListener) -> None:
-        """Tell `on_result` of each, and of a judge's answers its health."""
-        self._health, self._on_result = health, on_result
-        self.cohort = on_cohort
+    def __init__(self, health: Mapping[str, JudgeHealth], telemetry: Telemetry) -> None:
+        """Tell the telemetry of each, and of a judge's answers its health."""
+        self.health, self.telemetry = health, telemetry
         self.recent: deque[RecentJudgment] = deque(maxlen=REMEMBERED)
 
     def judged(
@@ -168,26 +158,24 @@ class Record:
         """A judgment has ended: the results of the responses that were judged together."""
         for response, result in zip(responses, results, strict=True):
             if not result.shared:
-                self._health[mount].note(result)
+                self.health[mount].note(result)
             self.known(mount, prompt, response, result, seconds)
 
     def known(self, mount: str, prompt: str, response: str, result: ResponseJudgment, seconds: float = 0.0) -> None:
         """A response has a result, from a judge or without one."""
-        self._on_result(mount, result)
+        self.telemetry.judged(mount, result)
         self.recent.append(RecentJudgment(time.time(), mount, _cut(prompt), _cut(response), result, round(seconds, 3)))
 
-    def shared(self, mount: str, result: ResponseJudgment) -> None:
-        """A response has a result that was told of before."""
-        self._on_result(mount, shared_judgment(result))
+    def shared(self, mount: str, result: ResponseJudgment) -> ResponseJudgment:
+        """A response has a result that was told of before: return it, without what it cost."""
+        result = shared_judgment(result)
+        self.telemetry.judged(mount, result)
+        return result
 
-    def overdue(self, mount: str) -> str:
-        """What a caller is told that has to be answered before its judgment."""
-        waiting = self._health[mount].waiting
-        return _LATE if waiting is None else f"{_LATE}: {waiting}"
-
-    def late(self, mount: str) -> None:
-        """A judgment is not there in time."""
-        self._health[mount].late()
+    def overdue(self, mount: str) -> ResponseJudgment:
+        """The result of a caller that has to be answered before its judgment."""
+        waiting = self.health[mount].client.waiting
+        return failure(_LATE if waiting is None else f"{_LATE}: {waiting}")
 
 
 def _cut(text: str) -> str:
@@ -199,20 +187,42 @@ _SCORES = tuple(place / 10 for place in range(11))
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
 
 
+_COUNTERS: Mapping[str, tuple[str, str]] = {
+    "requests": ("Requests for scores", "judge protocol code"),
+    "responses": ("Responses judged", "judge status"),
+    "equal_responses": ("Responses with the judgment of an equal one", "judge"),
+    "judge_calls": ("Calls to the judge", "judge"),
+    "judge_failures": ("Responses that the judge gave no score", "judge"),
+    "judge_attempts": ("Requests sent to the judge's endpoint, with those sent again", "judge"),
+    "cache_hits": ("Responses that the cache answered", "judge"),
+    "prompt_tokens": ("Prompt tokens sent to judges", "judge"),
+    "cached_prompt_tokens": ("Prompt tokens that judges' endpoints had in a prefix cache", "judge"),
+    "cost_usd": ("US dollars that judges cost", "judge"),
+    "cohorts_closed": ("Cohorts closed with all members (full), or without some (short)", "judge how"),
+    "late_members": ("Members that came after their cohort was closed", "judge"),
+}
+"""What each counter counts, and its labels."""
+_HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
+    "request_seconds": ("Latency of requests for scores", "judge protocol", _BUCKETS),
+    "judge_call_seconds": ("Time of calls to the judge, with what was sent again and its pauses", "judge", _BUCKETS),
+    "score": ("Scores, from 0 to 1", "judge", _SCORES),
+}
+
+
 class Telemetry:
     """Counts nothing; used if prometheus-client is not installed."""
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
-        """Count a response."""
+        """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
         """Count an event of a cohort."""
 
-    def requested(self, judge: str, protocol: str, code: int, seconds: float) -> None:
-        """Count a request."""
+    def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
+        """Count a request and its latency; so many judgments are in flight or waiting."""
 
-    def exposition(self) -> bytes:
-        """The metrics in Prometheus' text format.
+    def exposition(self, pending: int) -> bytes:
+        """The metrics in Prometheus' text format, with so many judgments in flight or waiting.
 
         Raises:
             RequestError: there are none.
@@ -220,18 +230,14 @@ class Telemetry:
         raise RequestError(501, "not_installed", f"metrics need prometheus-client: {install_command('server')}")
 
 
-def telemetry(pending: Callable[[], int]) -> Telemetry:
-    """The metrics of this process.
-
-    Args:
-        pending: returns the number of judgments in flight or waiting.
-    """
+def telemetry() -> Telemetry:
+    """The metrics of this process."""
     try:
         require("server")
     except MissingExtraError as error:
         logger.warning("/metrics is off: %s", error)
         return Telemetry()
-    return PrometheusTelemetry(pending)
+    return PrometheusTelemetry()
 
 
 class _Children(dict[tuple[str, ...], Any]):
@@ -249,114 +255,74 @@ class _Children(dict[tuple[str, ...], Any]):
 class PrometheusTelemetry(Telemetry):
     """The metrics of one process; with several workers `exposition` sums over all."""
 
-    def __init__(self, pending: Callable[[], int]) -> None:
+    def __init__(self) -> None:
         """Start at zero."""
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-        registry = CollectorRegistry()
-        self._registry = registry
-        self._pending = pending
+        self._registry = registry = CollectorRegistry()
         self._is_shared = MULTIPROCESS in os.environ
 
-        def counter(name: str, about: str, *labels: str) -> _Children:
-            return _Children(Counter(f"judgegym_{name}", about, labels, registry=registry))
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(f"judgegym_{name}", about, labels, registry=registry, multiprocess_mode="livesum")
 
-        self._requests = counter("requests", "Requests for scores", "judge", "protocol", "code")
-        seconds = Histogram(
-            "judgegym_request_seconds",
-            "Latency of requests for scores",
-            ("judge", "protocol"),
-            buckets=_BUCKETS,
-            registry=registry,
-        )
-        self._seconds = _Children(seconds)
-        self._judge_seconds = _Children(
-            Histogram(
-                "judgegym_judge_call_seconds",
-                "Time of calls to the judge, with what was sent again and its pauses",
-                ("judge",),
-                buckets=_BUCKETS,
-                registry=registry,
-            )
-        )
-        self._scores = _Children(
-            Histogram("judgegym_score", "Scores, from 0 to 1", ("judge",), buckets=_SCORES, registry=registry)
-        )
-        self._responses = counter("responses", "Responses judged", "judge", "status")
-        self._equal = counter("equal_responses", "Responses with the judgment of an equal one", "judge")
-        self._calls = counter("judge_calls", "Calls to the judge", "judge")
-        self._failures = counter("judge_failures", "Responses that the judge gave no score", "judge")
-        self._attempts = counter(
-            "judge_attempts", "Requests sent to the judge's endpoint, with those sent again", "judge"
-        )
-        self._cached = counter("cache_hits", "Responses that the cache answered", "judge")
-        self._tokens = counter("prompt_tokens", "Prompt tokens sent to judges", "judge")
-        self._cached_tokens = counter(
-            "cached_prompt_tokens", "Prompt tokens that judges' endpoints had in a prefix cache", "judge"
-        )
-        self._cost = counter("cost_usd", "US dollars that judges cost", "judge")
-        open_cohorts = Gauge(
-            "judgegym_cohorts_open",
-            "Cohorts that wait for members",
-            ("judge",),
-            registry=registry,
-            multiprocess_mode="livesum",
-        )
-        self._open_cohorts = _Children(open_cohorts)
-        self._closed_cohorts = counter(
-            "cohorts_closed", "Cohorts closed with all members (full), or without some (short)", "judge", "how"
-        )
-        self._late_members = counter("late_members", "Members that came after their cohort was closed", "judge")
-        self._in_flight = Gauge(
-            "judgegym_in_flight", "Judgments under way or waiting", registry=registry, multiprocess_mode="livesum"
-        )
+        self._counters = {
+            name: _Children(Counter(f"judgegym_{name}", about, labels.split(), registry=registry))
+            for name, (about, labels) in _COUNTERS.items()
+        }
+        self._histograms = {
+            name: _Children(Histogram(f"judgegym_{name}", about, labels.split(), buckets=buckets, registry=registry))
+            for name, (about, labels, buckets) in _HISTOGRAMS.items()
+        }
+        self._open_cohorts = _Children(gauge("cohorts_open", "Cohorts that wait for members", "judge"))
+        self._in_flight = gauge("in_flight", "Judgments under way or waiting")
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
-        """Count a judged response, or one that has the judgment of an equal one and cost nothing."""
+        """See `Telemetry`."""
+        counters = self._counters
         if result.shared:
-            self._equal[judge,].inc()
+            counters["equal_responses"][judge,].inc()
             return
-        self._responses[judge, result.status].inc()
-        self._calls[judge,].inc(result.judge_calls)
-        self._tokens[judge,].inc(result.usage.prompt_tokens)
-        self._cached_tokens[judge,].inc(result.usage.cached_prompt_tokens)
+        counters["responses"][judge, result.status].inc()
+        counters["judge_calls"][judge,].inc(result.judge_calls)
+        counters["prompt_tokens"][judge,].inc(result.usage.prompt_tokens)
+        counters["cached_prompt_tokens"][judge,].inc(result.usage.cached_prompt_tokens)
         for run in result.runs.values():
             if not run.cached:
-                self._judge_seconds[judge,].observe(run.latency_s)
-                self._attempts[judge,].inc(run.attempts)
+                self._histograms["judge_call_seconds"][judge,].observe(run.latency_s)
+                counters["judge_attempts"][judge,].inc(run.attempts)
         cost, was_paid = result.usage.cost, result.score is not None and result.judge_calls and not result.cached
         if cost or (cost is not None and was_paid):  # a cost that is not known has no series, rather than one of 0
-            self._cost[judge,].inc(cost)
+            counters["cost_usd"][judge,].inc(cost)
         if result.score is not None:
-            self._scores[judge,].observe(result.score)
+            self._histograms["score"][judge,].observe(result.score)
         elif result.is_failed:
-            self._failures[judge,].inc()
+            counters["judge_failures"][judge,].inc()
         if result.cached:
-            self._cached[judge,].inc()
+            counters["cache_hits"][judge,].inc()
 
     def cohort(self, judge: str, event: CohortEvent) -> None:
-        """Count an event of a cohort."""
+        """See `Telemetry`."""
         if event == "opened":
             self._open_cohorts[judge,].inc()
         elif event == "late":
-            self._late_members[judge,].inc()
+            self._counters["late_members"][judge,].inc()
         else:
             self._open_cohorts[judge,].dec()
-            self._closed_cohorts[judge, event].inc()
+            self._counters["cohorts_closed"][judge, event].inc()
 
-    def requested(self, judge: str, protocol: str, code: int, seconds: float) -> None:
-        """Count a request and its latency."""
-        self._requests[judge, protocol, str(code)].inc()
-        self._seconds[judge, protocol].observe(seconds)
+    def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
+        """See `Telemetry`."""
+        self._counters["requests"][judge, protocol, str(code)].inc()
+        self._histograms["request_seconds"][judge, protocol].observe(seconds)
         if self._is_shared:  # another worker may be asked for the metrics
-            self._in_flight.set(self._pending())
+            self._in_flight.set(pending)
 
-    def exposition(self) -> bytes:
-        """The metrics in Prometheus' text format."""
+    def exposition(self, pending: int) -> bytes:
+        """See `Telemetry`."""
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 
-        self._in_flight.set(self._pending())
+        self._in_flight.set(pending)
         if self._is_shared:
             together = CollectorRegistry()
             MultiProcessCollector(together)  # type: ignore[no-untyped-call]

@@ -16,15 +16,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.llm.transport import ON_ADMISSION
 from judgegym.server.cohorts.register import cohort_key
 
-Case: TypeAlias = "tuple[str, JudgeTask]"
+Case: TypeAlias = tuple[str, JudgeTask]
 """What one judgment is about: the judge's name and the task."""
 
 MOST_KEPT = 4096
@@ -54,31 +54,35 @@ class PendingJudgment:
             self.begun_at = time.monotonic()
 
 
+Asked: TypeAlias = tuple[PendingJudgment, set[int]]
+"""A judgment that a request waits for, and the numbers of those of its responses whose calls count elsewhere."""
+
+
 class PendingJudgments:
-    """All judgments of a process."""
+    """All judgments of a process.
+
+    Attributes:
+        in_flight: those in flight or waiting.
+    """
 
     def __init__(self, judge: Callable[[str, JudgeTask], Awaitable[list[ResponseJudgment]]]) -> None:
         """Begin without any; `judge` makes the results of a case."""
         self._judge = judge
-        self._in_flight: dict[Case, PendingJudgment] = {}
+        self.in_flight: dict[Case, PendingJudgment] = {}
         self._kept: OrderedDict[Case, tuple[float, PendingJudgment]] = OrderedDict()
-
-    def __len__(self) -> int:
-        """How many are in flight or waiting."""
-        return len(self._in_flight)
 
     def has(self, case: Case) -> bool:
         """Whether a case needs no judgment of its own."""
         self._expire()
-        return case in self._in_flight or case in self._kept
+        return case in self.in_flight or case in self._kept
 
-    def of(self, case: Case) -> tuple[PendingJudgment, bool]:
-        """The judgment of a case, in flight, kept or new, and whether other requests wait for it, too."""
+    def ask(self, case: Case) -> Asked:
+        """The judgment of a case: in flight, so that its calls count for another request, kept or new."""
         self._expire()
-        if case in self._in_flight:
-            return self._in_flight[case], True
+        if case in self.in_flight:
+            return self.in_flight[case], set(range(len(case[1].responses)))
         if case in self._kept:
-            return self._kept.pop(case)[1], False
+            return self._kept.pop(case)[1], set()
         pending: PendingJudgment
 
         async def judged() -> list[ResponseJudgment]:
@@ -86,9 +90,9 @@ class PendingJudgments:
             return await self._judge(*case)
 
         pending = PendingJudgment(case, asyncio.create_task(judged()))
-        self._in_flight[case] = pending
+        self.in_flight[case] = pending
         pending.task.add_done_callback(lambda _: self._ended(pending))
-        return pending, False
+        return pending, set()
 
     def taken(self, pending: PendingJudgment) -> None:
         """Note that a request has its result."""
@@ -103,14 +107,14 @@ class PendingJudgments:
 
     async def aclose(self) -> None:
         """Cancel all that are in flight."""
-        tasks = [pending.task for pending in self._in_flight.values()]
+        tasks = [pending.task for pending in self.in_flight.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._kept.clear()
 
     def _ended(self, pending: PendingJudgment) -> None:
-        self._in_flight.pop(pending.case)
+        self.in_flight.pop(pending.case)
         if pending.is_owed:
             self._keep(pending)
 
@@ -127,13 +131,6 @@ class PendingJudgments:
         now = time.monotonic()
         while self._kept and next(iter(self._kept.values()))[0] <= now:
             self._kept.popitem(last=False)
-
-
-def settled(waiting: Sequence[PendingJudgment]) -> asyncio.Future[Any]:
-    """A future that is done when all judgments are."""
-    if len(waiting) == 1:
-        return waiting[0].task
-    return asyncio.gather(*(pending.task for pending in waiting), return_exceptions=True)
 
 
 _MOST_GROUPS = 8192

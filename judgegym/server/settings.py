@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, ValidationError, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
@@ -72,13 +72,6 @@ def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
     return [*sources, *(SettingsSource(f"--{FLAG} {name}", PRESETS[name]) for name in PRESETS if name == named)]
 
 
-class CohortPlan(NamedTuple):
-    """How single responses are gathered: so many, for at most so many seconds."""
-
-    size: int
-    wait_s: float
-
-
 class JudgeMount(ScorerSettings):
     """One judge of the server: its kind, its settings, and how single responses are gathered for it."""
 
@@ -91,8 +84,8 @@ class JudgeMount(ScorerSettings):
     """With --group_size: judge those that are there this many seconds after the first one; later ones are flagged as
     failed. The rest of the deadline is the judge's. If unset, half of --deadline."""
 
-    def cohorts(self, deadline_s: float, prefix: str = "") -> CohortPlan | None:
-        """How single responses are gathered; `None` if they are not.
+    def cohorts(self, deadline_s: float, prefix: str = "") -> tuple[int, float] | None:
+        """How many single responses are gathered, for at most how many seconds; `None` if they are not.
 
         Args:
             deadline_s: seconds within which each response has a result.
@@ -121,7 +114,7 @@ class JudgeMount(ScorerSettings):
                 f"{prefix}group_wait: expected less than the deadline of {deadline_s:g} s, of which the rest is the "
                 f"judge's; found {wait_s:g}"
             )
-        return CohortPlan(self.group_size, wait_s)
+        return self.group_size, wait_s
 
     @property
     def gathers(self) -> bool:
@@ -257,7 +250,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
         """
         if any(not token.get_secret_value().strip() for token in self.tokens.values()):
             raise SettingsError("--tokens: a token is empty")
-        if self.tokens or self.insecure or is_loopback(f"http://{_bracketed(self.host)}"):
+        if self.tokens or self.insecure or is_loopback(f"http://{bracketed(self.host)}"):
             return
         raise SettingsError(
             f"--host: {self.host} is open to other machines: set bearer tokens, such as "
@@ -314,5 +307,6 @@ def _mount(name: str, values: Mapping[str, object]) -> JudgeMount:
         raise SettingsError(f"mounts.{name}.{place}: {message[:1].lower()}{message[1:]}") from None
 
 
-def _bracketed(host: str) -> str:
+def bracketed(host: str) -> str:
+    """A host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host

@@ -19,7 +19,7 @@ from judgegym.offline.faults import Faults
 from judgegym.offline.process import StandInSettings
 from judgegym.offline.server import StandInServer
 from judgegym.server.http import listening
-from judgegym.server.service.handlers import opened
+from judgegym.server.service import opened
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.command import PATIENCE_S
 from tests.faults import kinds

@@ -12,7 +12,7 @@ import aiohttp
 
 from judgegym.judges.config.sources import load
 from judgegym.server.http import listening
-from judgegym.server.service.handlers import Service, opened
+from judgegym.server.service import Service, opened
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.scripted import Reply, Script, ScriptedEndpoint
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from judgegym.judges.config.sources import load
-from judgegym.server.service.bodies import ServerRequest
-from judgegym.server.service.handlers import opened
-from judgegym.server.service.respond import responder
+from judgegym.server.request import Message, ServerRequest
+from judgegym.server.service import Service, opened
 from judgegym.server.settings import RewardServerSettings, with_preset
 from tests.scripted import Reply, ScriptedEndpoint
 from tests.server.running import judged_by
@@ -35,13 +33,12 @@ async def test_a_request_leaves_no_cycle_that_holds_its_body(body: str, judge: A
     async with ScriptedEndpoint(judge) as endpoint:
         argv = [f"--{name}={value}" for name, value in judged_by(endpoint).items()]
         async with opened(load(RewardServerSettings, argv, prog="test", reshape=with_preset)) as service:
-            respond = responder(service)
-            await _asked(respond, body, status)  # caches are filled
+            await _asked(service, body, status)  # caches are filled
             gc.collect()
             gc.disable()
             gc.set_debug(gc.DEBUG_SAVEALL)
             try:
-                await _asked(respond, body, status)
+                await _asked(service, body, status)
                 await asyncio.sleep(0)
                 gc.collect()
                 left = [item for item in gc.garbage if isinstance(item, BaseException) or holds(item)]
@@ -56,14 +53,16 @@ def holds(item: object) -> bool:
     return isinstance(item, dict | list | tuple) and MARK in repr(item)
 
 
-@dataclass
-class WholeBody:
-    data: bytes
+async def _asked(service: Service, body: str, status: int) -> None:
+    async def receive() -> Message:
+        if not sent:
+            sent.append(body)
+            return {"type": "http.request", "body": body.encode()}
+        await asyncio.Event().wait()
+        raise AssertionError
 
-    async def read(self, limit: int, timeout_s: float) -> bytes:
-        return self.data
-
-
-async def _asked(respond: Any, body: str, status: int) -> None:
-    response = await respond(ServerRequest("POST", "/v1/score", {}, WholeBody(body.encode())))
+    sent: list[str] = []
+    request = ServerRequest({"method": "POST", "path": "/v1/score", "headers": []}, receive)
+    response = await service.respond(request)
+    request.close()
     assert response.status == status

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.server.protocols.native import Native, ScoreBody
-from judgegym.server.protocols.nemo_gym import NemoGym, VerifyBody
-from judgegym.server.protocols.openrlhf import OpenRLHF, RewardBody
-from judgegym.server.protocols.slime import Slime, SlimeBody
+from judgegym.server.protocols.native import ScoreBody
+from judgegym.server.protocols.nemo_gym import VerifyBody
+from judgegym.server.protocols.openrlhf import RewardBody
+from judgegym.server.protocols.slime import SlimeBody
 from tests.scripted import Json
 from tests.server.bodies import VERIFY, by_response
 from tests.server.running import running
@@ -18,12 +18,12 @@ from tests.server.running import running
 
 def native(**fields: Any) -> JudgeTask:
     raw = {"prompt": "Q", "response": "4", **fields}
-    return Native().tasks(ScoreBody.model_validate(raw), raw)[0]
+    return ScoreBody.model_validate(raw).tasks(raw)[0]
 
 
 def rollout(**fields: Any) -> JudgeTask:
     raw = {**VERIFY, **fields}
-    return NemoGym().tasks(VerifyBody.model_validate(raw), raw)[0]
+    return VerifyBody.model_validate(raw).tasks(raw)[0]
 
 
 @pytest.mark.parametrize(("group", "member"), [("step 3", "b"), (7, 0), (None, None)])
@@ -104,7 +104,7 @@ def test_openrlhf_and_slime_send_no_ids_but_a_label_may_name_its_row(label: Any,
     of_openrlhf = {"query": ["Q: 4", "Q: 5"], "prompts": ["Q: "] * 2, "labels": [label] * 2}
     of_slime = {"prompt": "Q", "response": "4", "label": label}
     items = [
-        *OpenRLHF().tasks(RewardBody.model_validate(of_openrlhf), of_openrlhf),
-        *Slime().tasks(SlimeBody.model_validate(of_slime), of_slime),
+        *RewardBody.model_validate(of_openrlhf).tasks(of_openrlhf),
+        *SlimeBody.model_validate(of_slime).tasks(of_slime),
     ]
     assert [(item.group, item.member) for item in items] == [(group, None)] * 3

@@ -109,7 +109,7 @@ TOKENS = '--tokens={"trainer-a": "open-sesame", "trainer-b": "swordfish"}'
 
 
 async def test_tokens(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="judgegym.server.service.respond"):
+    with caplog.at_level(logging.INFO, logger="judgegym.server.service"):
         async with running(TOKENS, judge=VERDICT) as server:
             statuses = [
                 (await server.post("/v1/score", ASK, **headers)).status

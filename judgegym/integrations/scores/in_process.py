@@ -18,7 +18,7 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.server.answers import OverloadError
 from judgegym.server.core import Core
-from judgegym.server.protocols.native import Native, ScoreBody
+from judgegym.server.protocols.native import ScoreBody
 from judgegym.server.settings import JudgeMount
 
 _MOST_PENDING = 100_000
@@ -41,7 +41,6 @@ class InProcessSource:
         self._deadline_s = deadline_s
         self._core: Core | None = None
         self._opening = asyncio.Lock()
-        self._native = Native()
 
     async def score(self, request: Request) -> list[CompletionReward]:
         """See `Source`.
@@ -51,7 +50,7 @@ class InProcessSource:
         """
         core = await self._opened()
         try:
-            items = self._native.tasks(ScoreBody.model_validate(dict(request)), request)
+            items = ScoreBody.model_validate(dict(request)).tasks(request)
             results = await core.score("", items, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
             return [CompletionReward(None, JUDGE_FAILED, explanation=f"{_MOST_PENDING} judgments are under way")]

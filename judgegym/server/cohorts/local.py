@@ -7,8 +7,6 @@ sent again finds its result (`register.py` has the rules, and for how long). A j
 come begins with the second one. What is kept is bounded: no cohort is opened beyond the limit of pending judgments, in
 which each place counts, and judged ones are kept by number and time, without the texts. A cohort that is open takes its
 members also at the limit: refusing them would keep those that are there waiting, and the limit reached.
-
-A cohort with its judgment in progress.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from judgegym.judges.core.scorer import GroupScorer, ScoresInProgress, result_without_judge
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by, failure, shared_judgment, with_others
+from judgegym.judges.core.scorer import GroupScorer, result_without_judge
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by, failure, with_others
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
 from judgegym.server.operation import Record
@@ -39,46 +37,6 @@ class Gatherer:
     scorer: GroupScorer
     size: int
     wait_s: float
-
-
-@dataclass(slots=True)
-class Work:
-    """What is judged.
-
-    Attributes:
-        task: what all members have in common.
-        fewest: so many responses can be judged.
-        scores: the judgment in progress.
-        responses: those that are judged.
-    """
-
-    task: JudgeTask
-    fewest: int
-    scores: ScoresInProgress
-    responses: list[str] = field(default_factory=list)
-
-
-@dataclass(eq=False, kw_only=True)
-class CohortJudgment(Cohort):
-    """A cohort with its judgment.
-
-    Attributes:
-        mount: the judge's name.
-        work: what is judged; `None` when that is done, so that no texts are kept.
-        results: of the members that are judged; done when the cohort is.
-        opened_at: when its first member came, on the clock of the event loop.
-        closes_at: when it closes at the latest.
-        timer: closes it then.
-        was_overdue: whether a caller was answered before the judgment.
-    """
-
-    mount: str
-    work: Work | None
-    results: asyncio.Future[list[ResponseJudgment]]
-    opened_at: float
-    closes_at: float
-    timer: asyncio.TimerHandle | None = None
-    was_overdue: bool = False
 
 
 logger = logging.getLogger(__name__)
@@ -114,11 +72,11 @@ class LocalCohorts:
         self._deadline_s = deadline_s
         self._record, self._is_full = record, is_full
         self._registers = {
-            name: Register[CohortJudgment](late_s=gatherer.wait_s, kept_s=deadline_s, most_kept=MOST_KEPT)
+            name: Register(late_s=gatherer.wait_s, kept_s=deadline_s, most_kept=MOST_KEPT)
             for name, gatherer in gatherers.items()
         }
-        self._open: set[CohortJudgment] = set()
-        self._judging: dict[CohortJudgment, asyncio.Task[None]] = {}
+        self._open: set[Cohort] = set()
+        self._judging: dict[Cohort, asyncio.Task[None]] = {}
         self._warned: set[str] = set()
         self._is_stopping = False
         self.pending = 0
@@ -156,7 +114,7 @@ class LocalCohorts:
 
     def _place(
         self, mount: str, task: JudgeTask, spent_s: float, *, is_empty: bool
-    ) -> tuple[CohortJudgment, MemberSlot] | ResponseJudgment:
+    ) -> tuple[Cohort, MemberSlot] | ResponseJudgment:
         """The place of a response, or what it is told instead of a result.
 
         Raises:
@@ -180,7 +138,7 @@ class LocalCohorts:
         self._close_for(gathering, now, spent_s)
         return gathering, place
 
-    def _late(self, missed: CohortJudgment, task: JudgeTask, sign: Sign) -> ResponseJudgment:
+    def _late(self, missed: Cohort, task: JudgeTask, sign: Sign) -> ResponseJudgment:
         result = failure(
             f"late: the cohort was closed with {len(missed.places)} of {missed.size} members "
             f"{self._waited(missed)} s after the first one came (--group_wait, or less for one with less time)"
@@ -189,46 +147,38 @@ class LocalCohorts:
             judged = missed.results.result()
             result = with_others([*judged, result], empty=len(missed.places) - len(judged))[-1]
         if sign in missed.late:
-            self._record.shared(missed.mount, result)
-            return shared_judgment(result)
+            return self._record.shared(missed.mount, result)
         missed.misses(sign)
         if not sign.is_empty:
-            self._record.cohort(missed.mount, "late")
+            self._record.telemetry.cohort(missed.mount, "late")
             self._record.known(missed.mount, task.prompt, task.response, result)
         return result
 
-    def _opened(self, mount: str, task: JudgeTask, key: str, now: float) -> CohortJudgment:
+    def _opened(self, mount: str, task: JudgeTask, key: str, now: float) -> Cohort:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
-        scorer, size = gatherer.scorer, gatherer.size
-        gathering = CohortJudgment(
-            key,
-            size,
-            mount=mount,
-            work=Work(task, scorer.fewest(task), scorer.start(task, size)),
-            results=loop.create_future(),
-            opened_at=now,
-            closes_at=now + gatherer.wait_s,
-        )
+        gathering = Cohort(key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s)
+        gathering.task, gathering.results = task, loop.create_future()
+        gathering.scores = gatherer.scorer.start(task, gatherer.size)
         gathering.timer = loop.call_at(gathering.closes_at, self._close, gathering)
         self._registers[mount].add(gathering)
         self._open.add(gathering)
-        self._record.cohort(mount, "opened")
+        self._record.telemetry.cohort(mount, "opened")
         return gathering
 
-    def _seated(self, gathering: CohortJudgment, task: JudgeTask, sign: Sign) -> MemberSlot:
+    def _seated(self, gathering: Cohort, task: JudgeTask, sign: Sign) -> MemberSlot:
         """Give a response a place; the last one closes the cohort."""
-        place, work = MemberSlot(sign), gathering.work
-        if not sign.is_empty and work is not None:
-            place.number = len(work.responses)
-            work.scores.add(task.response)
-            work.responses.append(task.response)
+        place = MemberSlot(sign)
+        if not sign.is_empty and gathering.scores is not None:
+            place.number = len(gathering.responses)
+            gathering.scores.add(task.response)
+            gathering.responses.append(task.response)
         self._registers[gathering.mount].seat(gathering, place)
         self.pending += 1
         if gathering.is_full or self._is_stopping:
             self._close(gathering)
         return place
 
-    def _close_for(self, gathering: CohortJudgment, now: float, spent_s: float) -> None:
+    def _close_for(self, gathering: Cohort, now: float, spent_s: float) -> None:
         """Close a cohort early enough for a caller, so that the judge has its share of the time that the caller has.
 
         A caller with little time may be one whose cohort was lost with another worker, and comes with its fellows. One
@@ -243,77 +193,77 @@ class LocalCohorts:
             gathering.closes_at = closes_at
             gathering.timer = asyncio.get_running_loop().call_at(closes_at, self._close, gathering)
 
-    def _leave_open(self, gathering: CohortJudgment) -> None:
+    def _leave_open(self, gathering: Cohort) -> None:
         self._open.remove(gathering)
         if gathering.timer is not None:
             gathering.timer.cancel()
             gathering.timer = None
 
-    def _close(self, gathering: CohortJudgment) -> None:
+    def _close(self, gathering: Cohort) -> None:
         """Take no more members, and judge those that are there."""
         self._leave_open(gathering)
         self._registers[gathering.mount].closed(gathering, asyncio.get_running_loop().time())
-        self._record.cohort(gathering.mount, "full" if gathering.is_full else "short")
+        self._record.telemetry.cohort(gathering.mount, "full" if gathering.is_full else "short")
         task = self._judging[gathering] = asyncio.create_task(self._judge(gathering))
         task.add_done_callback(lambda _: self._judging.pop(gathering))
 
-    async def _judge(self, gathering: CohortJudgment) -> None:
-        work, loop = gathering.work, asyncio.get_running_loop()
-        if work is None:
+    async def _judge(self, gathering: Cohort) -> None:
+        mount, task, loop = gathering.mount, gathering.task, asyncio.get_running_loop()
+        scores, responses = gathering.scores, gathering.responses
+        if scores is None or task is None:
             return
-        if len(work.responses) < work.fewest:
-            work.scores.cancel()
-            too_few = failure(self._too_few(gathering, work), is_final=gathering.is_full)
-            results = [too_few] * len(work.responses)
-            if results and gathering.mount not in self._warned:
-                self._warned.add(gathering.mount)
-                fields = {"judge": gathering.mount, "reason": results[0].explanation}
+        if len(responses) < self._gatherers[mount].scorer.fewest(task):
+            scores.cancel()
+            too_few = failure(self._too_few(gathering), is_final=gathering.is_full)
+            results = [too_few] * len(responses)
+            if results and mount not in self._warned:
+                self._warned.add(mount)
+                fields = {"judge": mount, "reason": too_few.explanation}
                 logger.warning("a cohort cannot be judged; further ones are not logged", extra={"fields": fields})
-            for response, result in zip(work.responses, results, strict=True):
-                self._record.known(gathering.mount, work.task.prompt, response, result)
+            for response, result in zip(responses, results, strict=True):
+                self._record.known(mount, task.prompt, response, result)
         else:
             closed_at = loop.time()
             try:
-                results = await work.scores.close()
+                results = await scores.close()
             except Exception as error:  # boundary of a cohort: any error of a judge fails this cohort alone
                 logger.exception("a judgment failed")
-                results = failed_by(error, len(work.responses))
-            seconds = loop.time() - closed_at
-            self._record.judged(gathering.mount, work.task.prompt, work.responses, results, seconds)
+                results = failed_by(error, len(responses))
+            self._record.judged(mount, task.prompt, responses, results, loop.time() - closed_at)
         results = with_others(results, empty=len(gathering.places) - len(results))
         gathering.results.set_result(results)
         self._finish(gathering)
-        register = self._registers[gathering.mount]
+        register = self._registers[mount]
         if any(result.score is not None for result in results):
             register.judged(gathering, loop.time())
         else:
             register.forget(gathering)
 
-    def _give_up(self, gathering: CohortJudgment) -> None:
-        if gathering.work is not None:
-            gathering.work.scores.cancel()
+    def _give_up(self, gathering: Cohort) -> None:
+        if gathering.scores is not None:
+            gathering.scores.cancel()
         gathering.results.cancel()
         self._finish(gathering)
         self._registers[gathering.mount].forget(gathering)
 
-    def _finish(self, gathering: CohortJudgment) -> None:
+    def _finish(self, gathering: Cohort) -> None:
         """Count the places as pending no longer, and keep no texts."""
         self.pending -= len(gathering.places)
-        gathering.work = None
+        gathering.task, gathering.scores, gathering.responses = None, None, []
 
-    def _too_few(self, gathering: CohortJudgment, work: Work) -> str:
+    def _too_few(self, gathering: Cohort) -> str:
         """Why there is nothing to judge."""
         came = len(gathering.places)
         until = "before the server stopped" if self._is_stopping else f"within {self._waited(gathering)} s"
-        empty = came - len(work.responses)
+        empty = came - len(gathering.responses)
         without = f", {empty} of them with nothing to judge" if empty else ""
         return f"{came} of {gathering.size} members came {until}{without}: there is nothing to compare with"
 
-    def _waited(self, gathering: CohortJudgment) -> str:
+    def _waited(self, gathering: Cohort) -> str:
         """Seconds for which a cohort that was closed short was to be open."""
         return f"{round(gathering.closes_at - gathering.opened_at, 2):g}"
 
-    async def _result(self, gathering: CohortJudgment, place: MemberSlot, timeout_s: float) -> ResponseJudgment:
+    async def _result(self, gathering: Cohort, place: MemberSlot, timeout_s: float) -> ResponseJudgment:
         """The result at a place; a failure if it is not there in time."""
         mount, results = gathering.mount, gathering.results
         place.waiting += 1
@@ -324,12 +274,11 @@ class LocalCohorts:
         if not results.done() or results.cancelled():
             if not gathering.was_overdue:
                 gathering.was_overdue = True
-                self._record.late(mount)
-            return failure(self._record.overdue(mount))
+                self._record.health[mount].late()
+            return self._record.overdue(mount)
         assert place.number is not None  # only responses that are judged wait
         result = results.result()[place.number]
         if not place.answered:
             place.answered = True
             return result
-        self._record.shared(mount, result)
-        return shared_judgment(result)
+        return self._record.shared(mount, result)

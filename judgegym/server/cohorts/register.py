@@ -21,15 +21,17 @@ The contract of cohorts: single responses are joined to the others of their grou
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias
 
 import orjson
 
+from judgegym.judges.core.scorer import ScoresInProgress
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 
 _LONGEST_ID = 256
@@ -79,7 +81,7 @@ class MemberSlot:
 
 @dataclass(eq=False)
 class Cohort:
-    """The places of a cohort.
+    """A cohort, with its judgment in progress.
 
     Attributes:
         key: what its members have in common.
@@ -89,6 +91,15 @@ class Cohort:
         ids: of those that came, in time or too late, if they have one.
         closed_at: when it was closed; `None` while it is open.
         judged_at: when its results were known; `None` before.
+        mount: the judge's name.
+        task: what all members have in common; `None` when they are judged, as the two below, so that no texts are kept.
+        scores: the judgment in progress.
+        responses: those that are judged.
+        results: of the members that are judged; done when the cohort is.
+        opened_at: when its first member came, on the clock of the event loop.
+        closes_at: when it closes at the latest.
+        timer: closes it then.
+        was_overdue: whether a caller was answered before the judgment.
     """
 
     key: str
@@ -98,11 +109,15 @@ class Cohort:
     ids: set[str] = field(default_factory=set)
     closed_at: float | None = None
     judged_at: float | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether members can join."""
-        return self.closed_at is None
+    mount: str = ""
+    task: JudgeTask | None = None
+    scores: ScoresInProgress | None = None
+    responses: list[str] = field(default_factory=list)
+    results: asyncio.Future[list[ResponseJudgment]] = field(init=False, repr=False)
+    opened_at: float = 0.0
+    closes_at: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+    was_overdue: bool = False
 
     @property
     def is_full(self) -> bool:
@@ -135,11 +150,8 @@ class Cohort:
         return not self.has(sign.member)
 
 
-CohortT = TypeVar("CohortT", bound=Cohort)
-
-
 @dataclass(slots=True)
-class _OfKey(Generic[CohortT]):
+class _OfKey:
     """The cohorts of a key, the oldest first.
 
     Attributes:
@@ -149,13 +161,13 @@ class _OfKey(Generic[CohortT]):
         seated: those in which a response has a place.
     """
 
-    known: dict[CohortT, None] = field(default_factory=dict)
-    open: dict[CohortT, None] = field(default_factory=dict)
-    short: dict[CohortT, None] = field(default_factory=dict)
-    seated: dict[Sign, list[CohortT]] = field(default_factory=dict)
+    known: dict[Cohort, None] = field(default_factory=dict)
+    open: dict[Cohort, None] = field(default_factory=dict)
+    short: dict[Cohort, None] = field(default_factory=dict)
+    seated: dict[Sign, list[Cohort]] = field(default_factory=dict)
 
 
-class Register(Generic[CohortT]):
+class Register:
     """All cohorts of a judge: those that are open, being judged, and judged not long ago.
 
     A response is looked up by its sign, and looks at no cohorts of its key but those that are open or short.
@@ -170,15 +182,15 @@ class Register(Generic[CohortT]):
             most_kept: most places of cohorts whose results are kept.
         """
         self._late_s, self._kept_s, self._most_kept = late_s, kept_s, most_kept
-        self._by_key: dict[str, _OfKey[CohortT]] = {}
-        self._judged: deque[CohortT] = deque()
+        self._by_key: dict[str, _OfKey] = {}
+        self._judged: deque[Cohort] = deque()
         self._kept = 0
 
     def __len__(self) -> int:
         """How many cohorts are known."""
         return sum(len(of_key.known) for of_key in self._by_key.values())
 
-    def repeated(self, key: str, sign: Sign) -> tuple[CohortT, MemberSlot] | None:
+    def repeated(self, key: str, sign: Sign) -> tuple[Cohort, MemberSlot] | None:
         """The place that a response had when it came before, if it did."""
         for cohort in reversed(self._of(key).seated.get(sign, ())):
             place = cohort.place_of(sign)
@@ -186,23 +198,23 @@ class Register(Generic[CohortT]):
                 return cohort, place
         return None
 
-    def missed(self, key: str, sign: Sign, now: float) -> CohortT | None:
+    def missed(self, key: str, sign: Sign, now: float) -> Cohort | None:
         """The cohort for which a response is late, if it is; if it came before, its sign is in `late`."""
         for cohort in reversed(self._of(key).short):
             if sign in cohort.late or cohort.lacks(sign, now - self._late_s):
                 return cohort
         return None
 
-    def joinable(self, key: str, sign: Sign) -> CohortT | None:
+    def joinable(self, key: str, sign: Sign) -> Cohort | None:
         """The open cohort that a response joins, if there is one."""
         return next((cohort for cohort in self._of(key).open if not cohort.has(sign.member)), None)
 
-    def add(self, cohort: CohortT) -> None:
+    def add(self, cohort: Cohort) -> None:
         """A cohort was opened."""
         of_key = self._by_key.setdefault(cohort.key, _OfKey())
         of_key.known[cohort] = of_key.open[cohort] = None
 
-    def seat(self, cohort: CohortT, place: MemberSlot) -> None:
+    def seat(self, cohort: Cohort, place: MemberSlot) -> None:
         """A member has a place in a cohort."""
         cohort.places.append(place)
         if place.sign.member is not None:
@@ -211,7 +223,7 @@ class Register(Generic[CohortT]):
         if cohort not in seated:
             seated.append(cohort)
 
-    def closed(self, cohort: CohortT, now: float) -> None:
+    def closed(self, cohort: Cohort, now: float) -> None:
         """A cohort takes no more members."""
         cohort.closed_at = now
         of_key = self._of(cohort.key)
@@ -219,7 +231,7 @@ class Register(Generic[CohortT]):
         if not cohort.is_full:
             of_key.short[cohort] = None
 
-    def judged(self, cohort: CohortT, now: float) -> None:
+    def judged(self, cohort: Cohort, now: float) -> None:
         """A cohort was judged: keep its results."""
         cohort.judged_at = now
         self._judged.append(cohort)
@@ -233,7 +245,7 @@ class Register(Generic[CohortT]):
             self._kept -= len(oldest.places)
             self.forget(oldest)
 
-    def forget(self, cohort: CohortT) -> None:
+    def forget(self, cohort: Cohort) -> None:
         """Forget a cohort that is not kept."""
         of_key = self._by_key[cohort.key]
         for cohorts in (of_key.known, of_key.open, of_key.short):
@@ -245,10 +257,10 @@ class Register(Generic[CohortT]):
         if not of_key.known:
             del self._by_key[cohort.key]
 
-    def _is_over(self, cohort: CohortT, now: float) -> bool:
+    def _is_over(self, cohort: Cohort, now: float) -> bool:
         return cohort.judged_at is not None and cohort.judged_at + self._kept_s < now
 
-    def _of(self, key: str) -> _OfKey[CohortT]:
+    def _of(self, key: str) -> _OfKey:
         """The cohorts of a key."""
         return self._by_key.get(key) or _OfKey()
 

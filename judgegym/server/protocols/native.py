@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
@@ -16,7 +16,8 @@ from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
-from judgegym.server.protocols.base import Adapter, ProtocolReply, id_of
+from judgegym.server.protocols.base import RequestBody, id_of
+from judgegym.server.request import ServerResponse, json_response
 
 RubricField: TypeAlias = str | dict[str, object] | None
 """A rubric in a request: text, or an object of `criteria` and `score1_description`, …; see `rubric_of`."""
@@ -26,8 +27,10 @@ GroupId: TypeAlias = Annotated[str, Field(min_length=1, max_length=256)] | int |
 """The id of a group or of a member."""
 
 
-class ScoreBody(BaseModel):
-    """A request for scores. An unknown field is an error: it is misspelt, and leaving it out would change the score.
+class ScoreBody(RequestBody):
+    """`POST /v1/score`, a request for scores.
+
+    An unknown field is an error: it is misspelt, and leaving it out would change the score.
 
     Attributes:
         prompt: the prompt, as text or as messages.
@@ -43,6 +46,9 @@ class ScoreBody(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    protocol = "native"
+    path = "/v1/score"
+    answer = "Score"
 
     prompt: TextOrMessages = ""
     response: TextOrMessages | None = None
@@ -68,33 +74,21 @@ class ScoreBody(BaseModel):
             raise ValueError("group and member: only with response; responses are a group of their own")
         return self
 
-
-class Native(Adapter[ScoreBody]):
-    """`POST /v1/score`."""
-
-    name = "native"
-    path = "/v1/score"
-    body = ScoreBody
-
-    def tasks(self, body: ScoreBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+    def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One task."""
-        responses = body.responses if body.responses is not None else [body.response or ""]
-        fields = {name: getattr(body, name) for name in TASK_FIELDS}
-        task = judge_task_of(text_of(body.prompt), [answer_of(response) for response in responses], fields)
-        task = replace(task, group=id_of(body.group), member=id_of(body.member))
+        responses = self.responses if self.responses is not None else [self.response or ""]
+        fields = {name: getattr(self, name) for name in TASK_FIELDS}
+        task = judge_task_of(text_of(self.prompt), [answer_of(response) for response in responses], fields)
+        task = replace(task, group=id_of(self.group), member=id_of(self.member))
         return [task] if task.responses else []
 
     def reply(
-        self,
-        body: ScoreBody,
-        raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseJudgment]],
-        answers: FailureAnswers,
-    ) -> ProtocolReply:
+        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
+    ) -> ServerResponse:
         """The result of one response, or `results` of several."""
-        if body.responses is not None:
-            return ProtocolReply({"results": [result_json(result) for result in (results[0] if results else ())]})
-        return ProtocolReply(result_json(results[0][0]))
+        if self.responses is not None:
+            return json_response({"results": [result_json(result) for result in (results[0] if results else ())]})
+        return json_response(result_json(results[0][0]))
 
 
 def result_json(result: ResponseJudgment) -> dict[str, JSON]:

@@ -43,12 +43,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import transcript, turn_of_item
 from judgegym.judges.scorers.fields import rubric_of
-from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
-from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
+from judgegym.server.protocols.base import RequestBody, id_of
 from judgegym.server.protocols.native import RubricField
+from judgegym.server.request import ServerResponse, json_response
 
 FAILURE = "_ng_failure_class"
 """The class that `gym eval reverify --judge-failed-only` takes."""
@@ -92,7 +92,12 @@ class PolicyResponse(BaseModel):
 
 
 class VerifyBody(RequestBody):
-    """A rollout to verify, with the fields of its dataset row."""
+    """`POST /verify`: a rollout to verify, with the fields of its dataset row."""
+
+    protocol = "nemo_gym"
+    path = "/verify"
+    answer = "Verified"
+    names_judge = True
 
     responses_create_params: CreateParams
     response: PolicyResponse
@@ -102,15 +107,7 @@ class VerifyBody(RequestBody):
     principle: str | None = None
     judge_mount: str | None = None
 
-
-class NemoGym(Adapter[VerifyBody]):
-    """`POST /verify`."""
-
-    name = "nemo_gym"
-    path = "/verify"
-    body = VerifyBody
-
-    def tasks(self, body: VerifyBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+    def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """What is judged of the rollout as the response; the row's question, else the input, as the prompt.
 
         Raises:
@@ -120,14 +117,14 @@ class NemoGym(Adapter[VerifyBody]):
             wire.dumps(raw)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"the row cannot be echoed: {type(error).__name__}: {error}") from error
-        rubric, levels = rubric_of(body.principle if body.rubric is None else body.rubric)
-        asked = body.responses_create_params.input
+        rubric, levels = rubric_of(self.principle if self.rubric is None else self.rubric)
+        asked = self.responses_create_params.input
         prompt = asked if isinstance(asked, str) else transcript([turn_of_item(item) for item in asked])
         return [
             JudgeTask(
-                prompt if body.question is None else body.question,
-                (final_answer(body.response.output),),
-                reference=body.reference_answer or None,
+                prompt if self.question is None else self.question,
+                (final_answer(self.response.output),),
+                reference=self.reference_answer or None,
                 rubric=rubric,
                 levels=levels,
                 group=_group_of(raw),
@@ -136,12 +133,8 @@ class NemoGym(Adapter[VerifyBody]):
         ]
 
     def reply(
-        self,
-        body: VerifyBody,
-        raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseJudgment]],
-        answers: FailureAnswers,
-    ) -> ProtocolReply:
+        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
+    ) -> ServerResponse:
         """The row with the reward and its components, or with what says that there is none.
 
         Raises:
@@ -155,23 +148,20 @@ class NemoGym(Adapter[VerifyBody]):
             return _failed_row(raw, JUDGE_FAILED, kind=result.status, reason=result.explanation, reward=reward)
         row = _without_earlier_answer(raw)
         if result.is_invalid:
-            reward = answers.invalid_completion_score
-            row |= {"reward": reward, "invalid_completion": True}
-            return ProtocolReply(row, failed=result.status)
+            row |= {"reward": answers.invalid_completion_score, "invalid_completion": True}
+            return json_response(row, failed=result.status)
         components: dict[str, JSON] = {**result.components} or {"score": result.score}
         # Metrics are taken from numbers at the top level only; a field of the row keeps its name.
         numbers = {(f"judge_{name}" if name in row else name): value for name, value in components.items()}
-        return ProtocolReply({**row, **numbers, "reward": result.score, COMPONENTS: components})
+        return json_response({**row, **numbers, "reward": result.score, COMPONENTS: components})
 
-    def mount_of(self, raw: Mapping[str, JSON]) -> str | None:
-        """The row's `judge_mount`."""
-        return mount_of_row(raw)
-
-    def is_patient(self, answers: FailureAnswers) -> bool:
-        """See `Adapter`: a failed row is not verified again."""
+    @classmethod
+    def is_patient(cls, answers: FailureAnswers) -> bool:
+        """See `RequestBody`: a failed row is not verified again."""
         return answers.on_failure != "http"
 
-    def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
+    @classmethod
+    def refused(cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ServerResponse:
         """A failed row, unless failures are told by HTTP.
 
         Raises:
@@ -182,12 +172,6 @@ class NemoGym(Adapter[VerifyBody]):
         cause = INVALID_ROW if error.kind in _DATA_FAULTS else JUDGE_FAILED
         kind = INVALID_ROW if cause == INVALID_ROW else error.kind
         return _failed_row(raw, cause, kind=kind, reason=error.message, reward=answers.fallback_score)
-
-
-def mount_of_row(raw: Mapping[str, JSON]) -> str | None:
-    """The judge that a row names."""
-    named = raw.get(MOUNT)
-    return named if isinstance(named, str) else None
 
 
 def _group_of(raw: Mapping[str, JSON]) -> str | None:
@@ -225,7 +209,7 @@ def _without_earlier_answer(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     return row
 
 
-def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, reward: float) -> ProtocolReply:
+def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, reward: float) -> ServerResponse:
     row: dict[str, JSON] = {name: value for name, value in _without_earlier_answer(raw).items() if _is_json(value)}
     row |= {
         "reward": reward,
@@ -242,7 +226,7 @@ def _failed_row(raw: Mapping[str, JSON], cause: str, *, kind: str, reason: str, 
         row |= {CONFIG: {**config, MASK: True}, _MASKED_BY_US: True}
     if cause == INVALID_ROW:
         row["_ng_failure_terminal"] = True
-    return ProtocolReply(row, failed=kind)
+    return json_response(row, failed=kind)
 
 
 def _is_json(value: JSON) -> bool:
@@ -259,8 +243,10 @@ _OWN = "_ng_"
 Rollout = Mapping[str, object]
 
 
-class AggregateBody(RequestBody):
+class AggregateBody(BaseModel):
     """Verified rollouts, to be aggregated."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     verify_responses: list[dict[str, object]]
 
@@ -338,40 +324,27 @@ def _number(value: object) -> float | None:
 
 
 class CompareBody(RequestBody):
-    """A conversation up to where the responses part, the responses, and what makes one good."""
+    """`POST /compare`: a conversation up to where the responses part, the responses, and what makes one good."""
+
+    protocol = "nemo_gym_compare"
+    path = "/compare"
+    answer = "Compared"
+    names_judge = compares = True
 
     conversation_history: list[dict[str, object]]
     response_objs: list[PolicyResponse] = Field(max_length=256)
     principle: str | None = None
     judge_mount: str | None = None
 
-
-class NemoGymCompare(Adapter[CompareBody]):
-    """`POST /compare`."""
-
-    name = "nemo_gym_compare"
-    path = "/compare"
-    body = CompareBody
-
-    def check_judge(self, kind: JudgeKind) -> None:
-        """Check that the judge compares."""
-        if kind not in MOST_TOGETHER:
-            others = ", ".join(MOST_TOGETHER)
-            raise ValueError(f"/compare: the judge {kind} sees each response by itself; expected one of {others}")
-
-    def tasks(self, body: CompareBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+    def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One item with all responses; the principle is the criteria."""
-        prompt = transcript([turn_of_item(turn) for turn in body.conversation_history])
-        responses = tuple(final_answer(response.output) for response in body.response_objs)
-        return [JudgeTask(prompt, responses, rubric=body.principle or None)] if responses else []
+        prompt = transcript([turn_of_item(turn) for turn in self.conversation_history])
+        responses = tuple(final_answer(response.output) for response in self.response_objs)
+        return [JudgeTask(prompt, responses, rubric=self.principle or None)] if responses else []
 
     def reply(
-        self,
-        body: CompareBody,
-        raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseJudgment]],
-        answers: FailureAnswers,
-    ) -> ProtocolReply:
+        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
+    ) -> ServerResponse:
         """Rewards in the order of the responses.
 
         Raises:
@@ -401,11 +374,5 @@ class NemoGymCompare(Adapter[CompareBody]):
             }
             for place, result in enumerate(of_all)
         ]
-        return ProtocolReply(
-            {"rewards": rewards, "comparison_results": compared, "metrics": metrics},
-            failed=None if failed is None else failed.status,
-        )
-
-    def mount_of(self, raw: Mapping[str, JSON]) -> str | None:
-        """The body's `judge_mount`."""
-        return mount_of_row(raw)
+        body: JSON = {"rewards": rewards, "comparison_results": compared, "metrics": metrics}
+        return json_response(body, failed=None if failed is None else failed.status)

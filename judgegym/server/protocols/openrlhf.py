@@ -12,7 +12,8 @@ Source: OpenRLHF 0.11, its remote reward model client.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import TypedDict
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -22,15 +23,29 @@ from judgegym.judges.scorers.fields import rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
-from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody, id_of
+from judgegym.server.protocols.base import RequestBody, id_of
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 from judgegym.server.protocols.continuation import NOT_FOUND, response_in
+from judgegym.server.request import ServerResponse, json_response
 
 _SHOWN = 80
 
 
+class LabelFields(TypedDict):
+    """What a label says of a task; `group` is the id of the row, which parts its samples from those of an equal row."""
+
+    reference: str | None
+    rubric: str | None
+    levels: tuple[tuple[int, str], ...]
+    group: str | None
+
+
 class RewardBody(RequestBody):
     """Parallel lists: prompt with response, prompt, and label (a reference) or null."""
+
+    protocol = "openrlhf"
+    path = "/get_reward"
+    answer = "Rewards"
 
     query: list[str] = Field(max_length=4096)
     prompts: list[str] = Field(default_factory=list)
@@ -45,35 +60,30 @@ class RewardBody(RequestBody):
             )
         return self
 
-
-class OpenRLHF(Adapter[RewardBody]):
-    """`POST /get_reward`."""
-
-    name = "openrlhf"
-    path = "/get_reward"
-    body = RewardBody
-
-    def tasks(self, body: RewardBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+    def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """A task for each query: the response is the query without its prompt."""
-        labels = body.labels or [None] * len(body.query)
-        rows = zip(body.query, body.prompts, labels, strict=True)
-        return [_task(place, *row) for place, row in enumerate(rows)]
+        rows = zip(self.query, self.prompts, self.labels or [None] * len(self.query), strict=True)
+        tasks: list[JudgeTask] = []
+        for place, (query, prompt, label) in enumerate(rows):
+            response = response_in(query, prompt)
+            fault = f"query[{place}]: {NOT_FOUND}" if response is None else None
+            shown = plain_response(response or "")
+            tasks.append(JudgeTask(plain_prompt(prompt), (shown,), fault=fault, **fields_of_label(label)))
+        return tasks
 
     def reply(
-        self,
-        body: RewardBody,
-        raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseJudgment]],
-        answers: FailureAnswers,
-    ) -> ProtocolReply:
+        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
+    ) -> ServerResponse:
         """Rewards in the order of the queries."""
         return _rewards([result for of_item in results for result in of_item], answers)
 
-    def is_patient(self, answers: FailureAnswers) -> bool:
-        """See `Adapter`: its client tries for five seconds only."""
+    @classmethod
+    def is_patient(cls, answers: FailureAnswers) -> bool:
+        """See `RequestBody`: its client tries for five seconds only."""
         return True
 
-    def refused(self, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ProtocolReply:
+    @classmethod
+    def refused(cls, raw: Mapping[str, JSON], error: RequestError, answers: FailureAnswers) -> ServerResponse:
         """With `on_failure=score` the flagged fallback if the server is full, or its judge was away for too long.
 
         Raises:
@@ -86,66 +96,37 @@ class OpenRLHF(Adapter[RewardBody]):
         return _rewards([failure(error.message)] * len(queries), answers)
 
 
-def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> ProtocolReply:
+def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> ServerResponse:
     rewards: list[JSON] = [answers.number(result) for result in results]
     logs: dict[str, JSON] = {
         "judge_failed": [float(result.is_failed) for result in results],
         "invalid_completion": [float(result.is_invalid) for result in results],
     }
     without = next((result.status for result in results if result.score is None), None)
-    return ProtocolReply({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
+    return json_response({"rewards": rewards, "scores": rewards, "extra_logs": logs}, failed=without)
 
 
-def _task(place: int, query: str, prompt: str, label: object) -> JudgeTask:
-    response = response_in(query, prompt)
-    known = of_label(label)
-    return JudgeTask(
-        prompt=plain_prompt(prompt),
-        responses=("" if response is None else plain_response(response),),
-        reference=known.reference,
-        rubric=known.rubric,
-        levels=known.levels,
-        group=known.group,
-        fault=f"query[{place}]: {NOT_FOUND}" if response is None else None,
-    )
-
-
-class Label(NamedTuple):
-    """What a label says; `group` is the id of the row, which parts its samples from those of an equal row."""
-
-    reference: str | None
-    rubric: str | None = None
-    levels: tuple[tuple[int, str], ...] = ()
-    group: str | None = None
-
-
-def of_label(label: object) -> Label:
+def fields_of_label(label: object) -> LabelFields:
     """A label as it is meant: text is a reference, unless it is a JSON object that has a reference or a rubric.
 
     Raises:
         ValueError: the object's rubric is neither text nor an object.
     """
-    if label is None:
-        return Label(None)
-    fields: object = label
-    if isinstance(label, str):
-        try:
-            fields = wire.loads(label) if label.lstrip().startswith("{") else label
-        except ValueError:
-            fields = label
-    if isinstance(fields, Mapping) and ("reference" in fields or "rubric" in fields):
-        reference, rubric = fields.get("reference"), fields.get("rubric")
-        if not isinstance(rubric, str | dict | None):
-            found = type(rubric).__name__
-            raise ValueError(f"labels: the rubric of {_shown(label)} is {found}; expected text or an object")
-        return Label(_text_of(reference), *rubric_of(rubric), id_of(fields.get("group")))
-    return Label(_text_of(label))
+    fields = label
+    if isinstance(label, str) and label.lstrip().startswith("{"):
+        with suppress(ValueError):
+            fields = wire.loads(label)
+    if not (isinstance(fields, Mapping) and ("reference" in fields or "rubric" in fields)):
+        return {"reference": _text_of(label), "rubric": None, "levels": (), "group": None}
+    rubric = fields.get("rubric")
+    if not isinstance(rubric, str | dict | None):
+        shown, found = str(label), type(rubric).__name__
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        raise ValueError(f"labels: the rubric of {shown} is {found}; expected text or an object")
+    criteria, levels = rubric_of(rubric)
+    reference, group = _text_of(fields.get("reference")), id_of(fields.get("group"))
+    return {"reference": reference, "rubric": criteria, "levels": levels, "group": group}
 
 
 def _text_of(label: object) -> str | None:
-    return None if label is None or label == "" else label if isinstance(label, str) else str(label)
-
-
-def _shown(label: object) -> str:
-    text = str(label)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return None if label is None or label == "" else str(label)

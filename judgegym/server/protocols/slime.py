@@ -15,9 +15,10 @@ from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import TextOrMessages, text_of
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers
-from judgegym.server.protocols.base import Adapter, ProtocolReply, RequestBody
+from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
-from judgegym.server.protocols.openrlhf import of_label
+from judgegym.server.protocols.openrlhf import fields_of_label
+from judgegym.server.request import ServerResponse, json_response
 
 FAILED_HEADER = "X-Judge-Failed"
 INVALID_HEADER = "X-Invalid-Completion"
@@ -26,48 +27,30 @@ INVALID_HEADER = "X-Invalid-Completion"
 class SlimeBody(RequestBody):
     """A prompt (text or messages), a response, and a label: a reference, or an object of it, a rubric and a group."""
 
+    protocol = "slime"
+    path = "/slime"
+    answer = "Reward"
+
     prompt: TextOrMessages
     response: str
     label: object = None
 
-
-class Slime(Adapter[SlimeBody]):
-    """`POST /slime`."""
-
-    name = "slime"
-    path = "/slime"
-    body = SlimeBody
-
-    def tasks(self, body: SlimeBody, raw: Mapping[str, JSON]) -> list[JudgeTask]:
+    def tasks(self, raw: Mapping[str, JSON]) -> list[JudgeTask]:
         """One task."""
-        label = of_label(body.label)
-        prompt = plain_prompt(body.prompt) if isinstance(body.prompt, str) else text_of(body.prompt)
-        response = plain_response(body.response)
-        return [
-            JudgeTask(
-                prompt,
-                (response,),
-                reference=label.reference,
-                rubric=label.rubric,
-                levels=label.levels,
-                group=label.group,
-            )
-        ]
+        prompt = plain_prompt(self.prompt) if isinstance(self.prompt, str) else text_of(self.prompt)
+        return [JudgeTask(prompt, (plain_response(self.response),), **fields_of_label(self.label))]
 
-    def is_patient(self, answers: FailureAnswers) -> bool:
-        """See `Adapter`: its client tries ten times at once."""
+    @classmethod
+    def is_patient(cls, answers: FailureAnswers) -> bool:
+        """See `RequestBody`: its client tries ten times at once."""
         return True
 
     def reply(
-        self,
-        body: SlimeBody,
-        raw: Mapping[str, JSON],
-        results: Sequence[Sequence[ResponseJudgment]],
-        answers: FailureAnswers,
-    ) -> ProtocolReply:
+        self, raw: Mapping[str, JSON], results: Sequence[Sequence[ResponseJudgment]], answers: FailureAnswers
+    ) -> ServerResponse:
         """The score as a number."""
         result = results[0][0]
         if result.score is not None:
-            return ProtocolReply(result.score)
+            return json_response(result.score)
         header = FAILED_HEADER if result.is_failed else INVALID_HEADER
-        return ProtocolReply(answers.number(result), {header: "1"}, failed=result.status)
+        return json_response(answers.number(result), headers={header: "1"}, failed=result.status)

@@ -12,7 +12,7 @@ from judgegym.datasets.score.plan.asking import CountingJudge
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
 from judgegym.llm.wire import JSON
-from judgegym.server.protocols.native import Native, ScoreBody
+from judgegym.server.protocols.native import ScoreBody
 
 GIVEN: dict[str, JSON] = {
     "reference": "A quite long reference.",
@@ -39,7 +39,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
     if "context" in value and judge not in TASK_FIELDS["context"]:
         return  # a row's is read where it is shown, or named
     body = {"prompt": "Q", "responses": ["A", "B"], **value}
-    (item,) = Native().tasks(ScoreBody.model_validate(body), body)
+    (item,) = ScoreBody.model_validate(body).tasks(body)
     units = ScoreTasks(DataSet("data.jsonl", [body]), Both(judge=judge), lambda item: None)
     assert units[0].judge_task == item
     assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}

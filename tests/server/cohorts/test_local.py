@@ -17,8 +17,9 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
 from judgegym.server.answers import OverloadError
-from judgegym.server.cohorts.local import Gatherer, LocalCohorts, Work
-from judgegym.server.operation import JudgeHealth, Record
+from judgegym.server.cohorts.local import Gatherer, LocalCohorts
+from judgegym.server.cohorts.register import Cohort
+from judgegym.server.operation import CohortEvent, JudgeHealth, Record, Telemetry
 from tests.trainer import until
 
 NEVER_S = 10_000.0
@@ -88,6 +89,18 @@ class JudgeInTest:
         return self.groups[-1]
 
 
+@dataclass
+class TelemetryInTest(Telemetry):
+    told: list[ResponseJudgment]
+    events: Counter[str]
+
+    def judged(self, judge: str, result: ResponseJudgment) -> None:
+        self.told.append(result)
+
+    def cohort(self, judge: str, event: CohortEvent) -> None:
+        self.events[event] += 1
+
+
 class Hall:
     """Cohorts before a judge, and what is told of them."""
 
@@ -105,11 +118,7 @@ class Hall:
         self.events: Counter[str] = Counter()
         client = ChatClient(ChatSettings(endpoints=(Endpoint("http://127.0.0.1:1/v1", "model"),)))
         self.health = JudgeHealth(client)
-        record = Record(
-            {"": self.health},
-            lambda mount, result: self.told.append(result),
-            lambda mount, event: self.events.update([event]),
-        )
+        record = Record({"": self.health}, TelemetryInTest(self.told, self.events))
         self.cohorts = LocalCohorts(
             {"": Gatherer(self.judge, size, wait_s)},
             deadline_s=deadline_s,
@@ -354,4 +363,4 @@ async def test_no_texts_are_kept_of_cohorts_that_are_judged() -> None:
     await hall.all(*(member(number) for number in range(3)))
     hall.judge.groups.clear()
     gc.collect()
-    assert not [each for each in gc.get_objects() if isinstance(each, Work) and each.responses]
+    assert not [each for each in gc.get_objects() if isinstance(each, Cohort) and each.responses]

@@ -53,7 +53,7 @@ class Desk:
         self.register.closed(cohort, self.now)
 
     def judge(self, cohort: Cohort) -> None:
-        if cohort.is_open:
+        if cohort.closed_at is None:
             self.close(cohort)
         for place in cohort.places:
             place.waiting = 0

@@ -1,0 +1,319 @@
+"""A request over ASGI: its head, its body within limits of time and size, its JSON, its token; and a response.
+
+Every refusal is a `RequestError`. Tokens are compared in constant time, each has a name for the log. A token is a
+bearer token; or, for trainers that can set a URL and no header, the user or the password of the URL
+(`http://TOKEN@host:8400/…`, sent as Basic), or the beginning of its path (`http://host:8400/token/TOKEN/…`).
+`without_token` removes the last one from what is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import os
+import re
+import zlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.server.answers import RequestError
+from judgegym.server.settings import RewardServerSettings
+
+Message: TypeAlias = MutableMapping[str, Any]  # ASGI's own types
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_ENCODINGS: Mapping[str, int] = {"identity": 0, "gzip": 31, "deflate": 15}
+"""The known encodings of bodies, with zlib's name for each (window bits)."""
+_LONGEST_ID = 64
+
+
+class TooLargeError(Exception):
+    """The body is larger than allowed."""
+
+
+class ServerRequest:
+    """A request whose body may not have arrived yet. The task that reads the body also notices that the caller leaves.
+
+    Attributes:
+        method: in capitals.
+        path: without the query and without the prefix at which the server is mounted; percent-encoded, as it was sent.
+        headers: looked up by names in small letters; of several headers of one name the first.
+        address: the server's own address at which it arrived.
+        client: the name of the caller's token; `None` where no token is needed.
+        has_left: the caller has left; the task that answers is cancelled.
+    """
+
+    def __init__(self, scope: Message, receive: Receive) -> None:
+        """Read the head, and nothing of the body."""
+        self.method: str = scope["method"]
+        self.path = _path(scope)
+        self.headers = {_text(name): _text(value) for name, value in reversed(scope["headers"])}
+        self.address: str | None = (scope.get("server") or (None,))[0]
+        self.client: str | None = None
+        self.has_left = False
+        self._receive = receive
+        self._answering = asyncio.current_task()
+        self._reading: asyncio.Task[None] | None = None
+        self._is_too_large = False
+
+    @property
+    def identity(self) -> str:
+        """The caller's request id if it is short and printable, else a new one."""
+        given = self.headers.get("x-request-id", "")
+        usable = 0 < len(given) <= _LONGEST_ID and given.isascii() and given.isprintable()
+        return given if usable else os.urandom(16).hex()
+
+    async def json_object(self, settings: RewardServerSettings, *, max_mb: float | None = None) -> Mapping[str, JSON]:
+        """Return the body as a JSON object. It is read once, and not before a caller is known and a body is wanted.
+
+        Args:
+            settings: with the limits of time and size.
+            max_mb: the largest body in megabytes, compressed or not; by default, that of the settings.
+
+        Raises:
+            RequestError: it is late, too large, incomplete, encoded in an unknown way, or no JSON object.
+            ConnectionResetError: the caller has left.
+        """
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in _ENCODINGS:
+            reason = f"Content-Encoding {encoding[:40]!r} is not known; expected {', '.join(_ENCODINGS)}"
+            raise RequestError(415, "unsupported", reason, is_unread=True)
+        limit_mb = settings.max_body_mb if max_mb is None else max_mb
+        limit = int(limit_mb * 1024 * 1024)
+        length = self.headers.get("content-length", "")
+        try:
+            if "expect" in self.headers and length.isdecimal() and int(length) > limit:
+                raise TooLargeError  # the caller has not begun to send it
+            data = _decompressed(await self._read(limit, settings.body_timeout), encoding, limit)
+        except asyncio.TimeoutError:
+            reason = f"the body did not come within {settings.body_timeout:g} seconds"
+            raise RequestError(408, "timeout", reason, is_unread=True) from None
+        except TooLargeError:
+            setting = "--max_body_mb" if max_mb is None else "--max_aggregate_mb"
+            reason = f"the body is larger than {limit_mb:g} MB ({setting})"
+            raise RequestError(413, "too_large", reason, is_unread=True) from None
+        except zlib.error as error:
+            reason = "the body could not be read: it ends early, or is not compressed as its Content-Encoding says"
+            raise RequestError(400, "malformed", reason, is_unread=True) from error
+        try:
+            value = wire.loads(data)  # accepts lone surrogates: trainers cut texts at tokens
+        except ValueError as error:
+            raise RequestError(400, "malformed", f"the body is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise RequestError(422, "invalid", f"expected a JSON object, found {type(value).__name__}")
+        return value
+
+    def close(self) -> None:
+        """Read no further."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._reading = None  # its error holds this request
+
+    async def _read(self, limit: int, timeout_s: float) -> bytes:
+        """Return the whole body, of at most `limit` bytes.
+
+        A body that is too large is received to its end, within the time, and not kept: a caller that still sends reads
+        no response.
+        """
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[bytes | type[Exception]] = loop.create_future()
+        self._reading = loop.create_task(self._collect(limit, arrived))
+        timer = loop.call_later(timeout_s, _settle, arrived, asyncio.TimeoutError)
+        try:
+            outcome = await arrived
+        finally:
+            timer.cancel()
+        if isinstance(outcome, bytes):
+            return outcome
+        raise TooLargeError if self._is_too_large else outcome
+
+    async def _collect(self, limit: int, arrived: asyncio.Future[bytes | type[Exception]]) -> None:
+        data, is_more = bytearray(), True
+        while is_more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self.has_left = True
+                _settle(arrived, ConnectionResetError)
+                return
+            if not self._is_too_large:
+                data += message.get("body", b"")
+                self._is_too_large = len(data) > limit
+            is_more = message.get("more_body", False)
+        _settle(arrived, TooLargeError if self._is_too_large else bytes(data))
+        del data
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.has_left = True
+        if self._answering is not None:
+            self._answering.cancel()
+
+
+def _settle(arrived: asyncio.Future[bytes | type[Exception]], outcome: bytes | type[Exception]) -> None:
+    if not arrived.done():
+        arrived.set_result(outcome)
+
+
+def _path(scope: Message) -> str:
+    """The path below the place at which the application is mounted, percent-encoded."""
+    raw, prefix = scope.get("raw_path"), quote(scope.get("root_path", ""))
+    path: str = raw.decode("latin-1").partition("?")[0] if raw else quote(scope["path"])
+    return path.removeprefix(prefix)
+
+
+def _text(header: bytes) -> str:
+    return header.decode("utf-8", "surrogateescape")
+
+
+def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:
+    """The body without its encoding.
+
+    Raises:
+        zlib.error: it is not compressed so.
+        TooLargeError: it is larger than `limit`.
+    """
+    if encoding == "identity":
+        return data
+    reader = zlib.decompressobj(_ENCODINGS[encoding])
+    plain = reader.decompress(data, limit + 1)
+    if len(plain) > limit:
+        raise TooLargeError
+    if not reader.eof:
+        raise zlib.error("the compressed body ends early")
+    return plain
+
+
+@dataclass(slots=True)
+class ServerResponse:
+    """A response.
+
+    Attributes:
+        status: the status code.
+        body: the body; for HEAD it is not sent.
+        headers: all but the length and those of the connection.
+        closes: a part of the request's body stays unread, so that the connection must close.
+        failed: why a response without an error holds no score; for the log, and not sent.
+    """
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    closes: bool = False
+    failed: str | None = None
+
+    async def send(self, send: Send, *, has_body: bool) -> None:
+        """Send it; the body only where the request wants one."""
+        pairs = [*self.headers.items(), ("Content-Length", str(len(self.body)))]
+        if self.closes:
+            pairs.append(("Connection", "close"))
+        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+        await send({"type": "http.response.start", "status": self.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": self.body if has_body else b""})
+
+
+def json_response(
+    value: JSON, status: int = 200, headers: Mapping[str, str] | None = None, *, failed: str | None = None
+) -> ServerResponse:
+    """A response of JSON."""
+    return ServerResponse(
+        status, wire.dumps(value), {"Content-Type": "application/json", **(headers or {})}, failed=failed
+    )
+
+
+BodyT = TypeVar("BodyT", bound=BaseModel)
+_SHOWN_ERRORS = 5
+
+
+def validated(model: type[BodyT], raw: Mapping[str, JSON]) -> BodyT:
+    """The object as an instance of `model`.
+
+    Raises:
+        RequestError: it is not valid; the message names the fields.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise RequestError(422, "invalid", "; ".join(_explained(error.errors(), model, raw))) from error
+
+
+def _explained(errors: Sequence[ErrorDetails], model: type[BaseModel], raw: JSON) -> list[str]:
+    """The errors by place. Where a field may be of several kinds, those of the kind that fits best are told."""
+    reasons: dict[tuple[str | int, ...], dict[str, None]] = {}
+    for wrong in errors:
+        message = wrong["msg"].removeprefix("Value error, ")
+        if wrong["type"] == "extra_forbidden" and len(wrong["loc"]) == 1:
+            message = f"unknown field; expected {', '.join(model.model_fields)}"
+        reasons.setdefault(_place(wrong, raw), {})[message] = None
+    deepest = [place for place in reasons if not any(_is_within(other, place) for other in reasons)]
+    return [
+        f"{'.'.join(map(str, place)) or 'body'}: {' or '.join(reasons[place])}" for place in deepest[:_SHOWN_ERRORS]
+    ]
+
+
+def _place(wrong: ErrorDetails, raw: JSON) -> tuple[str | int, ...]:
+    """Where in the body the error is: pydantic's place without the names of the kinds that it has tried."""
+    place: list[str | int] = []
+    at: JSON = raw
+    last = len(wrong["loc"]) - 1
+    for number, part in enumerate(wrong["loc"]):
+        if isinstance(at, Mapping) and part in at:
+            at = at[str(part)]
+        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
+            at = at[part]
+        elif not (number == last and wrong["type"] == "missing"):
+            continue
+        place.append(part)
+    return tuple(place)
+
+
+def _is_within(inner: tuple[str | int, ...], outer: tuple[str | int, ...]) -> bool:
+    return len(inner) > len(outer) > 0 and inner[: len(outer)] == outer
+
+
+PREFIX = "token"
+"""The first part of a path whose second part is a token."""
+
+_IN_PATH = re.compile(rf"(?<=/{PREFIX}/)[^/]+")
+
+
+def without_token(path: str) -> str:
+    """A path as it may be shown."""
+    return _IN_PATH.sub("…", path)
+
+
+def known_caller(tokens: Mapping[str, SecretStr], authorization: str, in_path: str | None) -> str | None:
+    """The name of the token in an `Authorization` header or in a path; `None` if neither has a known one.
+
+    All tokens are compared, so that the time taken reveals nothing about them.
+    """
+    known_name: str | None = None
+    for presented in _presented(authorization, in_path):
+        for name, token in tokens.items():
+            if hmac.compare_digest(presented, token.get_secret_value().encode()) and presented:
+                known_name = name
+    return known_name
+
+
+def _presented(authorization: str, in_path: str | None) -> Iterator[bytes]:
+    """What may be a token."""
+    if in_path is not None:
+        yield in_path.encode("utf-8", "surrogateescape")
+    scheme, _, given = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        yield given.strip().encode("utf-8", "surrogateescape")
+    if scheme.lower() == "basic":
+        try:
+            user, _, password = base64.b64decode(given.strip(), validate=True).partition(b":")
+        except (binascii.Error, ValueError):
+            return
+        yield user
+        yield password

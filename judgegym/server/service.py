@@ -1,0 +1,387 @@
+"""The opened service: what a request means, with no HTTP in it. A table of routes, and a handler for each.
+
+Guarantees: every response has a request id, and every error is JSON with it; nothing of a body is read before the
+caller is known; a request is one line of the log, without bodies and without tokens; an error of our own is a 500 for
+this request alone, with a traceback in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from importlib import resources
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.core.scorer import TaskError
+from judgegym.judges.scorers.registry import MOST_TOGETHER
+from judgegym.llm.errors import SettingsError, let_go
+from judgegym.llm.retry import REQUEST_DEADLINE
+from judgegym.llm.urls import is_loopback
+from judgegym.llm.wire import JSON
+from judgegym.offline import StandIn
+from judgegym.server import openapi
+from judgegym.server.answers import UNUSABLE, RequestError
+from judgegym.server.cohorts.register import Connect
+from judgegym.server.core import Core
+from judgegym.server.operation import Telemetry, telemetry
+from judgegym.server.protocols.base import RequestBody
+from judgegym.server.protocols.native import ScoreBody, result_json
+from judgegym.server.protocols.nemo_gym import MOUNT, AggregateBody, CompareBody, VerifyBody, aggregate
+from judgegym.server.protocols.openrlhf import RewardBody
+from judgegym.server.protocols.slime import SlimeBody
+from judgegym.server.request import (
+    PREFIX,
+    ServerRequest,
+    ServerResponse,
+    json_response,
+    known_caller,
+    validated,
+    without_token,
+)
+from judgegym.server.settings import JudgeMount, RewardServerSettings, bracketed
+
+logger = logging.getLogger(__name__)
+
+PROTOCOLS: tuple[type[RequestBody], ...] = (ScoreBody, RewardBody, SlimeBody, VerifyBody, CompareBody)
+Handler: TypeAlias = Callable[[ServerRequest], Awaitable[ServerResponse]]
+
+REQUEST_ID = "X-Request-Id"
+_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
+_OF_STATUS: Mapping[int, Mapping[str, str]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    415: {"Accept-Encoding": "gzip, deflate"},
+    503: {"Retry-After": "1"},
+}
+_CALLER_LEFT = 499
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_PAGE_HEADERS = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@asynccontextmanager
+async def opened(
+    loaded: LoadedSettings[RewardServerSettings], *, connect: Connect = nullcontext
+) -> AsyncIterator[Service]:
+    """The service for these settings, with the stand-in if they ask for it; open while the context lasts.
+
+    Args:
+        loaded: the settings.
+        connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
+
+    Raises:
+        SettingsError: a judge's settings are wrong.
+    """
+    settings = loaded.settings
+    async with _judges(settings) as (mounts, identity):
+        core = Core(
+            mounts,
+            deadline_s=settings.deadline,
+            queue_s=settings.queue_deadline,
+            max_pending=settings.max_pending,
+            telemetry=telemetry(),
+            judge_identity=identity,
+            connect=connect,
+        )
+        async with core:
+            watching = asyncio.create_task(core.watch())
+            try:
+                yield Service(settings, mounts, core)
+            finally:
+                watching.cancel()
+
+
+@asynccontextmanager
+async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
+    """The judges; with `--offline` all of them call the stand-in, whatever endpoint the settings name."""
+    mounts = settings.judges()
+    if not settings.offline:
+        yield mounts, ""
+        return
+    try:
+        stand_in = StandIn(settings.latency_ms, settings.faults, judge_only=True)
+    except ValueError as error:
+        raise SettingsError(f"--faults or --latency_ms: {error}") from error
+    async with stand_in:
+        update = {"judge_base_url": stand_in.base_url, "judge_model_name": "offline-judge"}
+        yield {name: mount.model_copy(update=update) for name, mount in mounts.items()}, STAND_IN_IDENTITY
+
+
+def failed_response(error: RequestError, identity: str) -> ServerResponse:
+    """An error as JSON with a type, a message and the request id, and with the headers of its status code."""
+    body: JSON = {"error": {"type": error.kind, "message": error.message, "request_id": identity}}
+    response = json_response(body, error.code, {**_OF_STATUS.get(error.code, {}), **error.headers})
+    response.headers[REQUEST_ID], response.closes = identity, error.is_unread
+    return response
+
+
+class Service:
+    """The judges, metrics and tokens of one process, and the routes to them.
+
+    Attributes:
+        settings: of the server.
+        core: judges.
+        draining: new requests are refused.
+    """
+
+    def __init__(self, settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], core: Core) -> None:
+        """Make the table of routes: handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
+        self.settings, self.core, self.draining = settings, core, False
+        self._mounts = mounts
+        self._telemetry: Telemetry = core.telemetry
+        self._answers = settings.failure_answers()
+        self._of_judges: dict[str, dict[str, Handler]] = {}
+        for mount in mounts:
+            prefix = f"/{mount}" if mount else ""
+            for protocol in PROTOCOLS:
+                self._of_judges[prefix + protocol.path] = {"POST": partial(self._score, mount, protocol)}
+            self._of_judges[f"{prefix}/seed_session"] = {"POST": self._seed_session}
+            self._of_judges[f"{prefix}/aggregate_metrics"] = {"POST": self._aggregate}
+            self._of_judges[f"{prefix}/reverify_mode"] = _get(partial(self._reverify_mode, mount))
+        self._routes = self._of_judges | {
+            "/": _get(self._page),
+            "/healthz": _get(self._healthy),
+            "/readyz": _get(self._ready),
+            "/metrics": _get(self._metrics),
+            "/openapi.json": _get(self._document),
+            "/v1/recent": _get(self._recent),
+        }
+
+    def drain(self) -> None:
+        """Refuse new requests, and judge the cohorts that wait for members: none come."""
+        self.draining = True
+        self.core.stop_gathering()
+
+    async def respond(self, request: ServerRequest) -> ServerResponse:
+        """Answer a request.
+
+        Raises:
+            ConnectionResetError: the caller has left before the body was there.
+        """
+        started, identity = time.monotonic(), request.identity
+        methods, path, token = self._route(request.path)
+        try:
+            self._check_caller(request, path, token)
+            if request.method not in methods:
+                raise _no_route(methods)
+            response = await methods[request.method](request)
+            response.headers[REQUEST_ID] = identity
+        except RequestError as refused:
+            response = failed_response(refused, identity)
+            let_go(refused)
+        except (ConnectionResetError, asyncio.CancelledError):
+            raise
+        except Exception:  # boundary of the server: the caller gets JSON, the log the traceback
+            logger.exception("a request failed", extra={"fields": {"request_id": identity, "path": path}})
+            internal = RequestError(500, "internal", "the server failed; its log has the request id")
+            response = failed_response(internal, identity)
+        if logger.isEnabledFor(logging.INFO):
+            line: dict[str, object] = {
+                "request_id": identity,
+                "caller": request.client,
+                "method": request.method,
+                "path": path,
+                "code": response.status,
+                "ms": round(1000 * (time.monotonic() - started), 1),
+            }
+            if response.failed is not None:
+                line["failed"] = response.failed
+            logger.info("request", extra={"fields": line})
+        return response
+
+    def _route(self, path: str) -> tuple[Mapping[str, Handler], str, str | None]:
+        """The handlers of a percent-encoded path, none if it is unknown; the path as it may be shown; its token."""
+        path = path or "/"
+        if path in self._routes:
+            return self._routes[path], path, None
+        parts = [unquote(part).replace("/", "%2F") for part in path.split("/")]  # an encoded slash ends no token
+        plain = "/".join(parts)
+        if len(parts) > 3 and parts[1] == PREFIX:
+            methods = self._of_judges.get("/" + "/".join(parts[3:]))
+            if methods is not None:
+                return methods, without_token(plain), parts[2].replace("%2F", "/")
+        return self._routes.get(plain, {}), without_token(plain), None
+
+    def _check_caller(self, request: ServerRequest, path: str, token: str | None) -> None:
+        """Find the name of the caller's token, where one is needed.
+
+        Raises:
+            RequestError: no known one is given; or the server is open to other machines without any.
+        """
+        tokens = self.settings.tokens
+        if not tokens:
+            is_ours = request.address is None or is_loopback(f"http://{bracketed(request.address)}")
+            if not is_ours and not self.settings.insecure:
+                reason = "the server has no tokens, and is open to other machines: "
+                ways = "set JUDGEGYM_TOKENS or JUDGEGYM_INSECURE=true"
+                raise RequestError(401, "unauthorized", reason + ways, is_unread=True)
+        elif path not in _OPEN_PATHS:
+            request.client = known_caller(tokens, request.headers.get("authorization", ""), token)
+            if request.client is None:
+                expected = "Authorization: Bearer TOKEN, or http://TOKEN@host/… or /token/TOKEN/… in the URL"
+                raise RequestError(401, "unauthorized", f"expected a known token: {expected}")
+
+    async def _score(self, mount: str, protocol: type[RequestBody], request: ServerRequest) -> ServerResponse:
+        """Answer in one protocol for one judge."""
+        started, code, judge = time.monotonic(), 500, mount
+        try:
+            raw = await request.json_object(self.settings)
+            try:
+                judge = self._judge_named(raw, mount) if protocol.names_judge else mount
+                response = await self._judged(judge, protocol, raw, request, started)
+            except RequestError as refused:
+                response = protocol.refused(raw, refused, self._answers)
+            code = 200
+            return response
+        except RequestError as refused:
+            code = refused.code
+            raise
+        except (ConnectionResetError, asyncio.CancelledError):
+            code = _CALLER_LEFT
+            raise
+        finally:
+            seconds = time.monotonic() - started
+            self._telemetry.requested(judge, protocol.protocol, code, seconds, self.core.pending)
+
+    async def _judged(
+        self, mount: str, protocol: type[RequestBody], raw: Mapping[str, JSON], request: ServerRequest, started: float
+    ) -> ServerResponse:
+        """The answer to a body.
+
+        Raises:
+            RequestError: it cannot be judged, or the protocol tells of a failed judge by an HTTP status.
+        """
+        if self.draining:
+            raise RequestError(503, "draining", "the server is about to stop")
+        body, settings = validated(protocol, raw), self._mounts[mount]
+        try:
+            if protocol.compares and settings.judge not in MOST_TOGETHER:
+                sees = f"the judge {settings.judge} sees each response by itself"
+                raise ValueError(f"{protocol.path}: {sees}; expected one of {', '.join(MOST_TOGETHER)}")
+            tasks = body.tasks(raw)
+            self._answers.check(tasks)
+        except ValueError as error:
+            raise RequestError(422, "invalid", str(error)) from error
+        if request.client is not None and settings.group_size is not None:
+            tasks = [replace(task, client=request.client) for task in tasks]
+        try:
+            results = await self.core.score(
+                mount,
+                tasks,
+                spent_s=time.monotonic() - started,
+                within_s=self._seconds_left(request),
+                is_patient=protocol.is_patient(self._answers),
+            )
+        except TaskError as error:
+            raise RequestError(422, UNUSABLE, str(error)) from error
+        return body.reply(raw, results, self._answers)
+
+    def _seconds_left(self, request: ServerRequest) -> float | None:
+        """Seconds after which a caller gives up, by its header or else by the settings.
+
+        Raises:
+            RequestError: the header is no number of seconds.
+        """
+        given = request.headers.get(REQUEST_DEADLINE.lower())
+        if given is None:
+            return self.settings.request_deadline
+        try:
+            seconds = float(given)
+        except ValueError:
+            seconds = math.nan
+        if 0 < seconds < math.inf:
+            return seconds
+        raise RequestError(422, "invalid", f"{REQUEST_DEADLINE}: expected a number of seconds, found {given[:20]!r}")
+
+    def _judge_named(self, raw: Mapping[str, JSON], default: str) -> str:
+        """The judge that a body names, for callers that cannot choose a path, or the one of the path.
+
+        Raises:
+            RequestError: there is no such judge.
+        """
+        named = raw.get(MOUNT)
+        if not isinstance(named, str):
+            return default
+        if named in self._mounts:
+            return named
+        known = ", ".join(name for name in self._mounts if name) or "none"
+        raise RequestError(422, "invalid", f"{MOUNT}: there is no judge {named!r}; mounted are: {known}")
+
+    async def _seed_session(self, request: ServerRequest) -> ServerResponse:
+        """NeMo Gym's sessions: there is nothing to seed."""
+        await request.json_object(self.settings)
+        return json_response({})
+
+    async def _aggregate(self, request: ServerRequest) -> ServerResponse:
+        """NeMo Gym's means over verified rollouts."""
+        raw = await request.json_object(self.settings, max_mb=self.settings.max_aggregate_mb)
+        return json_response(await asyncio.to_thread(aggregate, validated(AggregateBody, raw)))
+
+    async def _reverify_mode(self, mount: str, request: ServerRequest) -> ServerResponse:
+        """How NeMo Gym verifies rows again: one by one, which a judge that gathers groups cannot."""
+        return json_response("stateless" if self._mounts[mount].group_size is None else "unsupported")
+
+    async def _page(self, request: ServerRequest) -> ServerResponse:
+        """A page to judge a prompt and a response. It has no data, and requests them with the token that is entered."""
+        html = resources.files("judgegym.server").joinpath("templates/page.html").read_bytes()
+        return ServerResponse(200, html, {**_PAGE_HEADERS})
+
+    async def _healthy(self, request: ServerRequest) -> ServerResponse:
+        """The process is up."""
+        return json_response({"status": "ok"})
+
+    async def _ready(self, request: ServerRequest) -> ServerResponse:
+        """Whether new requests are taken."""
+        if self.draining or self.core.full:
+            raise RequestError(503, "draining" if self.draining else "overloaded", "no new requests are taken")
+        if down := self.core.down:
+            named = ", ".join(f"the judge {name!r}" if name else "the judge" for name in down)
+            raise RequestError(503, "judge_down", f"no answer from {named}; the log says why")
+        return json_response({"status": "ready"})
+
+    async def _metrics(self, request: ServerRequest) -> ServerResponse:
+        """Prometheus' metrics."""
+        text = await asyncio.to_thread(self._telemetry.exposition, self.core.pending)
+        return ServerResponse(200, text, {"Content-Type": _TEXT})
+
+    async def _document(self, request: ServerRequest) -> ServerResponse:
+        """The OpenAPI document."""
+        return json_response(openapi.document(self._mounts, PROTOCOLS, secured=bool(self.settings.tokens)))
+
+    async def _recent(self, request: ServerRequest) -> ServerResponse:
+        """The last judgments."""
+        shown: list[JSON] = [
+            {
+                "at": judgment.at,
+                "judge": judgment.mount or self._mounts[""].judge,
+                "prompt": judgment.prompt,
+                "response": judgment.response,
+                "seconds": judgment.seconds,
+                "result": result_json(judgment.result),
+            }
+            for judgment in reversed(self.core.recent)
+        ]
+        return json_response({"judgments": shown})
+
+
+def _get(handler: Handler) -> dict[str, Handler]:
+    return {"GET": handler, "HEAD": handler}
+
+
+def _no_route(methods: Mapping[str, Handler]) -> RequestError:
+    """The error of an unknown path, or of one that takes other methods."""
+    if not methods:
+        return RequestError(404, "http_error", "Not Found")
+    return RequestError(405, "http_error", "Method Not Allowed", headers={"Allow": ",".join(sorted(methods))})
