@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import cast
 
 import yaml
 
@@ -62,20 +61,18 @@ class DirectoryLock:
         """
         path = directory / LOCK
         while True:
+            descriptor = -1
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            except OSError as error:
-                raise RunDirectoryError(f"run directory {directory}: {error.strerror}") from error
-            try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
-                raise RunDirectoryError(f"run directory {directory} is in use by another process") from None
+                if _is_same_file(descriptor, path):
+                    return cls(path, descriptor)
             except OSError as error:
-                os.close(descriptor)
-                raise RunDirectoryError(f"run directory {directory} cannot be locked: {error.strerror}") from error
-            if _is_same_file(descriptor, path):
-                return cls(path, descriptor)
+                if descriptor >= 0:
+                    os.close(descriptor)
+                is_busy = isinstance(error, BlockingIOError)
+                reason = "is in use by another process" if is_busy else f"cannot be locked: {error.strerror}"
+                raise RunDirectoryError(f"run directory {directory} {reason}") from error
             os.close(descriptor)
 
     def release(self) -> None:
@@ -230,7 +227,7 @@ class RunDirectory:
             if not resume:
                 check_unused(path, elsewhere)
             if (path / CONFIG).exists():
-                cls._compare(path / CONFIG, matters, defaults)
+                cls._compare(path, matters, defaults)
             elif lines := [name for name in there if name in _OF_A_RUN]:
                 raise RunDirectoryError(
                     f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run cannot be resumed: "
@@ -250,10 +247,7 @@ class RunDirectory:
 
     @staticmethod
     def _compare(path: Path, matters: Mapping[str, JSON], defaults: Mapping[str, JSON]) -> None:
-        try:
-            earlier = cast(JSON, load_yaml(path.read_bytes()))
-        except (OSError, ValueError) as error:
-            raise RunDirectoryError(f"{path} cannot be read, so the run cannot be resumed: {error}") from error
+        earlier: JSON = dict(read_settings(path))
         differences = [
             f"{name}: {was!r} then, {value!r} now"
             for name, value in matters.items()
@@ -261,7 +255,7 @@ class RunDirectory:
         ]
         if differences:
             raise RunDirectoryError(
-                f"run directory {path.parent} belongs to another configuration; "
+                f"run directory {path} belongs to another configuration; "
                 f"--resume needs the same one:\n  " + "\n  ".join(differences)
             )
 

@@ -14,9 +14,7 @@ import contextlib
 import logging
 import os
 import re
-import stat
-import tempfile
-import threading
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,10 +23,6 @@ from typing import TypeVar
 
 from judgegym.engine.runs.lines import DiskFile, LineWriter, OpenFile
 from judgegym.llm.errors import UserError
-
-_READING_UMASK = threading.Lock()
-_RANDOM = re.compile(r"[a-z0-9_]{8}")
-"""What `tempfile` puts at the end of a name."""
 
 Content = bytes | Callable[[], Iterable[bytes]]
 """The bytes of a file, or a function that gives its parts; it is called again when a write is retried."""
@@ -43,31 +37,24 @@ def write_atomic(path: Path, content: Content) -> None:
     Raises:
         OSError: it cannot be written; it names `path`, which is as it was, and no temporary file is left.
     """
-    if _is_device_or_pipe(path):
-        try:
-            with path.open("wb") as file:
-                file.writelines(_parts(content))
-        except OSError as error:
-            error.filename = str(path)
-            raise
-        return
+    parts = (lambda: (content,)) if isinstance(content, bytes) else content
     target = path.resolve() if path.is_symlink() else path
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=_prefix(target))
-    except OSError as error:
-        error.filename = str(path)  # not a temporary file, of which nobody has heard
-        raise
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(_parts(content))
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as file:
+                file.writelines(parts())
+            return
+        with temporary.open("x+b") as file:
+            file.writelines(parts())
             file.flush()
             os.fsync(file.fileno())  # before the rename: else a crash of the machine may leave an empty file
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(target)
+        temporary.replace(target)
     except BaseException as error:  # re-raised, after the temporary file is removed
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename in (None, name):
-            error.filename, error.filename2 = str(path), None
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            error.filename, error.filename2 = str(path), None  # not a temporary file, of which nobody has heard
         raise
 
 
@@ -77,35 +64,10 @@ def remove_unfinished(path: Path) -> None:
     One that cannot be removed stays.
     """
     target = path.resolve() if path.is_symlink() else path
-    prefix = _prefix(target)
     with contextlib.suppress(OSError):
         for entry in target.parent.iterdir():
-            if entry.name.startswith(prefix) and _RANDOM.fullmatch(entry.name, len(prefix)) and entry.is_file():
+            if re.fullmatch(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}", entry.name) and entry.is_file():
                 entry.unlink()
-
-
-def _prefix(target: Path) -> str:
-    return f".{target.name}."
-
-
-def _parts(content: Content) -> Iterable[bytes]:
-    return (content,) if isinstance(content, bytes) else content()
-
-
-def _is_device_or_pipe(path: Path) -> bool:
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def _umask() -> int:
-    """Return the process's file mode mask; it can only be read by setting it, which one thread at a time may do."""
-    with _READING_UMASK:
-        mask = os.umask(0o022)
-        os.umask(mask)
-    return mask
 
 
 logger = logging.getLogger(__name__)

@@ -122,26 +122,9 @@ def read_lines(path: Path) -> Iterator[RawLine]:
         line.fields()
         yield line
     if path.exists():
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            cut_torn_line(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def cut_torn_line(descriptor: int) -> int:
-    """Cut an open file after its last newline; return its size."""
-    size = end = os.fstat(descriptor).st_size
-    while end > 0:
-        start = max(0, end - _CHUNK)
-        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
-        if newline >= 0:
-            end = start + newline + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(descriptor, end)
-    return end
+        file = DiskFile(path)
+        file.size()
+        file.close()
 
 
 class DiskFile:
@@ -153,7 +136,17 @@ class DiskFile:
 
     def size(self) -> int:
         """Return the bytes of the whole lines in the file; cut off what is after them."""
-        return cut_torn_line(self._descriptor)
+        size = end = os.fstat(self._descriptor).st_size
+        while end > 0:
+            start = max(0, end - _CHUNK)
+            newline = os.pread(self._descriptor, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end < size:
+            self.truncate(end)
+        return end
 
     def write(self, data: bytes) -> int:
         """Append bytes; return how many were written."""
@@ -207,22 +200,13 @@ class LineWriter:
     def flush(self) -> bool:
         """Write the lines that are in memory; return whether none is left."""
         try:
-            file = self._file or self._open()
-            if self._is_torn:
-                self._cut(file)
-            while self._waiting:
-                line, written = self._waiting[0], 0
+            if self._file is None:
+                self._file = self._open_file(self.path)
                 self._is_torn = True
-                try:
-                    while written < len(line):
-                        part = file.write(line[written:] if written else line)
-                        if part == 0:
-                            raise OSError(errno.EIO, "nothing is written")
-                        written += part
-                except OSError:
-                    self._cut(file)  # if it fails, too, the next attempt begins with it
-                    raise
-                self._is_torn = False
+            if self._is_torn:  # of an earlier process, or cutting has failed, too
+                self._cut(self._file)
+            while self._waiting:
+                self._write(self._file, self._waiting[0])
                 self._size += len(self._waiting.popleft())
         except OSError as error:  # whatever it is: the lines are paid for, and the disk may take them later
             self._report(self.path, error)
@@ -240,18 +224,26 @@ class LineWriter:
             self._file = None
         return len(self._waiting)
 
-    def _open(self) -> DiskFile:
-        """Open the file, and cut off what a killed process has written of a line."""
-        file = self._open_file(self.path)
+    def drop(self) -> int:
+        """Forget the lines that are in memory; return how many there were."""
+        dropped = len(self._waiting)
+        self._waiting.clear()
+        return dropped
+
+    def _write(self, file: DiskFile, line: bytes) -> None:
+        self._is_torn = True
         try:
-            self._size = file.size()
+            while line:
+                part = file.write(line)
+                if part == 0:
+                    raise OSError(errno.EIO, "nothing is written")
+                line = line[part:]
         except OSError:
-            file.close()
+            self._cut(file)  # if it fails, too, the next attempt begins with it
             raise
-        self._file = file
-        return file
+        self._is_torn = False
 
     def _cut(self, file: DiskFile) -> None:
         """Cut off what was written of a line."""
-        file.truncate(self._size)
+        self._size = file.size()
         self._is_torn = False

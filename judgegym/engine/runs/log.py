@@ -8,7 +8,6 @@ is said before there is a run directory (while rows are loaded) is written when 
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
 import sys
@@ -20,13 +19,13 @@ from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 
-from judgegym.engine.runs.lines import DiskFile
+from judgegym.engine.runs.lines import LineWriter
 
 LOG = "run.log"
 SEPARATOR = "-" * 72
 
 _OURS = "judgegym"
-_WITH_OWN_HANDLERS = ("huggingface_hub", "datasets", "transformers")  # their records may not get to the root logger
+_LOGGERS = ("", "huggingface_hub", "datasets", "transformers")  # records of these may not get to the root logger
 _MOST_EARLY = 1000
 _LONGEST = 100_000  # characters of a record; full_debug logs whole prompts
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -41,9 +40,8 @@ class RunLog:
         """Use `RunLog.open`."""
         self.path = path
         self.is_closed = False
-        self._file: DiskFile | None = None
+        self._lines = LineWriter(path, lambda path, error: None)
         self._lost = 0
-        self._is_torn = False
         self._lock = threading.Lock()
         self._outer = _RUN.get()
 
@@ -75,8 +73,7 @@ class RunLog:
         try:
             yield
         except BaseException as error:  # re-raised
-            stopped = type(error).__name__ in ("CancelledError", "StopSignal", "KeyboardInterrupt")
-            if stopped:
+            if type(error).__name__ in ("CancelledError", "StopSignal", "KeyboardInterrupt"):
                 self.write("stopped", logging.WARNING)
             else:
                 self.write(f"ended by {type(error).__name__}: {error}", logging.ERROR)
@@ -87,9 +84,7 @@ class RunLog:
         """Close the file; records that still come go to the run around this one."""
         with self._lock:
             self.is_closed = True
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+            self._lines.close()
         if _RUN.get() is self:
             _RUN.set(self._outer)
         _ROUTER.closed(self)
@@ -97,24 +92,10 @@ class RunLog:
     def _append(self, text: str) -> None:
         """Append text; it may come from any thread."""
         with self._lock:
-            lost = _line(f"{self._lost} records are lost: they could not be written") if self._lost else ""
-            try:
-                if self._file is None:
-                    self._file = DiskFile(self.path)
-                    self._file.size()  # cuts off what a killed process has written of a line
-                self._write((("\n" if self._is_torn else "") + lost + text).encode(errors="backslashreplace"))
-                self._lost = 0
-            except OSError:  # whatever it is: a run does not end because its log cannot be written
-                self._lost += 1
-
-    def _write(self, data: bytes) -> None:
-        assert self._file is not None
-        while data:
-            written = self._file.write(data)
-            if written == 0:
-                raise OSError(errno.EIO, "nothing is written")
-            data = data[written:]
-            self._is_torn = bool(data)
+            lost = f"{self._lost} records are lost: they could not be written" if self._lost else ""
+            notice = f"{_FORMAT.format(_record(lost, logging.WARNING))}\n" if lost else ""
+            self._lines.append((notice + text).encode(errors="backslashreplace"))
+            self._lost = self._lost + 1 if self._lines.drop() else 0  # a run does not end because its log is full
 
 
 class _Format(logging.Formatter):
@@ -135,38 +116,29 @@ def _record(message: str, level: int) -> logging.LogRecord:
     return logging.LogRecord(__name__, level, __file__, 0, message, None, None)
 
 
-def _line(message: str) -> str:
-    return f"{_FORMAT.format(_record(message, logging.WARNING))}\n"
-
-
 class _Router(logging.Handler):
     """Gives each record to the log of its run; keeps those that come before there is one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._heading: Sequence[str] = ()
-        self._early: deque[logging.LogRecord] | None = None
+        self.heading: Sequence[str] = ()
+        self.early: deque[logging.LogRecord] | None = None
         self._open: list[RunLog] = []
         self._last: logging.LogRecord | None = None
 
     def attach(self) -> None:
-        for name in ("", *_WITH_OWN_HANDLERS):
+        for name in _LOGGERS:
             logging.getLogger(name).addHandler(self)
 
     def detach(self) -> None:
-        for name in ("", *_WITH_OWN_HANDLERS):
+        for name in _LOGGERS:
             logging.getLogger(name).removeHandler(self)
-
-    def begin(self, heading: Sequence[str]) -> None:
-        self._heading = heading
-        self._early = deque(maxlen=_MOST_EARLY)
-        self.attach()
 
     def opened(self, log: RunLog) -> None:
         self._open.append(log)
         self.attach()  # where no command has called `begin_logs`
-        log.write("\n".join(self._heading) or f"begun by {sys.argv[0]}")
-        early, self._early = self._early, None
+        log.write("\n".join(self.heading) or f"begun by {sys.argv[0]}")
+        early, self.early = self.early, None
         for record in early or ():
             log.take(record)
 
@@ -182,8 +154,8 @@ class _Router(logging.Handler):
         log = _RUN.get()
         if log is not None and not log.is_closed:
             log.take(record)
-        elif self._early is not None:
-            self._early.append(record)
+        elif self.early is not None:
+            self.early.append(record)
         elif self._open:  # of a thread of a library, or a task of a run that is over
             self._open[0].take(record)
 
@@ -194,4 +166,5 @@ _ROUTER = _Router()
 
 def begin_logs(heading: Sequence[str]) -> None:
     """Keep records from now on for the first log that is opened; each log begins with the lines of `heading`."""
-    _ROUTER.begin(heading)
+    _ROUTER.heading, _ROUTER.early = heading, deque(maxlen=_MOST_EARLY)
+    _ROUTER.attach()

@@ -12,6 +12,8 @@ in a plain file; of a compressed ledger each part has a checksum, and a part tha
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import json
 import os
 import re
@@ -52,7 +54,6 @@ _MEMBER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
 """How a part of a compressed ledger begins."""
 _GZIP = 31
 _LARGEST_GAP = 100_000  # a number that is damaged may be any
-_CHUNK = 1 << 16
 
 
 @dataclass(slots=True)
@@ -191,48 +192,28 @@ class LedgerCheck:
 def unpacked_lines(path: Path, dropped: DroppedLines) -> Iterator[bytes]:
     """The lines in the parts of a compressed ledger that are whole; a line that ends in another part is cut."""
     rest = b""
-    for data in _unpacked(path, dropped):
+    for data in _unpacked(path.read_bytes(), dropped):
         *lines, rest = (rest + data).split(b"\n")
         yield from (line + b"\n" for line in lines if line)  # an empty one stands in the place of a damaged part
 
 
-def _unpacked(path: Path, dropped: DroppedLines) -> Iterator[bytes]:
+def _unpacked(packed: bytes, dropped: DroppedLines) -> Iterator[bytes]:
     """What the parts hold; a newline in the place of a damaged one, which parts the lines around it."""
-    packed = path.read_bytes()
-    start = 0
-    while start < len(packed):
-        length, fault = _length(packed, start)
-        following = packed.find(_MEMBER, start + 1)
-        if fault is None:
-            yield from _contents(packed, start, start + length)
-            start += length
+    starts = [place.start() for place in re.finditer(re.escape(_MEMBER), packed)]
+    bounds = [0, *(start for start in starts if start), len(packed)]
+    for start, end in itertools.pairwise(bounds):
+        part = packed[start:end]
+        try:
+            yield gzip.decompress(part)
             continue
-        if length and following < 0:  # nothing but the end is missing
-            yield from _contents(packed, start, len(packed))
-        end = following if following >= 0 else len(packed)
+        except EOFError:
+            fault = "the end is missing"
+            if end == len(packed):
+                yield zlib.decompressobj(_GZIP).decompress(part)
+        except (OSError, zlib.error) as error:
+            fault = f"cannot be unpacked ({error})"
         dropped.places.append(f"bytes {start:,} to {end:,}: {fault}")
         yield b"\n"
-        start = end
-
-
-def _length(packed: bytes, start: int) -> tuple[int, str | None]:
-    """The length of the part that begins at a place, and what is wrong with it; 0 if its bytes are wrong."""
-    try:
-        unpacker = zlib.decompressobj(_GZIP)
-        for place in range(start, len(packed), _CHUNK):
-            chunk = packed[place : place + _CHUNK]
-            unpacker.decompress(chunk)
-            if unpacker.eof:
-                return place + len(chunk) - len(unpacker.unused_data) - start, None
-    except zlib.error as error:
-        return 0, f"cannot be unpacked ({error})"
-    return len(packed) - start, "the end is missing"
-
-
-def _contents(packed: bytes, start: int, end: int) -> Iterator[bytes]:
-    unpacker = zlib.decompressobj(_GZIP)
-    for place in range(start, end, _CHUNK):
-        yield unpacker.decompress(packed[place : min(place + _CHUNK, end)])
 
 
 _KEPT = ".before_repair"
@@ -262,14 +243,16 @@ class Repair:
     lost_texts: int = 0
 
 
-def find_run(path: Path) -> tuple[Path, Path | None]:
-    """Return the run directory that a path names, and the file of groups beside it, if it has one.
+def repair(path: Path, check_sample: Callable[[Path], CheckLine]) -> Repair:
+    """Drop what cannot be read of a run, and keep the rest.
 
     Args:
         path: a run directory, or a file of `score` or `process` with its run directory beside it.
+        check_sample: gives for a run directory the check of a line of its samples.
 
     Raises:
-        RunDirectoryError: there is no run, or its settings cannot be read.
+        RunDirectoryError: there is no run, its settings cannot be read, or another process uses it.
+        OSError: a file cannot be read or written; the others are as they were, or repaired.
     """
     run = path if path.is_dir() else run_directory_of(path)
     if not (run / CONFIG).is_file():
@@ -279,30 +262,19 @@ def find_run(path: Path) -> tuple[Path, Path | None]:
         )
     named = wire.lookup(dict(read_settings(run)), "env.data_path_to_save_groups")
     groups = run.parent / Path(named).name if isinstance(named, str) else None
-    return run, groups if groups is not None and run_directory_of(groups) == run and groups.exists() else None
-
-
-def repair(path: Path, check_sample: Callable[[Path], CheckLine]) -> Repair:
-    """Drop what cannot be read of a run, and keep the rest.
-
-    Args:
-        path: see `find_run`.
-        check_sample: gives for a run directory the check of a line of its samples.
-
-    Raises:
-        RunDirectoryError: there is no run, its settings cannot be read, or another process uses it.
-        OSError: a file cannot be read or written; the others are as they were, or repaired.
-    """
-    run, groups = find_run(path)
-    done = Repair(run, groups)
+    is_here = groups is not None and run_directory_of(groups) == run and groups.exists()
+    done = Repair(run, groups if is_here else None)
     lock = DirectoryLock.take(run)
     try:
         failed = _repair_samples(done, check_sample(run))
         _repair_ledger(done, failed)
-        if groups is not None:
-            _repair_lines(done, groups, GROUP_BEGINS, lambda line: None)
-        for name in (METRICS, _TRAIN_METRICS):
-            _set_aside_damaged(done, run / name)
+        if done.groups is not None:
+            _repair_lines(done, done.groups, GROUP_BEGINS, lambda line: None)
+        for name in (METRICS, _TRAIN_METRICS):  # written anew when the run is resumed
+            reason = _fault(b"".join(_lines(run / name)), lambda line: None) if (run / name).exists() else None
+            if reason is not None:
+                done.dropped[run / name] = DroppedLines(0, [reason])
+                _keep(done, run / name).unlink()
     finally:
         lock.release()
     return done
@@ -317,11 +289,10 @@ def _repair_samples(done: Repair, check: CheckLine) -> set[str]:
         failed.add(str(wire.lookup(wire.loads(line), "uid")))
 
     for name, check_line in ((SAMPLES, check), (FAILURES, check_failure)):
-        found = _repair_lines(done, done.run / name, SAMPLE_BEGINS, check_line)
-        done.rows += len(found.places)
-    if done.rows:
-        for name in (METRICS, REPORT):
-            _set_aside(done, done.run / name)
+        done.rows += _repair_lines(done, done.run / name, SAMPLE_BEGINS, check_line)
+    for name in (METRICS, REPORT):
+        if done.rows and (done.run / name).exists():
+            _keep(done, done.run / name).unlink()
     return failed
 
 
@@ -331,71 +302,48 @@ def _repair_ledger(done: Repair, failed: Iterable[str]) -> None:
     path = plain if plain.exists() else packed
     if not path.exists():
         return
+    rows = {part for uid in failed for part in (uid, uid.partition("/")[0])}
 
-    def lines(dropped: DroppedLines) -> Iterator[bytes]:
-        return unpacked_lines(packed, dropped) if path == packed else _lines(plain)
-
-    found, checked = DroppedLines(), LedgerCheck()
-    for _ in readable_lines(lines(found), CALL_BEGINS, checked.check, found):
-        pass
-    if not found.places:
-        return
-    done.dropped[path] = found
-    done.calls = len(checked.unanswered)
-    marks = {part for uid in failed for part in (uid, uid.partition("/")[0])} - checked.failed
-
-    def content() -> Iterator[bytes]:
-        again, texts = DroppedLines(), LedgerCheck()
-        for line in readable_lines(lines(again), CALL_BEGINS, texts.check, again):
-            yield texts.rewritten(line)
-        for uid in sorted(marks):  # the mark of a row that failed may be among what is lost
+    def content(dropped: DroppedLines) -> Iterator[bytes]:
+        checked = LedgerCheck()
+        lines = _lines(plain) if path == plain else unpacked_lines(packed, dropped)
+        for line in readable_lines(lines, CALL_BEGINS, checked.check, dropped):
+            yield checked.rewritten(line)
+        for uid in sorted(rows - checked.failed):  # the mark of a row that failed may be among what is lost
             yield wire.dumps({"row_failed": uid, "group": None}) + b"\n"
-        done.lost_texts = texts.lost_texts
+        done.calls, done.lost_texts = len(checked.unanswered), checked.lost_texts
 
-    _keep(done, path)
-    write_atomic(plain, content)
-    packed.unlink(missing_ok=True)
+    if _rewrite(done, path, plain, content):
+        packed.unlink(missing_ok=True)
+    else:
+        done.calls = done.lost_texts = 0  # of an interrupted run requests are without an answer, too
 
 
-def _repair_lines(done: Repair, path: Path, begins: re.Pattern[bytes], check: CheckLine) -> DroppedLines:
-    """Repair a file whose lines do not depend on each other."""
+def _repair_lines(done: Repair, path: Path, begins: re.Pattern[bytes], check: CheckLine) -> int:
+    """Repair a file whose lines do not depend on each other; return in how many places it was damaged."""
+    return _rewrite(done, path, path, lambda dropped: readable_lines(_lines(path), begins, check, dropped))
+
+
+def _rewrite(done: Repair, path: Path, target: Path, content: Callable[[DroppedLines], Iterator[bytes]]) -> int:
+    """Write what is readable of a damaged file to `target`; return in how many places it was damaged."""
     found = DroppedLines()
-    for _ in readable_lines(_lines(path), begins, check, found):
+    for _ in content(found):
         pass
     if found.places:
         done.dropped[path] = found
         _keep(done, path)
-        write_atomic(path, lambda: readable_lines(_lines(path), begins, check, DroppedLines()))
-    return found
+        write_atomic(target, lambda: content(DroppedLines()))
+    return len(found.places)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    try:
+    if path.exists():
         with path.open("rb") as file:
             yield from file
-    except FileNotFoundError:
-        return
 
 
-def _set_aside_damaged(done: Repair, path: Path) -> None:
-    """Set a file aside that is written anew when the run is resumed, and is no JSON."""
-    try:
-        wire.loads(path.read_bytes())
-    except FileNotFoundError:
-        return
-    except ValueError as error:
-        done.dropped[path] = DroppedLines(0, [f"not JSON: {' '.join(str(error).split())}"])
-        _set_aside(done, path)
-
-
-def _set_aside(done: Repair, path: Path) -> None:
-    if path.exists():
-        _keep(done, path)
-        path.unlink()
-
-
-def _keep(done: Repair, path: Path) -> None:
-    """Keep a file under another name beside it."""
+def _keep(done: Repair, path: Path) -> Path:
+    """Keep a file under another name beside it, too; return the file."""
     number, kept = 1, path.with_name(f"{path.name}{_KEPT}")
     while kept.exists():
         number += 1
@@ -405,3 +353,4 @@ def _keep(done: Repair, path: Path) -> None:
     except OSError:  # a file system without links
         shutil.copy2(path, kept)
     done.kept.append(kept)
+    return path

@@ -1,7 +1,6 @@
 """Write to the terminal: messages, tables, progress. No other package does."""
 
 from judgegym.engine.terminal.output import (
-    LogFormatter,
     Table,
     console,
     log_to_terminal,
@@ -15,7 +14,6 @@ from judgegym.engine.terminal.progress import ProgressDisplay, ProgressState
 from judgegym.engine.terminal.summary import Summary, show_all_metrics, show_summary
 
 __all__ = [
-    "LogFormatter",
     "ProgressDisplay",
     "ProgressState",
     "Summary",

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from judgegym.engine.terminal.output import UNKNOWN, console, dollars, duration
@@ -102,19 +101,14 @@ class ProgressState:
     @property
     def tally(self) -> str:
         """Return the numbers in words, without what the run waits for."""
-        parts = [
-            "" if self.headline is None else f"{self.words} {self.headline:.3f}",
-            f"{self.failures:,} failed" if self.failures else "",
-            *self._cost_words(),
-        ]
-        return ", ".join(filter(None, parts))
-
-    def _cost_words(self) -> list[str]:
-        if not any(cost != 0 for cost in self.costs.values()):
-            return []  # nothing was asked yet, or nothing costs anything
-        if self.costs and set(self.costs.values()) == {None}:
-            return [f"cost {UNKNOWN}"]
-        return [f"{role} {'cost ' if cost is None else ''}{dollars(cost)}" for role, cost in self.costs.items()]
+        parts = [] if self.headline is None else [f"{self.words} {self.headline:.3f}"]
+        if self.failures:
+            parts.append(f"{self.failures:,} failed")
+        if set(self.costs.values()) == {None}:
+            parts.append(f"cost {UNKNOWN}")
+        elif any(cost != 0 for cost in self.costs.values()):  # else nothing was asked yet, or nothing costs anything
+            parts += [f"{role} {'cost ' if cost is None else ''}{dollars(cost)}" for role, cost in self.costs.items()]
+        return ", ".join(parts)
 
 
 Log = Callable[[str], None]
@@ -153,9 +147,7 @@ class ProgressDisplay:
         """Begin."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop drawing."""
         self._is_over = True
         if self._live is not None:
@@ -175,7 +167,13 @@ class ProgressDisplay:
         self._rate = RecentRate(first.done, time.monotonic())
         if self._live is not None:
             self._live.start()
-        timer = _Timer(lambda: self._show(look(), log))
+
+        async def refresh() -> None:
+            while True:
+                await asyncio.sleep(_REFRESH_S)
+                self._show(look(), log)
+
+        timer = asyncio.get_running_loop().create_task(refresh())
         try:
             yield
         finally:
@@ -189,25 +187,19 @@ class ProgressDisplay:
         self._rate.note(state.done, now)
         if self._live is not None:
             self._live.refresh()
-        if self._is_line_due(state.done, now, is_last=is_last):
-            self._said, self._said_at = state.done, now
-            if self._live is None:
-                logger.info("%s", self._line(state, now))
-            else:
-                log(self._line(state, now))
-
-    def _is_line_due(self, done: int, now: float, *, is_last: bool) -> bool:
-        if is_last:
-            return done != self._said
         since = now - self._said_at
-        is_step = done * _STEPS // self._total > self._said * _STEPS // self._total
-        return since >= _LONGEST_S or (is_step and since >= _SHORTEST_S)
+        is_step = bool(self._total) and state.done * _STEPS // self._total > self._said * _STEPS // self._total
+        is_due = since >= _LONGEST_S or (is_step and since >= _SHORTEST_S)
+        if state.done != self._said if is_last else is_due:
+            self._said, self._said_at = state.done, now
+            count = f"{state.done:,} of {self._total:,} {self._unit}"
+            line = ", ".join(filter(None, (count, self._pace(now), state.tally, state.waiting)))
+            if self._live is None:
+                logger.info("%s", line)
+            else:
+                log(line)
 
-    def _line(self, state: ProgressState, now: float) -> str:
-        parts = [f"{state.done:,} of {self._total:,} {self._unit}", self._pace(state, now), state.tally, state.waiting]
-        return ", ".join(filter(None, parts))
-
-    def _pace(self, state: ProgressState, now: float) -> str:
+    def _pace(self, now: float) -> str:
         """Return the rate and the time left; at the end the time it took."""
         if self._took is not None:
             return f"in {duration(self._took)}"
@@ -233,25 +225,10 @@ class ProgressDisplay:
         grid.add_column(ratio=1, min_width=5)
         grid.add_column(no_wrap=True)
         count = f"{state.done:,}/{self._total:,} {self._unit}"
-        pace = self._pace(state, time.monotonic())
+        pace = self._pace(time.monotonic())
         bar = ProgressBar(total=self._total, completed=state.done, complete_style="cyan", finished_style="green")
         grid.add_row(self._verb, bar, Text(", ".join(filter(None, (count, pace)))))
         rest = _AFTERWARDS if self._took is not None and not self._is_over else ""
         below = ((text, style) for text, style in ((state.tally, ""), (state.waiting, "yellow"), (rest, "dim")) if text)
         lines = (Text(text, style=style, no_wrap=False, overflow="fold") for text, style in below)
         return Group(grid, *(Padding(line, (0, 0, 0, 2)) for line in lines))
-
-
-class _Timer:
-    """Calls a function again and again until it is cancelled."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-        self._handle = asyncio.get_running_loop().call_later(_REFRESH_S, self._tick)
-
-    def _tick(self) -> None:
-        self._call()
-        self._handle = asyncio.get_running_loop().call_later(_REFRESH_S, self._tick)
-
-    def cancel(self) -> None:
-        self._handle.cancel()

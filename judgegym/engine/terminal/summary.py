@@ -16,14 +16,10 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.terminal.output import UNKNOWN, console, dollars, say
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
 
 Unit = Literal["share", "number", "count"]
 
@@ -60,7 +56,6 @@ class Outcome:
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _GAP = "  "
-_BOUND = "\u00a0"
 _NARROWEST_REMARK, _NARROWEST_LABEL = 24, 9
 
 
@@ -107,21 +102,32 @@ class Summary:
 
 def show_summary(summary: Summary) -> None:
     """Print a summary on standard output."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     out = console()
-    rows = [*_rows(summary)]
-    labels = max(_width(row.label) for row in rows)
-    values = max(_width(row.value) for row in rows if row.value)
-    if out.is_terminal:
-        labels = min(labels, max(out.width - values - 2 * len(_GAP) - _NARROWEST_REMARK, _NARROWEST_LABEL))
-    room = out.width - labels - values - 2 * len(_GAP) if out.is_terminal else 0
-    title = _shown(summary.title)
-    say(wrapped(title, out.width) if out.is_terminal else title)
-    for row in rows:
-        for line in _drawn(row, labels, values, room):
-            line.rstrip()
-            out.print(line)
+    rows = [tuple(_CONTROLS.sub(" ", cell) for cell in row) for row in _rows(summary)]
+    labels, values = (max(cell_len(row[column]) for row in rows) for column in (0, 1))
+    title = _CONTROLS.sub(" ", summary.title)
+    if not out.is_terminal:
+        say(title)
+        for label, value, remark, _ in rows:
+            say(f"{set_cell_size(label, labels)}{_GAP}{value:>{values}}{_GAP}{remark}".rstrip())
+        for notice in summary.notices:
+            say(notice)
+        return
+    say(wrapped(title, out.width))
+    grid = RichTable.grid(padding=(0, len(_GAP), 0, 0))
+    room = out.width - values - 2 * len(_GAP) - _NARROWEST_REMARK
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(room, _NARROWEST_LABEL))
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_column(overflow="fold")
+    for label, value, remark, style in rows:
+        grid.add_row(Text(label, style=style), Text(value, style="bold" if style == "bold" else ""), Text(remark))
+    out.print(grid)
     for notice in summary.notices:
-        say(wrapped(notice, out.width) if out.is_terminal else notice)
+        say(wrapped(notice, out.width))
 
 
 def wrapped(sentence: str, width: int) -> str:
@@ -130,61 +136,17 @@ def wrapped(sentence: str, width: int) -> str:
     return "\n".join(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _SummaryRow:
-    label: str
-    value: str = ""
-    remark: str = ""
-    style: str = ""
-
-
-def _rows(summary: Summary) -> Iterator[_SummaryRow]:
-    yield _SummaryRow(summary.headline.label, summary.headline.value, summary.headline.remark, "bold")
+def _rows(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
+    """Label, value, remark and style of each line."""
+    yield summary.headline.label, summary.headline.value, summary.headline.remark, "bold"
     for section in summary.sections:
         style = "red" if section.is_alarm else "dim"
         if len(section.lines) == 1 and not section.lines[0].label:
-            yield _SummaryRow(section.title, section.lines[0].value, section.lines[0].remark, style)
+            yield section.title, section.lines[0].value, section.lines[0].remark, style
         elif section.lines:
-            yield _SummaryRow(section.title, style=style)
+            yield section.title, "", "", style
             for line in section.lines:
-                yield _SummaryRow(f"{_GAP}{_shown(line.label)}", line.value, line.remark)
-
-
-def _drawn(row: _SummaryRow, labels: int, values: int, room: int) -> Iterator[Text]:
-    """Draw a row; with a limited room, its remark goes on below itself."""
-    from rich.cells import set_cell_size
-    from rich.text import Text
-
-    label = row.label
-    if _width(label) > labels:
-        label = f"{set_cell_size(label, labels - 1)}…"
-    remark = _shown(row.remark)
-    parts = _folded(remark, max(room, _NARROWEST_LABEL)) if room else [remark]
-    first = Text(set_cell_size(label, labels), style=row.style)
-    value = Text(" " * (values - _width(row.value)) + row.value, style="bold" if row.style == "bold" else "")
-    for number, part in enumerate(parts or [""]):
-        start = Text.assemble(first, _GAP, value) if number == 0 else Text(" " * (labels + len(_GAP) + values))
-        yield Text.assemble(start, _GAP, part)
-
-
-def _folded(text: str, room: int) -> list[str]:
-    """Break a remark after commas and semicolons, and between words only where such a part is too long."""
-    if _width(text) > len(text):  # wide characters
-        from rich.text import Text
-
-        return [line.plain.rstrip() for line in Text(text).wrap(console(), room)]
-    parts = (part.replace(" ", _BOUND) if len(part) <= room else part for part in re.split(r"(?<=[,;]) ", text))
-    return [line.replace(_BOUND, " ") for line in textwrap.wrap(" ".join(parts), room, break_on_hyphens=False)]
-
-
-def _width(text: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _shown(text: str) -> str:
-    return _CONTROLS.sub(" ", text)
+                yield f"{_GAP}{line.label}", line.value, line.remark, ""
 
 
 _VALUE_WIDTH = 30
@@ -236,10 +198,10 @@ def headline_line(metrics: Metrics, name: str, words: str, *, of: str, counted: 
     return SummaryLine(words, f"{value:.4f}", ", ".join(filter(None, (interval, of, name))))
 
 
-def interval_of(metrics: Metrics, name: str) -> str:
+def interval_of(metrics: Metrics, name: str, unit: Unit = "number") -> str:
     """The 95 % interval of a metric, in words; empty without one."""
     low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
-    return "" if low is None or high is None else f"95 %: {low:.4f} to {high:.4f}"
+    return "" if low is None or high is None else f"95 %: {number(low, unit)} to {number(high, unit)}"
 
 
 def outcome_lines(outcomes: Sequence[Outcome], metrics: Metrics, prefix: str, *, faults: bool) -> list[SummaryLine]:
@@ -267,14 +229,7 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
         shown = (f"{names[name]} {number(value, outcome.unit)}" for name, value in values.items())
         return SummaryLine(outcome.words, "", ", ".join(shown))
     ((name, value),) = values.items()
-    low, high = (metrics.values.get(f"{name}_ci_{end}") for end in ("low", "high"))
-    if low is None or high is None:
-        return SummaryLine(outcome.words, number(value, outcome.unit))
-    return SummaryLine(
-        outcome.words,
-        number(value, outcome.unit),
-        f"95 %: {number(low, outcome.unit)} to {number(high, outcome.unit)}",
-    )
+    return SummaryLine(outcome.words, number(value, outcome.unit), interval_of(metrics, name, outcome.unit))
 
 
 def number(value: float, unit: Unit) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.engine.runs.lines import DiskFile, LineWriter, cut_torn_line, read_lines, whole_lines
+from judgegym.engine.runs.lines import DiskFile, LineWriter, read_lines, whole_lines
 from judgegym.llm.errors import RunDirectoryError
 from tests.engine.runs.full_disk import RefusingDisk
 
@@ -64,9 +64,9 @@ def test_line_that_is_no_object_is_an_error_with_file_and_number(tmp_path: Path,
 def test_torn_line_of_any_length_is_cut(tmp_path: Path, whole: bytes, torn: bytes) -> None:
     path = tmp_path / "file.jsonl"
     path.write_bytes(whole + torn)
-    descriptor = os.open(path, os.O_RDWR)
-    assert cut_torn_line(descriptor) == len(whole)
-    os.close(descriptor)
+    file = DiskFile(path)
+    assert file.size() == len(whole)
+    file.close()
     assert path.read_bytes() == whole
 
 
