@@ -16,8 +16,7 @@ from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judgegym.judges.config import presets
 from judgegym.judges.config.fields import Values, setting
-from judgegym.judges.config.reading import SettingsSource
-from judgegym.judges.config.sources import ShowConfig, SourcedSettings
+from judgegym.judges.config.sources import SettingsSource, ShowConfig, SourcedSettings
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError

@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel
 
 from judgegym.engine.settings.verbs import ROLLOUTS, SERVE
-from judgegym.judges.config.fields import operational, setting, without
-from judgegym.judges.config.reading import SettingsSource
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.sources import SettingsSource
 from judgegym.llm.errors import SettingsError
 
 TokenSource = Literal["auto", "chat", "token_server", "retokenize"]
@@ -127,23 +127,22 @@ def without_ignored(source: SettingsSource) -> SettingsSource:
     Raises:
         SettingsError: an environment variable sets one.
     """
-    values: dict[str, Any] = dict(source.values)
+    values = dict(source.values)
     ignored: list[str] = []
     for name in IGNORED:
-        section, _, field = name.partition(".")
-        given = values.get(section)
-        servers = given if isinstance(given, list) else [given]  # of the policy there may be a list
-        holds = [isinstance(server, dict) and field in server for server in servers]
-        if not (any(holds) if field else section in values):
+        field, servers = name.removeprefix("openai."), values.get("openai")  # of the policy there may be a list
+        is_of_servers = isinstance(servers, list) and any(isinstance(each, dict) and field in each for each in servers)
+        if name not in values and not is_of_servers:
             continue
-        if source.kind != "file" or (name in _NEEDED and given not in (False, None)):
+        if source.kind != "file" or (name in _NEEDED and values[name] not in (False, None)):
             raise _refusal(name, source.origin(name))
         ignored.append(name)
-        if field:
-            kept = [without(server, field) if isinstance(server, dict) else server for server in servers]
-            values[section] = kept if isinstance(given, list) else kept[0]
-        else:
-            del values[section]
+        values.pop(name, None)
+        if isinstance(servers, list):
+            values["openai"] = [
+                {key: value for key, value in each.items() if key != field} if isinstance(each, dict) else each
+                for each in servers
+            ]
     if ignored:
         reasons = "; ".join(f"{name} ({IGNORED[name]})" for name in ignored)
         logger.warning("%s: ignored, because it has no effect here: %s", source.name, reasons)

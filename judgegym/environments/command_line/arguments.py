@@ -20,10 +20,9 @@ from judgegym.engine.settings.training import refuse_ignored, without_ignored
 from judgegym.engine.settings.verbs import Verb, uses
 from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
 from judgegym.environments.command_line.program import VERBS, CommandLine, Program
-from judgegym.judges.config.fields import OTHER_GROUP, declared_settings, names_given, without
+from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
 from judgegym.judges.config.help import HelpDetail, help_page
-from judgegym.judges.config.reading import SettingsSource
-from judgegym.judges.config.sources import LoadedSettings, SourcedSettings, load
+from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
@@ -51,11 +50,12 @@ def of_verb(
     refused: list[str] = []
     kept: list[SettingsSource] = []
     for source in sources:
-        for name in [name for name in names_given(settings_type, source.values) if name in others]:
-            if source.kind in _STRICT_SOURCES:
-                refused.append(f"--{name} ({source.origin(name)}): a setting of {others[name]}, not of {verb}")
-            source = replace(source, values=without(source.values, name))
-        kept.append(source)
+        unused = [name for name in source.values if name in others]
+        if source.kind in _STRICT_SOURCES:
+            refused += [
+                f"--{name} ({source.origin(name)}): a setting of {others[name]}, not of {verb}" for name in unused
+            ]
+        kept.append(source.without(*unused))
     if refused:
         hint = f"A --config file that {verb} shares with other verbs may hold such settings."
         raise SettingsError("\n".join([*refused, hint]))
@@ -149,7 +149,8 @@ def load_settings(
         sources, said = with_stand_ins(sources, env_type.config_type, env_type.offline_samples)
         notes.extend(said)
         if verb == "process":
-            sources.append(SettingsSource("process", {"env": process_defaults(env_type.name)}))
+            defaults = process_defaults(env_type.name)
+            sources.append(SettingsSource("process", {f"env.{name}": value for name, value in defaults.items()}))
         return of_verb(sources, of_env, verb)
 
     refuse_ignored(argv)

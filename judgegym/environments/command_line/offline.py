@@ -19,8 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from judgegym.engine.settings import ConfigT, EnvSettings
 from judgegym.engine.settings.policy import BUNDLED_TOKENIZER, STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.judges.config.fields import Values, declared_settings
-from judgegym.judges.config.reading import SettingsSource
-from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.config.sources import LoadedSettings, SettingsSource
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -31,10 +30,10 @@ SOURCE = "--offline"
 STAND_IN_URL = "http://127.0.0.1:0/v1"
 """The URL in the settings until the stand-in has a port."""
 
-_JUDGE = ("judge_base_url", "judge_model_name", "judge_api_key", "judge_api_key_env")
-_POLICY = ("base_url", "replicas", "model_name", "api_key", "api_key_env", "server_type")
-_NAMES_OF_MODELS = {"judge_model_name", "model_name"}
-_URLS = ("judge_base_url", "base_url", "replicas")
+_JUDGE = {f"env.judge_{name}" for name in ("base_url", "model_name", "api_key", "api_key_env")}
+_POLICY = {f"openai.{name}" for name in ("base_url", "replicas", "model_name", "api_key", "api_key_env", "server_type")}
+_NAMES_OF_MODELS = {"env.judge_model_name", "openai.model_name"}
+_URLS = ("env.judge_base_url", "openai.base_url", "openai.replicas")
 
 
 def with_stand_ins(
@@ -49,81 +48,73 @@ def with_stand_ins(
     """
     if not _is_true(next((source.values["offline"] for source in sources if "offline" in source.values), False)):
         return list(sources), []
-    env: Values = {"tokenizer_name": str(BUNDLED_TOKENIZER), **samples}
-    openai: Values = {}
+    filled: Values = {"env.tokenizer_name": str(BUNDLED_TOKENIZER)}
+    filled |= {f"env.{name}": value for name, value in samples.items()}
     typed = next((source.values for source in sources if source.kind == "command line"), {})
+    endpoints: set[str] = set()
+    if not typed.get("env.judge_base_url"):
+        endpoints |= _JUDGE
+        filled |= {"env.judge_base_url": STAND_IN_URL, "env.judge_model_name": STAND_IN_JUDGE}
+    if not typed.get("openai.base_url") and not typed.get("openai.replicas"):
+        endpoints |= _POLICY
+        filled |= {"openai.base_url": STAND_IN_URL, "openai.model_name": STAND_IN_POLICY}
+    data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
+    places = {"env.tokenizer_name", *(f"env.{name}" for name in data)}
     asked = _asked(typed)
-    judge_is_named, policy_is_named = _sets(typed, "env", "judge_base_url"), _sets(typed, "openai", *_POLICY[:2])
-    if not judge_is_named:
-        env |= {"judge_base_url": STAND_IN_URL, "judge_model_name": STAND_IN_JUDGE}
-    if not policy_is_named:
-        openai |= {"base_url": STAND_IN_URL, "model_name": STAND_IN_POLICY}
-    kept: list[SettingsSource] = []
     notes = [f"{SOURCE}: the command line names {' and '.join(asked)}, which will be asked"] if asked else []
+    kept: list[SettingsSource] = []
     stand_in_names: dict[str, str] = {}
     for source in sources:
         if source.kind in ("environment variable", "file"):
-            endpoints = {*(() if judge_is_named else _JUDGE)}, {*(() if policy_is_named else _POLICY)}
-            source, overridden = _overridden(source, endpoints, config_type, stand_in_names)
+            source, overridden = _overridden(source, endpoints, places, stand_in_names)
             if overridden:
                 names = ", ".join(overridden)
                 notes.append(f"{SOURCE} overrides {names} ({source.name}): stand-ins and bundled samples are used")
         kept.append(source)
-    return [*kept, SettingsSource(SOURCE, {"env": env, "openai": openai})], notes
+    return [*kept, SettingsSource(SOURCE, filled)], notes
 
 
 def _asked(typed: Values) -> list[str]:
     """The endpoints that the command line names, as a sentence says them."""
-    env, openai = typed.get("env"), typed.get("openai")
-    asked: list[str] = []
-    if isinstance(env, dict):
-        asked += [f"the judge at {without_credentials(str(url))}" for url in [env.get("judge_base_url")] if url]
-        for name, value in env.items():
-            asked += [f"the models of env.{name}" for model in _models(value) or () if model.get("base_url")][:1]
-    if isinstance(openai, dict):
-        asked += [f"the policy at {without_credentials(str(url))}" for url in [openai.get("base_url")] if url]
-        asked += ["the policy of openai.replicas"] if openai.get("replicas") else []
-    return asked
+    asked = {
+        "env.judge_base_url": "the judge at {}",
+        **{name: f"the models of {name}" for name in typed if name.startswith("env.") and _has_endpoint(typed[name])},
+        "openai.base_url": "the policy at {}",
+        "openai.replicas": "the policy of openai.replicas",
+    }
+    return [words.format(without_credentials(str(typed[name]))) for name, words in asked.items() if typed.get(name)]
+
+
+def _has_endpoint(value: Any) -> bool:
+    return any(model.get("base_url") for model in _models(value) or ())
 
 
 def _overridden(
-    source: SettingsSource,
-    endpoints: tuple[set[str], set[str]],
-    config_type: type[BaseModel],
-    stand_in_names: dict[str, str],
+    source: SettingsSource, endpoints: set[str], places: set[str], stand_in_names: dict[str, str]
 ) -> tuple[SettingsSource, list[str]]:
-    """A source without its endpoints, hub names and missing files; and the dotted names that were dropped or changed.
+    """A source without its endpoints, hub names and missing files; and the names that were dropped or changed.
 
     A file that an offline run has written names its stand-ins, without their URLs; those names are kept.
     """
-    is_offline_itself = _is_true(source.values.get("offline", False))
-    data = {each.name for each in declared_settings(config_type) if each.group == "data" and "dataset" in each.name}
-
-    def is_out_of_reach(name: str, value: Any) -> bool:
-        """Whether it names data or a tokenizer that is not on this machine, or token-level servers."""
-        if name == "token_source":
-            return bool(value == "token_server")
-        is_place = name in data or name == "tokenizer_name"
-        return is_place and isinstance(value, str) and not Path(value).expanduser().exists()
-
+    values: Values = {}
     overridden: list[str] = []
-    values = dict(source.values)
-    for section, names in zip(("env", "openai"), endpoints, strict=True):
-        old = values.get(section)
-        if not isinstance(old, dict):
+    names_stand_ins = _is_true(source.values.get("offline", False))
+    for name, value in source.values.items():
+        section = name.partition(".")[0]
+        is_endpoint = name in endpoints and bool(value)
+        if name in _NAMES_OF_MODELS and names_stand_ins:
+            is_endpoint &= any(source.values.get(url) for url in _URLS if url.startswith(section))
+        is_place = name in places and isinstance(value, str)
+        if (
+            is_endpoint
+            or (is_place and not Path(value).expanduser().exists())
+            or (name == "env.token_source" and value == "token_server")
+        ):
+            overridden.append(name)
             continue
-        has_stand_ins = is_offline_itself and not any(old.get(name) for name in _URLS)
-        names = names - _NAMES_OF_MODELS if has_stand_ins else names
-        new = {
-            name: _with_stand_ins(value, stand_in_names) if section == "env" else value for name, value in old.items()
-        }
-        changed = [
-            name
-            for name, value in old.items()
-            if (name in names and value) or (section == "env" and is_out_of_reach(name, value))
-        ]
-        overridden += [f"{section}.{name}" for name in old if name in changed or new[name] is not old[name]]
-        values[section] = {name: value for name, value in new.items() if name not in changed}
+        values[name] = _with_stand_ins(value, stand_in_names) if section == "env" else value
+        if values[name] is not value:
+            overridden.append(name)
     return replace(source, values=values), overridden
 
 
@@ -169,11 +160,6 @@ def _is_true(value: object) -> bool:
         return TypeAdapter(bool).validate_python(value)
     except ValidationError:
         return False
-
-
-def _sets(typed: Values, section: str, *names: str) -> bool:
-    values = typed.get(section)
-    return isinstance(values, dict) and any(values.get(name) for name in names)
 
 
 def stand_ins(settings: EnvSettings[ConfigT]) -> list[str]:
@@ -239,36 +225,32 @@ def with_replicas(sources: Sequence[SettingsSource]) -> list[SettingsSource]:
     reshaped: list[SettingsSource] = []
     stronger: set[str] = set()
     for source in sources:
-        openai = source.values.get("openai")
-        if isinstance(openai, list):
-            section = _as_replicas(openai, stronger, source.name)
-            source = replace(source, values={**source.values, "openai": section})
-        elif isinstance(openai, dict):
-            if "replicas" in openai and stronger:
-                source = replace(source, values={**source.values, "openai": _yielding(openai, stronger)})
-            stronger |= set(openai)
+        servers, replicas = source.values.get("openai"), source.values.get("openai.replicas")
+        if isinstance(servers, list):
+            given = _as_replicas(servers, stronger, source.name)
+            values = source.without("openai").values | {f"openai.{name}": value for name, value in given.items()}
+            source = replace(source, values=values)
+        elif "base_url" in stronger:
+            source = source.without("openai.replicas")
+        elif isinstance(replicas, list) and all(isinstance(replica, dict) for replica in replicas):
+            source = replace(source, values={**source.values, "openai.replicas": _yielding(replicas, stronger)})
         reshaped.append(source)
+        if not isinstance(servers, list):
+            stronger |= {name.removeprefix("openai.") for name in source.values if name.startswith("openai.")}
     return reshaped
 
 
-def _yielding(openai: Values, stronger: set[str]) -> Values:
-    """A section without the settings of its replicas that a source of higher priority sets for all servers."""
-    if "base_url" in stronger:
-        return {name: value for name, value in openai.items() if name != "replicas"}
-    replicas = openai["replicas"]
-    if not isinstance(replicas, list) or not all(isinstance(replica, dict) for replica in replicas):
-        return openai  # validated, and refused, later
-    kept = [{name: value for name, value in replica.items() if name not in stronger} for replica in replicas]
-    return {**openai, "replicas": kept}
+def _yielding(replicas: list[Values], stronger: set[str]) -> list[Values]:
+    """The replicas without the settings that a source of higher priority sets for all servers."""
+    return [{name: value for name, value in replica.items() if name not in stronger} for replica in replicas]
 
 
 def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> Values:
     if not servers or not all(isinstance(server, dict) and "base_url" in server for server in servers):
         raise SettingsError(f"openai ({where}): expected a list of servers, each with a base_url")
-    shared = {name: value for name, value in servers[0].items() if name not in _OF_ONE_SERVER}
     for number, server in enumerate(servers, start=1):
-        names = (set(server) | set(shared)) - _OF_ONE_SERVER
-        differing = sorted(name for name in names if server.get(name) != shared.get(name))
+        names = (server.keys() | servers[0].keys()) - _OF_ONE_SERVER
+        differing = sorted(name for name in names if server.get(name) != servers[0].get(name))
         if differing:
             raise SettingsError(
                 f"openai.{differing[0]} ({where}): server {number} differs from the first; "
@@ -276,6 +258,5 @@ def _as_replicas(servers: list[Any], stronger: set[str], where: str) -> Values:
             )
     if "base_url" in stronger:
         return dict(servers[0])
-    replicas = [{name: server[name] for name in _OF_ONE_SERVER & set(server) - stronger} for server in servers]
-    first = {name: servers[0][name] for name in _OF_ONE_SERVER & set(servers[0])}
-    return {**shared, **first, "replicas": replicas}
+    own = [{name: value for name, value in server.items() if name in _OF_ONE_SERVER} for server in servers]
+    return {**servers[0], "replicas": _yielding(own, stronger)}

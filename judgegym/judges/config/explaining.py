@@ -10,12 +10,12 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, cast, get_args, get_origin
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic_core import ErrorDetails
 
-from judgegym.judges.config.fields import declared_settings, section_of
+from judgegym.judges.config.fields import classes_in, declared_settings, section_of
 from judgegym.judges.config.one_line_parser import did_you_mean_flags
 from judgegym.llm.urls import without_credentials
 
@@ -96,16 +96,11 @@ def _siblings(model: type[BaseModel], parts: Sequence[str]) -> list[str]:
     for part in parts:
         section, field = section_of(model, part), model.model_fields.get(part)
         if section is None:
-            listed = [] if field is None else _models_in(field.annotation)
+            found = [] if field is None else classes_in(field.annotation)
+            listed = [each for each in found if issubclass(each, BaseModel)]
             return list(listed[0].model_fields) if len(listed) == 1 else []
         model = section
     return []
-
-
-def _models_in(annotation: object) -> list[type[BaseModel]]:
-    if get_origin(annotation) is None and isinstance(annotation, type):
-        return [annotation] if issubclass(annotation, BaseModel) else []
-    return [model for argument in get_args(annotation) for model in _models_in(argument)]
 
 
 def _in_words(message: str) -> str:
@@ -132,15 +127,7 @@ def _may_be_shown(model: type[BaseModel], parts: Sequence[str]) -> bool:
     section = section_of(model, parts[0])
     if section is not None:
         return len(parts) > 1 and _may_be_shown(section, parts[1:])
-    return not _holds_secrets(field.annotation)
-
-
-def _holds_secrets(annotation: object) -> bool:
-    # In Python 3.10 `isinstance(list[int], type)` is true, but `issubclass` raises on it.
-    is_class = get_origin(annotation) is None and isinstance(annotation, type)
-    if is_class and issubclass(cast(type, annotation), BaseModel | SecretStr):
-        return True
-    return any(_holds_secrets(argument) for argument in get_args(annotation))
+    return not any(issubclass(each, BaseModel | SecretStr) for each in classes_in(field.annotation))
 
 
 def _received(value: object) -> str:

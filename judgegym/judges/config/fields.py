@@ -6,7 +6,7 @@ A settings model has settings and sections (nested models); a setting's dotted n
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from pathlib import Path
@@ -19,7 +19,7 @@ OTHER_GROUP = "other"
 DEEPEST = 90
 """How deep lists and mappings may be nested in a setting."""
 Values = dict[str, Any]
-"""The settings of a source before validation; the values have no type yet."""
+"""The settings of a source by dotted name, before validation; the values have no type yet."""
 _KINDS = {int: "INT", float: "NUMBER", bool: "true|false", Path: "PATH", str: "TEXT", SecretStr: "KEY"}
 
 
@@ -82,7 +82,10 @@ class DeclaredSetting:
     @property
     def kind(self) -> str:
         """The kind of its value: `INT`, `a|b`, `JSON`, …; without `None`, which a user sets by leaving the flag out."""
-        return _kind(self.info.annotation)
+        found = alternatives(self.info.annotation)
+        if get_origin(found[0]) is Literal:
+            return "|".join(map(str, get_args(found[0])))
+        return _KINDS.get(found[0], "JSON") if len(found) == 1 else "JSON"
 
     @property
     def is_switch(self) -> bool:
@@ -140,16 +143,23 @@ class DeclaredSetting:
         return extra.get(name) if isinstance(extra, dict) else None
 
 
-def _kind(annotation: Any) -> str:
+def alternatives(annotation: Any) -> list[Any]:
+    """The types that a value may have, without `None` and without what is said of them."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _kind(arguments[0])
-    if origin is Literal:
-        return "|".join(map(str, arguments))
+        return alternatives(arguments[0])
     if origin in (Union, types.UnionType):
-        (kind, *others) = [argument for argument in arguments if argument is not type(None)]
-        return "JSON" if others else _kind(kind)
-    return _KINDS.get(annotation, "JSON")
+        return [each for one in arguments for each in alternatives(one) if each is not types.NoneType]
+    return [annotation]
+
+
+def classes_in(annotation: Any) -> Iterator[type]:
+    """The classes that a type is made of, such as that of a list's items."""
+    # In Python 3.10 `isinstance(list[int], type)` is true, but `issubclass` raises on it.
+    if get_origin(annotation) is None and isinstance(annotation, type):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from classes_in(argument)
 
 
 def declared_settings(
@@ -169,25 +179,6 @@ def section_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     field = model.model_fields.get(name)
     annotation = field.annotation if field is not None else None
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-
-
-def names_given(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """The dotted names of the settings that a source sets."""
-    for name, value in values.items():
-        section = section_of(model, name)
-        if section is not None and isinstance(value, dict):
-            yield from names_given(section, value, f"{prefix}{name}.")
-        else:
-            yield prefix + name
-
-
-def without(values: Values, name: str) -> Values:
-    """The values without the setting of this dotted name."""
-    first, _, rest = name.partition(".")
-    if not rest:
-        return {key: value for key, value in values.items() if key != first}
-    section = values.get(first)
-    return {**values, first: without(section, rest)} if isinstance(section, dict) else values
 
 
 def in_words(default: object) -> str:

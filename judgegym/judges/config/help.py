@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import textwrap
-import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in_words
+from judgegym.judges.config.fields import DeclaredSetting, alternatives, declared_settings, in_words
 from judgegym.judges.config.presets import bundled
 
 HelpDetail = Literal["common", "all"]
@@ -108,7 +107,7 @@ def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> 
         if setting.is_switch:
             parser.add_argument(f"--{setting.name}", action="store_true", help=about)
             continue
-        types_of_value = list(_plain_types(setting.info.annotation))
+        types_of_value = alternatives(setting.info.annotation)
         choices = [value for one in types_of_value for value in _choices(one)] or None
         nargs = "?" if setting.name in _MAY_STAND_ALONE or setting.is_yes_or_no else None
         flag: Any = parser.add_argument(f"--{setting.name}", nargs=nargs, choices=choices, help=about)
@@ -117,18 +116,6 @@ def flags_parser(settings_type: type[BaseModel], *, verb: str | None = None) -> 
         elif not choices and not {str, Path} & {*types_of_value}:
             flag.completer = lambda **_: ()  # without one, argcomplete completes files
     return parser
-
-
-def _plain_types(annotation: Any) -> Iterator[Any]:
-    """What a value may be, without what is said of it, and each of several alternatives."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        yield from _plain_types(arguments[0])
-    elif origin in (Union, types.UnionType):
-        for argument in arguments:
-            yield from _plain_types(argument)
-    else:
-        yield annotation
 
 
 def _choices(annotation: Any) -> Sequence[str]:

@@ -8,30 +8,27 @@ value of a setting that may hold a secret. The same holds for settings from keyw
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import CliSettingsSource, EnvSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as ParsingError
 
-from judgegym.judges.config.explaining import explain_values, place_of
-from judgegym.judges.config.fields import (
-    DEEPEST,
-    DeclaredSetting,
-    Values,
-    declared_settings,
-    names_given,
-    section_of,
-    without,
-)
-from judgegym.judges.config.reading import ENV_PREFIX, SettingsSource, read_sources
+from judgegym.judges.config.explaining import explain_flag, explain_values, place_of, suggestion
+from judgegym.judges.config.fields import DEEPEST, DeclaredSetting, Values, declared_settings, section_of
+from judgegym.judges.config.presets import config_file, default_name, load_yaml
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
 
+ENV_PREFIX = "JUDGEGYM_"
+READ_ELSEWHERE = frozenset({"JUDGEGYM_OPENRLHF", "JUDGEGYM_RLLM", "JUDGEGYM_TOKEN"})
+"""Variables of this prefix that are no settings of a command: functions for trainers read them."""
 DEFAULT = "default"
 MASK = "**********"
 
@@ -44,14 +41,15 @@ ShowConfig = Annotated[Literal["all", "changed"] | None, BeforeValidator(_all_or
 """`--show_config`: every setting, or those that differ from the defaults."""
 
 
-class SourcedSettings(BaseSettings):
-    """Base of all settings. The sources of pydantic-settings are switched off, because `load` reads them itself."""
+class SourcedSettings(BaseModel):
+    """Base of all settings that `load` reads, with what the sources of pydantic-settings need to know."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX,
         env_nested_delimiter="__",
         extra="forbid",
         allow_inf_nan=False,
+        validate_default=True,
         cli_hide_none_type=True,
         cli_avoid_json=True,
         use_attribute_docstrings=True,
@@ -59,20 +57,34 @@ class SourcedSettings(BaseSettings):
 
     config: Path | None = None
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only the values that `load` has merged."""
-        return (init_settings,)
-
 
 SettingsT = TypeVar("SettingsT", bound=SourcedSettings)
+SourceKind = Literal["command line", "environment variable", "file", "preset"]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsSource:
+    """One source of values.
+
+    Attributes:
+        name: shown in messages: the path of a file, or the flag that sets a preset.
+        values: the settings by dotted name, not validated yet.
+        kind: a preset is a default that a flag or a command sets; every other source overrides it.
+    """
+
+    name: str
+    values: Values
+    kind: SourceKind = "preset"
+
+    def origin(self, name: str) -> str:
+        """The source of the setting with this name, for messages."""
+        if self.kind != "environment variable":
+            return self.name
+        return f"{self.name} {ENV_PREFIX}{name.replace('.', '__').upper()}"
+
+    def without(self, *names: str) -> SettingsSource:
+        """The source without these settings."""
+        return replace(self, values={name: value for name, value in self.values.items() if name not in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +158,12 @@ def load(
     origins: dict[str, str] = {}
     sources, notes = _of_one_thing(settings_type, reshape(read_sources(settings_type, argv, prog, verb)), verb)
     for source in reversed(sources):
-        _check_sections(settings_type, source)
-        merged = _merge(merged, source.values)
-        origins.update((name, source.origin(name)) for name in names_given(settings_type, source.values))
+        for name, value in source.values.items():
+            _check_value(settings_type, name, value, source)
+            merged[name] = _merge(merged.get(name), value)
+            origins[name] = source.origin(name)
     try:
-        settings = settings_type(**_with_sections(settings_type, merged))
+        settings = settings_type(**_in_sections(settings_type, merged))
     except ValidationError as error:
         raise SettingsError("\n".join(explain_values(settings_type, error.errors(), origins))) from None
     return LoadedSettings(settings, origins, tuple(notes), verb)
@@ -167,27 +180,25 @@ def _of_one_thing(
     kept, notes = list(sources), list[str]()
     for setting in declared_settings(settings_type):
         first, usual = setting.name, setting.read_instead_of(verb)
-        given = [set(names_given(settings_type, source.values)) for source in kept] if usual else []
-        place = next((place for place, names in enumerate(given) if {first, usual} & names), None)
-        if usual is None or place is None or usual not in given[place]:
+        place = next((place for place, each in enumerate(kept) if {first, usual} & each.values.keys()), None)
+        if usual is None or place is None or usual not in kept[place].values:
             continue
         higher = kept[place]
-        if first in given[place]:
-            if higher.kind == "command line" and wire.lookup(higher.values, first) is not None:
+        if first in higher.values:
+            if higher.kind == "command line" and higher.values[first] is not None:
                 raise SettingsError(
                     f"--{usual} (command line): nothing reads it beside --{first}, which is given, too; "
                     "give one of them"
                 )
             continue
         for lower, source in enumerate(kept[place + 1 :], place + 1):
-            if first in given[lower]:
-                if wire.lookup(source.values, first) is not None:
-                    notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
-                kept[lower] = replace(source, values=without(source.values, first))
+            if source.values.get(first) is not None:
+                notes.append(f"--{usual} ({higher.origin(usual)}) replaces {first} ({source.origin(first)})")
+            kept[lower] = source.without(first)
     return kept, notes
 
 
-def _check_sections(settings_type: type[BaseModel], source: SettingsSource) -> None:
+def _check_value(settings_type: type[BaseModel], name: str, value: object, source: SettingsSource) -> None:
     """Check that sections hold settings, and that no value is nested too deeply for those who walk through it.
 
     A value that is no section would be replaced without a word by a source of higher priority.
@@ -195,35 +206,136 @@ def _check_sections(settings_type: type[BaseModel], source: SettingsSource) -> N
     Raises:
         SettingsError: another value, or one too deep.
     """
-    for name, value in source.values.items():
-        if section_of(settings_type, name) is not None and not isinstance(value, dict | BaseModel):
-            raise SettingsError(
-                f"--{name} ({source.origin(name)}): expected settings by name, as in --{name}.NAME=VALUE, "
-                f"found a value of type {type(value).__name__}"
-            )
-        if wire.is_nested_beyond(value, DEEPEST):
-            raise SettingsError(f"--{name} ({source.origin(name)}): nested more than {DEEPEST} deep")
+    if section_of(settings_type, name) is not None:
+        raise SettingsError(
+            f"--{name} ({source.origin(name)}): expected settings by name, as in --{name}.NAME=VALUE, "
+            f"found a value of type {type(value).__name__}"
+        )
+    if wire.is_nested_beyond(value, DEEPEST):
+        raise SettingsError(f"--{name} ({source.origin(name)}): nested more than {DEEPEST} deep")
 
 
-def _merge(weaker: Values, stronger: Values) -> Values:
-    merged = dict(weaker)
-    for name, value in stronger.items():
-        below = merged.get(name)
-        merged[name] = _merge(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
-    return merged
+def _merge(weaker: object, stronger: object) -> object:
+    if not isinstance(weaker, dict) or not isinstance(stronger, dict):
+        return stronger
+    return {**weaker, **{name: _merge(weaker.get(name), value) for name, value in stronger.items()}}
 
 
-def _with_sections(settings_type: type[BaseModel], merged: Values) -> Values:
+def _in_sections(settings_type: type[BaseModel], merged: Values) -> Values:
     """The values with every section: an empty one for its fields' defaults, others merged with the declared values."""
-    values = dict(merged)
+    nested: Values = {}
     for name, field in settings_type.model_fields.items():
-        if section_of(settings_type, name) is None:
+        if section_of(settings_type, name) is not None and field.is_required():
+            nested[name] = {}
+        elif isinstance(field.default, BaseModel) and any(given.startswith(f"{name}.") for given in merged):
+            nested[name] = dict(field.default)
+    for name, value in merged.items():
+        *sections, field_name = name.split(".")
+        place = nested
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[field_name] = value
+    return nested
+
+
+_WITHOUT_VALUE: Mapping[str, Callable[[], str]] = {"--show_config": lambda: "all", "--profile": default_name}
+"""What flags mean that may stand without a value. A word after one that is no flag is its value."""
+
+
+def read_sources(
+    settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None = None
+) -> list[SettingsSource]:
+    """Command line, environment variables, and the YAML file that either of them names, in order of priority.
+
+    Raises:
+        SettingsError: an unknown setting, or a missing or unreadable file.
+    """
+    kinds: dict[SourceKind, Values] = {
+        "command line": _read_command_line(settings_type, argv, prog, verb),
+        "environment variable": _read_environment(settings_type),
+    }
+    sources = [SettingsSource(kind, _by_dotted_name(settings_type, read, kind), kind) for kind, read in kinds.items()]
+    named = next(filter(None, (source.values.get("config") for source in sources)), None)
+    if named is not None:
+        path = config_file(named)
+        values = _by_dotted_name(settings_type, _read_yaml(path), str(path))
+        sources.append(SettingsSource(str(path), values, "file"))
+    return sources
+
+
+def _by_dotted_name(model: type[BaseModel], values: Mapping[Any, Any], where: str, prefix: str = "") -> Values:
+    """The settings of a source, those of sections by their dotted names."""
+    found: Values = {}
+    for name, value in values.items():
+        if not isinstance(name, str) or "." in name:
+            raise SettingsError(f"{prefix}{name!r} ({where}): unknown setting: a name is text without a dot")
+        section = section_of(model, name)
+        if section is not None and isinstance(value, dict):
+            found |= _by_dotted_name(section, value, where, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def _read_command_line(settings_type: type[BaseModel], argv: Sequence[str], prog: str, verb: str | None) -> Values:
+    try:
+        words = _with_switches(settings_type, argv)
+        return CliSettingsSource[Any](cast(Any, settings_type), cli_exit_on_error=False, cli_prog_name=prog)(
+            args=words
+        )()
+    except RecursionError:
+        raise SettingsError("command line: a value is nested too deeply") from None
+    except ParsingError as error:
+        raise SettingsError(explain_flag(settings_type, str(error), argv, verb)) from None
+
+
+def _with_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> list[str]:
+    """The command line with `--switch=true` as `--switch`, and `--switch=false` as `--no-switch`.
+
+    A flag of a yes or no that stands without a value is true.
+    """
+    declared = [*declared_settings(settings_type)]
+    switches = {setting.name for setting in declared if setting.is_switch}
+    yes_or_no = [f"--{setting.name}" for setting in declared if setting.is_yes_or_no]
+    without_value: Mapping[str, Callable[[], str]] = {**_WITHOUT_VALUE, **dict.fromkeys(yes_or_no, lambda: "true")}
+    words: list[str] = []
+    for word in argv:
+        if words and words[-1] in without_value and not word.startswith("-"):
+            words[-1] += f"={word}"
             continue
-        if field.is_required():
-            values.setdefault(name, {})
-        elif isinstance(field.default, BaseModel) and isinstance(values.get(name), dict):
-            values[name] = {**dict(field.default), **values[name]}
-    return values
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--")
+        if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
+            word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
+        words.append(word)
+    return [f"{word}={without_value[word]()}" if word in without_value else word for word in words]
+
+
+def _read_environment(settings_type: type[BaseModel]) -> Values:
+    named = [name for name in os.environ if name.upper().startswith(ENV_PREFIX) and name not in READ_ELSEWHERE]
+    for name in named:
+        section = name.upper().removeprefix(ENV_PREFIX).partition("__")[0].lower()
+        if section not in settings_type.model_fields:
+            raise SettingsError(f"environment variable {name}: unknown setting{suggestion(settings_type, section)}")
+    try:
+        return EnvSettingsSource(cast(Any, settings_type))()
+    except RecursionError:
+        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): nested too deeply") from None
+    except ParsingError as error:
+        why = f"{error} ({error.__cause__})" if error.__cause__ is not None else str(error)
+        raise SettingsError(f"environment variables ({', '.join(sorted(named))}): {why}") from None
+
+
+def _read_yaml(path: Path) -> Values:
+    try:
+        values = load_yaml(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"--config: {path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SettingsError(f"--config: {path} is not a YAML file: {error}") from None
+    if not isinstance(values, dict | None):
+        raise SettingsError(f"--config: {path} holds a {type(values).__name__}; expected sections such as `env:`")
+    return {name: value for name, value in (values or {}).items() if value is not None}  # a section may be empty
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

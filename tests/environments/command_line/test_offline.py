@@ -16,8 +16,7 @@ from judgegym.eval_environments.arena.environment import ArenaHardConfig
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.config.fields import Values
-from judgegym.judges.config.reading import SettingsSource, SourceKind
-from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourceKind
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.llm.errors import SettingsError
 from tests.engine.loading import loaded_from
@@ -117,14 +116,18 @@ REAL = "https://judge.example/v1"
 
 
 def source(kind: SourceKind, **values: Any) -> SettingsSource:
-    return SettingsSource({"file": "x.yaml"}.get(kind, kind), dict(values), kind)
+    flat: Values = {}
+    for name, value in values.items():
+        flat |= {f"{name}.{field}": each for field, each in value.items()} if isinstance(value, dict) else {name: value}
+    return SettingsSource({"file": "x.yaml"}.get(kind, kind), flat, kind)
 
 
 def merged(sources: list[SettingsSource]) -> Values:
     values: Values = {"env": {}, "openai": {}}
     for each in reversed(sources):
-        for section in values:
-            values[section] |= each.values.get(section, {})
+        for name, value in each.values.items():
+            section, _, field = name.partition(".")
+            values.setdefault(section, {})[field] = value
     return values
 
 
@@ -137,8 +140,8 @@ def test_offline_alone_adds_a_preset_below_all_sources_and_says_nothing() -> Non
     given = [source("command line", offline=True, env={"seed": 1})]
     (*above, added), notes = with_stand_ins(given, ArenaHardConfig, SAMPLES)
     assert (above, notes, added.name) == (given, [], SOURCE)
-    assert added.values["env"]["train_prompt_dataset"] == "samples.jsonl"
-    assert added.values["env"]["judge_base_url"] == added.values["openai"]["base_url"] == STAND_IN_URL
+    assert added.values["env.train_prompt_dataset"] == "samples.jsonl"
+    assert added.values["env.judge_base_url"] == added.values["openai.base_url"] == STAND_IN_URL
 
 
 @pytest.mark.parametrize("kind", ["file", "environment variable"])

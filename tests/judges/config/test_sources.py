@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr
 
 from judgegym.engine.settings.env import secrets
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.reading import SettingsSource
-from judgegym.judges.config.sources import MASK, LoadedSettings, SourcedSettings, load
+from judgegym.judges.config.sources import MASK, LoadedSettings, SettingsSource, SourcedSettings, load
 
 KEY = "sk-this-is-secret"
 
@@ -91,7 +90,7 @@ def test_strongest_source_wins_and_is_named(
     settings: Load, flags: list[str], env: dict[str, str], yaml: str | None, preset: bool, number: int, source: str
 ) -> None:
     def with_preset(sources: list[SettingsSource]) -> list[SettingsSource]:
-        return [*sources, SettingsSource("preset", {"main": {"number": 5}})] if preset else sources
+        return [*sources, SettingsSource("preset", {"main.number": 5})] if preset else sources
 
     loaded = settings(*flags, env=env, yaml=yaml, reshape=with_preset)
     assert loaded.settings.main.number == number
