@@ -32,7 +32,7 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
-from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.llm.client import ChatClient, open_session
 from judgegym.llm.ledger import recorded_in
@@ -65,9 +65,12 @@ def subjects(url: str, session: aiohttp.ClientSession, concurrency: int) -> Iter
     """The judges, which call the endpoint at `url`."""
     common = {"judge_base_url": url, "judge_model_name": "judge", "judge_max_concurrency": concurrency}
     aspects = AspectJudgeSettings(**common)
-    aspect = AspectCaseJudge(ChatClient(aspects.chat_settings(), session=session), aspects.aspects[0], aspects)
+    aspect = AspectPanel(
+        aspects.model_copy(update={"aspects": aspects.aspects[:1]}),
+        ChatClient(aspects.chat_settings(), session=session),
+    )
     arena_settings = ArenaJudgeSettings(**common)
-    arena = ArenaCaseJudge(ChatClient(arena_settings.chat_settings(), session=session), arena_settings)
+    arena = ArenaCaseJudge(arena_settings, ChatClient(arena_settings.chat_settings(), session=session))
 
     async def judge_aspect(number: int) -> None:
         question, answer, _ = texts(number)

@@ -40,7 +40,7 @@ from typing import Literal
 from benchmarks.measured import Measured, report, results_option
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import CallRun, JudgeCall
-from judgegym.judges.tournament.progress import TournamentJudge
+from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import GameResult, TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.statistics.agreement import correlation
@@ -136,7 +136,7 @@ async def simulate(kind: Kind, size: int, beta: float, groups: int, *, ties: Tie
             quality = {str(answer): chance.gauss(0.0, 1.0) for answer in range(size)}
             judge = SimulatedJudge(client, quality, beta, ties, name)
             case = GroupCase(f"question {number}", tuple(quality))
-            judged = await TournamentJudge(judge, kind.settings).judge(case)
+            judged = await TournamentGroupJudge(kind.settings, judge.client, games=judge).judge(case)
             scores = [member.score for member in judged.members]
             correlations.append(_correlation(scores, [*quality.values()]))
             games += judge.games

@@ -27,13 +27,13 @@ from typing import Any
 import orjson
 
 from benchmarks.measured import Measured, report, results_option
-from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
-from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.pairwise import rating_prompt
-from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse
@@ -79,7 +79,7 @@ def judged(factory: Callable[..., Any], settings: Any, case: Callable[[Row, str]
 
 
 def arena(**settings: Any) -> Asks:
-    return judged(arena_judge, ArenaJudgeSettings(**settings), _arena_case)
+    return judged(ArenaCaseJudge, ArenaJudgeSettings(**settings), _arena_case)
 
 
 def _arena_case(row: Row, completion: str) -> ArenaCase:
@@ -87,7 +87,7 @@ def _arena_case(row: Row, completion: str) -> ArenaCase:
 
 
 def aspects(**settings: Any) -> Asks:
-    return judged(aspect_judge, AspectJudgeSettings(**settings), _aspect_case)
+    return judged(AspectPanel, AspectJudgeSettings(**settings), _aspect_case)
 
 
 def _aspect_case(row: Row, completion: str) -> AspectCase:
@@ -95,7 +95,7 @@ def _aspect_case(row: Row, completion: str) -> AspectCase:
 
 
 def rubric(**settings: Any) -> Asks:
-    return judged(rubric_judge, RubricJudgeSettings(**settings), _rubric_case)
+    return judged(RubricCaseJudge, RubricJudgeSettings(**settings), _rubric_case)
 
 
 def _rubric_case(row: Row, completion: str) -> RubricCase:
@@ -106,7 +106,7 @@ def _rubric_case(row: Row, completion: str) -> RubricCase:
 
 
 def peer(**settings: Any) -> Asks:
-    return judged(peer_judge, PeerJudgeSettings(**settings), lambda row, text: PeerCase(row["query"], text))
+    return judged(PeerCaseJudge, PeerJudgeSettings(**settings), lambda row, text: PeerCase(row["query"], text))
 
 
 def former_peer(**settings: Any) -> Asks:

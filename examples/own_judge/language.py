@@ -14,11 +14,11 @@ from typing import ClassVar
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import ask, failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
-from judgegym.judges.core.scorer import JudgeDefinition, Scorer, SingleScorer
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
-from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Message
 
 # Settings and prompt. The answer comes last: a server with a prefix cache computes what comes before it once.
@@ -83,13 +83,12 @@ def _reply(shown: ShownPrompt) -> str:
 PROMPT = PromptFormat(_TITLES, ("ANSWER",), _reply, question="QUESTION")
 
 
-class LanguageJudge:
+class LanguageJudge(SingleJudge[LanguageJudgeSettings, LanguageCase, LanguageDetail]):
     """1.0 for an answer in the language of the question, 0.0 for one in another."""
 
-    def __init__(self, client: ChatClient, settings: LanguageJudgeSettings | None = None) -> None:
-        """Judge through `client`."""
-        self.client = client
-        self.settings = settings or LanguageJudgeSettings()
+    def case_of(self, task: JudgeTask) -> LanguageCase:
+        """Make the case of a request or a row, which has a prompt and a response."""
+        return LanguageCase(task.prompt, task.response)
 
     async def judge(self, case: LanguageCase) -> Judgment[LanguageDetail]:
         """Judge one answer; without a verdict there is no score, and never an exception."""
@@ -102,10 +101,4 @@ class LanguageJudge:
         return Judgment(float(call.value), Status.OK, label, detail.quote, (call,), detail, suspects=prompt.suspects)
 
 
-def language_scorer(client: ChatClient, settings: LanguageJudgeSettings, rubric: str | None) -> Scorer:
-    """The judge for requests and rows, which have a prompt and a response."""
-    judge = LanguageJudge(client, settings)
-    return SingleScorer(lambda item: judge, lambda item: LanguageCase(item.prompt, item.response))
-
-
-JUDGE = JudgeDefinition(LanguageJudgeSettings, "is it in the question's language", language_scorer, (PROMPT,))
+JUDGE = JudgeDefinition(LanguageJudgeSettings, "is it in the question's language", LanguageJudge, (PROMPT,))

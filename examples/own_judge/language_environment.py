@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from language import PROMPT, LanguageCase, LanguageDetail, LanguageJudge
+from language import PROMPT, LanguageCase, LanguageDetail, LanguageJudge, LanguageJudgeSettings
 
 from judgegym import environments as envs
 
@@ -18,7 +18,7 @@ class LanguageEnv(envs.JudgedEnv[LanguageConfig, envs.PromptTask, LanguageDetail
     offline_prompts = (PROMPT,)
 
     def open_judges(self) -> None:
-        self.language_judge = LanguageJudge(self.clients.judge)
+        self.language_judge = LanguageJudge(LanguageJudgeSettings(), self.clients.judge)
 
     def tasks(self, split: envs.Split) -> Sequence[envs.PromptTask]:  # which rows?
         return envs.prompt_tasks(self.config.dataset)

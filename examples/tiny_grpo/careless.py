@@ -37,15 +37,16 @@ class OneOrder(ArenaHardEnv):
     """One game, with the policy's answer first; the other order is taken to say the same."""
 
     def open_judges(self) -> None:
-        self.games = ArenaCaseJudge(self.clients.judge, self.config)
+        self.games = ArenaCaseJudge(self.config, self.clients.judge)
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         (completion,) = completions
         case = ArenaCase(task.question, completion.answer, task.baseline)
-        game, calls, suspects = await self.games.play(case, "model_is_a", name="game_1")
+        game, calls = await self.games.play(case, "model_is_a", "game_1")
+        suspects = self.games.prompt(case, "model_is_a").suspects
         if game.label is None:
             return replace(failed_judgment(calls, explanation=game.error), suspects=suspects)
         mirrored = _MIRRORED[game.label]
         row = row_result(game.label, mirrored, strong_weight=1)
         detail = ArenaDetail((game, replace(game, order="model_is_b", label=mirrored)), row.entries)
-        return Judgment(row.reward, Status.OK, row.outcome, game.text, calls, detail, suspects=suspects)
+        return Judgment(row.reward, Status.OK, row.outcome, game.text, tuple(calls), detail, suspects=suspects)

@@ -23,9 +23,9 @@ from judgegym.judges.core.group import (
     orders_in_words,
 )
 from judgegym.judges.core.turns import ChatTurn, TextOrMessages, UnseenPart, conversation_case
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.errors import DataError
 
@@ -149,7 +149,7 @@ class ListwiseJudge(OpenGroupJudge):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(ListwiseJudgeSettings, settings, listwise_judge, offline=offline)
+        super().__init__(ListwiseJudgeSettings, settings, ListwiseGroupJudge, offline=offline)
         self.criteria = criteria
 
 
@@ -170,7 +170,7 @@ class TournamentJudge(OpenGroupJudge):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(TournamentSettings, settings, tournament_judge, offline=offline)
+        super().__init__(TournamentSettings, settings, TournamentGroupJudge, offline=offline)
         self.criteria = criteria
 
 

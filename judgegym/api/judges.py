@@ -18,16 +18,16 @@ from typing import Any, Generic, TypeVar
 
 from judgegym.api.results import JudgmentTable, judge_rows
 from judgegym.api.session import WithSession, optional_text, shows_settings, text, texts
-from judgegym.judges.arena import ArenaCase, ArenaDetail, ArenaJudgeSettings, arena_judge
-from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
+from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
@@ -112,7 +112,7 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(RubricJudgeSettings, settings, rubric_judge, offline=offline)
+        super().__init__(RubricJudgeSettings, settings, RubricCaseJudge, offline=offline)
         scale = settings_from_keywords(RubricJudgeSettings, settings).scale
         self.rubric = rubric if isinstance(rubric, Rubric) else Rubric(rubric, {}, scale)
 
@@ -150,7 +150,7 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(AspectJudgeSettings, settings, aspect_judge, offline=offline)
+        super().__init__(AspectJudgeSettings, settings, AspectPanel, offline=offline)
 
     async def judge(
         self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
@@ -194,7 +194,7 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(ArenaJudgeSettings, settings, arena_judge, offline=offline)
+        super().__init__(ArenaJudgeSettings, settings, ArenaCaseJudge, offline=offline)
 
     async def judge(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
         """Compare each answer with `baseline`."""
@@ -226,7 +226,7 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(PeerJudgeSettings, settings, peer_judge, offline=offline)
+        super().__init__(PeerJudgeSettings, settings, PeerCaseJudge, offline=offline)
         self.rubric = rubric
 
     async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
@@ -260,10 +260,10 @@ class OwnJudge(OpenJudge[CaseT, DetailT]):
     """Judges answers by a judge of one's own.
 
     Example:
-        >>> from judgegym.judges.peers import PeerCase, peer_judge
+        >>> from judgegym.judges.peers import PeerCase, PeerCaseJudge
         >>> from judgegym.judges.peers import PeerJudgeSettings
         >>> def strict(client):
-        ...     return peer_judge(PeerJudgeSettings(), client)
+        ...     return PeerCaseJudge(PeerJudgeSettings(), client)
         >>> def case(question, answer):
         ...     return PeerCase(question, answer, "It is a prime.")
         >>> with OwnJudge(strict, case, offline=True) as judge:

@@ -15,7 +15,7 @@ from judgegym.api.session import open_client, stand_in_settings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
-from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
+from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
@@ -152,7 +152,7 @@ class RL4FEvaluator:
             ]
             update = {"judge_critique_rounds": iterations - 1}
             judgments = await all_results(
-                peer_judge(self._models[judge].model_copy(update=update), clients[judge]).judge(
+                PeerCaseJudge(self._models[judge].model_copy(update=update), clients[judge]).judge(
                     PeerCase(user_query, answer["response"], rubric)
                 )
                 for judge, answer in pairs

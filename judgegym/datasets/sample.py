@@ -33,8 +33,7 @@ from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
 from judgegym.judges.core.judgment import CallRun, Status
-from judgegym.judges.core.scorer import ScoreItem, results_of
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoreItem, failure, results_of
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.errors import DataError, SettingsError

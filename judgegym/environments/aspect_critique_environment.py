@@ -37,7 +37,7 @@ from judgegym.environments.roles import (
     record_verdict_agreement,
     record_votes,
 )
-from judgegym.judges.aspects.judge import AspectCase, PanelDetail, aspect_judge, find_verdict
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail, find_verdict
 from judgegym.judges.aspects.prompt import Aspect, AspectJudgeSettings, aspect_prompt, criteria_of, effective_strictness
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.delimiters import Prompt
@@ -76,7 +76,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.aspect_judge = aspect_judge(self.config, self.clients.judge)
+        self.aspect_judge = AspectPanel(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[AspectTask]:
         """Load rows with a question or an answer; with role=judge, a task for each gold verdict on the aspects."""

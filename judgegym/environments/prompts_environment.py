@@ -29,8 +29,8 @@ from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
+from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment
-from judgegym.judges.core.scorer import SingleScorer
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import (
@@ -40,7 +40,7 @@ from judgegym.judges.scorers.registry import (
     SingleKind,
     about,
     kinds_that_read,
-    scorer_of,
+    open_judge,
 )
 from judgegym.llm.errors import DataError
 
@@ -87,9 +87,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     def open_judges(self) -> None:
         """Open the judge."""
-        scorer = scorer_of(self.config, self.clients.judge)
-        assert isinstance(scorer, SingleScorer)  # the settings allow no other kind
-        self.scorer: SingleScorer[Any, Any] = scorer
+        judge = open_judge(self.config, self.clients.judge)
+        assert isinstance(judge, SingleJudge)  # the settings allow no other kind
+        self.single_judge: SingleJudge[Any, Any, Any] = judge
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; each row is one that the judge can judge."""
@@ -100,7 +100,7 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=shown)
         for task in tasks:
             try:
-                self.scorer.check(self._task(task, ""))
+                self.single_judge.check(self._task(task, ""))
             except ValueError as error:
                 raise DataError(f"{source}: the row {task.uid}: {error}") from error
         return tasks
@@ -118,11 +118,11 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
 
     async def judge(self, task: PromptTask, completions: Sequence[Completion]) -> Judgment[ScoreParts]:
         """Score the answer."""
-        judgment = await self.scorer.judge(self._task(task, completions[0].answer))
+        judgment = await self.single_judge.judge_task(self._task(task, completions[0].answer))
         if judgment.score is None:
             return replace(judgment, detail=None)
-        parts = ScoreParts(dict(self.scorer.components(judgment)))
-        return replace(judgment, score=self.scorer.unit(judgment.score), detail=parts)
+        parts = ScoreParts(dict(self.single_judge.components(judgment)))
+        return replace(judgment, score=self.single_judge.unit(judgment.score), detail=parts)
 
     def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
         """Record the score overall and by category."""

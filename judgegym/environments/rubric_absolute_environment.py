@@ -46,7 +46,7 @@ from judgegym.judges.core.delimiters import Prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.verdict_parser import Place
-from judgegym.judges.rubrics.judge import RubricCase, RubricDetail, rubric_judge
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings, find_score, rubric_prompt
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import Message
@@ -103,7 +103,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     def open_judges(self) -> None:
         """Make the judge of responses."""
-        self.rubric_judge = rubric_judge(self.config, self.clients.judge)
+        self.rubric_judge = RubricCaseJudge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[RubricTask]:
         """Load rows with their rubrics; with role=judge, those that have a response and a gold score."""

@@ -26,7 +26,7 @@ from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.arena.environment import ArenaEnv, ArenaHardConfig, ArenaHardTask
 from judgegym.eval_environments.arena.standings import style_controlled_win_rate, style_difference, style_of
-from judgegym.judges.arena import ArenaCase, ArenaDetail, arena_judge, row_result
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, row_result
 from judgegym.judges.core.judgment import Judgment
 
 TWO_LOST_GAMES = (0.0, 0.0)
@@ -59,7 +59,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
 
     def open_judges(self) -> None:
         """Make the judge of both games."""
-        self.arena_judge = arena_judge(self.config, self.clients.judge)
+        self.arena_judge = ArenaCaseJudge(self.config, self.clients.judge)
 
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[ArenaDetail]:
         """Judge both games at once."""

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from judgegym.judges import prompts
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings, ReaskSettings
-from judgegym.judges.core.calls import ask, failed_judgment
+from judgegym.judges.core.calls import ask_again, failed_judgment
 from judgegym.judges.core.delimiters import (
     NOTHING_SHARED,
     REFERENCE,
@@ -33,15 +34,15 @@ from judgegym.judges.core.delimiters import (
     delimit,
     without_tokens,
 )
-from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
+from judgegym.judges.core.judge import CritiqueRequest, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel, arena_form, arena_label
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.llm.at_once import all_results
-from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice, Message
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
@@ -148,41 +149,17 @@ class ArenaDetail:
     entries: tuple[float, ...] = ()
 
 
-class JudgedGame(NamedTuple):
-    """A game, every call that was made for it, and the suspects in the texts that it shows."""
+class ArenaCaseJudge(VerdictJudge[ArenaJudgeSettings, ArenaCase, ArenaDetail, ArenaLabel]):
+    """Judges pairs of answers: −1 (both games lost) to 1 (both won), with the label `win`, `tie` or `loss`."""
 
-    game: Game
-    calls: tuple[JudgeCall[ArenaLabel], ...]
-    suspects: int
-
-
-class ArenaCaseJudge:
-    """Judges pairs of answers.
-
-    >>> settings = ArenaJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
-    >>> judge = ArenaCaseJudge(ChatClient(settings.chat_settings()), settings)
-    """
-
-    def __init__(self, client: ChatClient, settings: ArenaJudgeSettings | None = None) -> None:
-        """Judge through `client`, with the default settings if none are given."""
-        self.client = client
-        self.settings = settings or ArenaJudgeSettings()
-        own_prompt = self.settings.judge_system_prompt
-        self._system_prompt = self.settings.built_in_prompt() if own_prompt is None else own_prompt
-        self._form = self.settings.form(arena_form(LABELS[self.settings.judge_protocol]))
-
-    async def judge(self, case: ArenaCase) -> Judgment[ArenaDetail]:
-        """Ask for the verdicts of both games at once.
-
-        Returns:
-            A score from −1 (both games lost) to 1 (both won), the label `win`, `tie` or `loss`; or no score and the
-            reason. Never raises because of a judge's answer.
-        """
-        first, second = await all_results(self.play(case, order, name=name) for order, name in _COMPONENTS.items())
+    async def first_judgment(self, case: ArenaCase) -> Judgment[ArenaDetail]:
+        """Ask for the verdicts of both games at once."""
+        first, second = await all_results(self.play(case, order, name) for order, name in _COMPONENTS.items())
         # Both games show the same texts.
-        return self._judgment((first.game, second.game), first.calls + second.calls, suspects=first.suspects)
+        suspects = self.prompt(case, "model_is_a").suspects
+        return self._judgment((first[0], second[0]), (*first[1], *second[1]), suspects)
 
-    async def play(self, case: ArenaCase, order: GameOrder, *, name: str) -> JudgedGame:
+    async def play(self, case: ArenaCase, order: GameOrder, name: str) -> tuple[Game, list[JudgeCall[ArenaLabel]]]:
         """Play one game, with a question in the same conversation for each answer without a verdict.
 
         Args:
@@ -191,89 +168,99 @@ class ArenaCaseJudge:
             name: of the game's first call; those of the others begin with it.
 
         Returns:
-            The game, with a verdict or the reason why there is none. Never raises because of a judge's answer.
+            The game, with a verdict or the reason why there is none, and its calls.
         """
-        prompt = self.prompt(case, order)
-        messages = prompt.messages
-        call: JudgeCall[ArenaLabel] = await ask(self.client, messages, arena_label, name=name, form=self._form)
-        calls = [call]
-        # After an empty text there is no conversation to continue.
-        while call.value is None and call.text.strip() and len(calls) <= self.settings.judge_reask:
-            messages = [
-                *messages,
-                Message(role="assistant", content=without_tokens(call.text)),
-                Message(role="user", content=prompts.load("arena_hard_reask")),
-            ]
-            again = f"{name}_reask_{len(calls)}"
-            call = await ask(self.client, messages, arena_label, name=again, form=self._form)
-            calls.append(call)
-        last = next((answer for answer in reversed(calls) if answer.text), call)
-        game = Game(
-            order=order,
-            label=call.value,
-            text=last.text,
-            earlier_texts=tuple(earlier.text for earlier in calls[: calls.index(last)]),
-            reasoning=last.reasoning,
-            error=call.error,
+        calls = await ask_again(
+            partial(self.ask, case),
+            self.prompt(case, order).messages,
+            name,
+            lambda _, call: (without_tokens(call.text), prompts.load("arena_hard_reask")),
+            at_most=self.settings.judge_reask,
         )
-        return JudgedGame(game, tuple(calls), prompt.suspects)
+        last = next((answer for answer in reversed(calls) if answer.text), calls[-1])
+        earlier = tuple(answer.text for answer in calls[: calls.index(last)])
+        return Game(order, calls[-1].value, last.text, earlier, last.reasoning, calls[-1].error), calls
 
-    def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest[ArenaLabel]]:
+    def case_of(self, task: JudgeTask) -> ArenaCase:
+        """The response against the task's baseline."""
+        baseline = baseline_of(task)
+        assert baseline is not None  # a task without one is no case of this judge
+        return ArenaCase(task.prompt, task.response, baseline)
+
+    def unit(self, score: float) -> float:
+        """The win rate from 0 to 1."""
+        return (score + 1.0) / 2.0
+
+    def read(self, case: ArenaCase, choice: Choice) -> ParsedVerdict[ArenaLabel] | None:
+        """Read the label."""
+        return arena_label.find(choice.text)
+
+    def form(self, case: ArenaCase) -> VerdictForm:
+        """The form of a label of the protocol."""
+        return arena_form(LABELS[self.settings.judge_protocol])
+
+    def prompt(self, case: ArenaCase, order: GameOrder) -> Prompt:
+        """The prompt of one game."""
+        settings, is_a = self.settings, order == "model_is_a"
+        return game_prompt(
+            case.question,
+            case.answer if is_a else case.baseline,
+            case.baseline if is_a else case.answer,
+            protocol=settings.judge_protocol,
+            judged="A" if is_a else "B",
+            layout=settings.judge_prompt_layout,
+            system_prompt=settings.judge_system_prompt,
+            shared=case.shared,
+        )
+
+    def critique_requests(self, case: ArenaCase, judgment: Judgment[ArenaDetail]) -> list[CritiqueRequest]:
         """A request for the label of each game."""
-        assert judgment.detail is not None
-        return [self._critique_request(case, game) for game in judgment.detail.games]
+        requests = []
+        for game in judgment.detail.games if judgment.detail is not None else ():
+            assert game.label is not None  # a judgment with a score has both
+            own = after_thinking(game.text).strip()
+            messages = critique_messages(self.prompt(case, game.order).messages, own)
+            requests.append(CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages))
+        return requests
+
+    def revision(self, call: JudgeCall[Any], verdict: ArenaLabel) -> Revision:
+        """The revised label, with the explanation in the judge's text."""
+        critique, reasons = explained(after_thinking(call.text).strip())
+        return Revision(verdict, reasons, critique)
 
     def apply_revisions(
         self, case: ArenaCase, judgment: Judgment[ArenaDetail], revisions: Mapping[str, JudgeCall[ArenaLabel]]
     ) -> Judgment[ArenaDetail]:
         """The judgment of the games with the revised labels in place of earlier ones."""
         assert judgment.detail is not None
-        first, second = (_with_revision(game, revisions.get(_COMPONENTS[game.order])) for game in judgment.detail.games)
+        first, second = (
+            replace(game, label=call.value, text=call.text, reasoning=call.reasoning)
+            if (call := revisions.get(_COMPONENTS[game.order]))
+            else game
+            for game in judgment.detail.games
+        )
         return self._judgment((first, second), judgment.calls)
 
-    def prompt(self, case: ArenaCase, order: GameOrder) -> Prompt:
-        """The prompt of one game."""
-        is_a = order == "model_is_a"
-        return game_prompt(
-            case.question,
-            case.answer if is_a else case.baseline,
-            case.baseline if is_a else case.answer,
-            protocol=self.settings.judge_protocol,
-            judged="A" if is_a else "B",
-            layout=self.settings.judge_prompt_layout,
-            system_prompt=self._system_prompt,
-            shared=case.shared,
-        )
-
-    def _critique_request(self, case: ArenaCase, game: Game) -> CritiqueRequest[ArenaLabel]:
-        assert game.label is not None  # a judgment with a score has both
-        own = after_thinking(game.text).strip()
-        messages = critique_messages(self.prompt(case, game.order).messages, own)
-        request = CritiqueRequest(_COMPONENTS[game.order], game.label, own, messages, _read, _revision)
-        return request.held_to(self._form)
-
     def _judgment(
-        self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...], *, suspects: int = 0
+        self, games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...], suspects: int = 0
     ) -> Judgment[ArenaDetail]:
         first, second = games
         if first.label is None or second.label is None:
-            return replace(_no_verdict(games, calls), suspects=suspects)
+            reasons = "; ".join(f"{game.order}: {game.error}" for game in games if game.label is None)
+            failed = failed_judgment(calls, explanation=reasons, detail=ArenaDetail(games))
+            return replace(failed, suspects=suspects)
         row = row_result(first.label, second.label, strong_weight=STRONG_WEIGHT[self.settings.judge_protocol])
-        return Judgment(
-            score=row.reward,
-            status=Status.OK,
-            label=row.outcome,
-            explanation=f"As assistant A ({_RESULTS[row.entries[0]]}): {explained(first.text)[1]}\n\n"
-            f"As assistant B ({_RESULTS[row.entries[-1]]}): {explained(second.text)[1]}",
-            calls=calls,
-            detail=ArenaDetail(games, row.entries),
-            suspects=suspects,
+        explanation = (
+            f"As assistant A ({_RESULTS[row.entries[0]]}): {explained(first.text)[1]}\n\n"
+            f"As assistant B ({_RESULTS[row.entries[-1]]}): {explained(second.text)[1]}"
         )
+        detail = ArenaDetail(games, row.entries)
+        return Judgment(row.reward, Status.OK, row.outcome, explanation, calls, detail, suspects=suspects)
 
 
-def arena_judge(settings: ArenaJudgeSettings, client: ChatClient) -> Judge[ArenaCase, ArenaDetail]:
-    """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(ArenaCaseJudge(client, settings), settings.judge_critique_rounds)
+def baseline_of(task: JudgeTask) -> str | None:
+    """The baseline of a task, or its reference, for protocols without a field for a baseline."""
+    return task.reference if task.baseline is None else task.baseline
 
 
 class RowResult(NamedTuple):
@@ -315,20 +302,6 @@ def row_result(game_1: ArenaLabel, game_2: ArenaLabel, *, strong_weight: int = 3
     as_b = 1.0 - baseline_as_a
     entries = (as_a,) * (strong_weight if is_strong_1 else 1) + (as_b,) * (strong_weight if is_strong_2 else 1)
     return RowResult(entries, 2.0 * sum(entries) / len(entries) - 1.0, _OUTCOMES[as_a] if as_a == as_b else "tie")
-
-
-def _read(choice: Choice) -> ParsedVerdict[ArenaLabel] | None:
-    return arena_label.find(choice.text)
-
-
-def _revision(call: JudgeCall[ArenaLabel]) -> Revision:
-    assert call.value is not None  # only calls with a label get here
-    critique, reasons = explained(after_thinking(call.text).strip())
-    return Revision(call.value, reasons, critique)
-
-
-def _with_revision(game: Game, call: JudgeCall[ArenaLabel] | None) -> Game:
-    return game if call is None else replace(game, label=call.value, text=call.text, reasoning=call.reasoning)
 
 
 def game_prompt(
@@ -375,12 +348,6 @@ def game_prompt(
         Message(role="user", content=markers.notice + shared.instructions + "\n\n".join(sections)),
     ]
     return Prompt(messages, delimited.suspects)
-
-
-def _no_verdict(games: tuple[Game, Game], calls: tuple[JudgeCall[object], ...]) -> Judgment[ArenaDetail]:
-    """The judgment of a row without two verdicts."""
-    reasons = [f"{game.order}: {game.error}" for game in games if game.label is None]
-    return failed_judgment(calls, explanation="; ".join(reasons), detail=ArenaDetail(games))
 
 
 _A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"

@@ -18,25 +18,26 @@ Source: allenai/reward-bench; Malik et al., RewardBench 2: Advancing Reward Mode
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_uppercase
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.calls import ask, failed_judgment
+from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import NOTHING_SHARED, REFERENCE, TITLES, Lookalikes, Prompt, SharedTexts, delimit
-from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
+from judgegym.judges.core.group import AnswerCollector
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt, bracketed_fields
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
 from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import VerdictForm, VerdictParser
-from judgegym.llm.client import ChatClient
-from judgegym.llm.wire import JSON, Message
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
+from judgegym.llm.wire import JSON, Choice, Message
 
 
 class ChoiceJudgeSettings(JudgeSettings):
@@ -47,7 +48,7 @@ class ChoiceJudgeSettings(JudgeSettings):
         return prompts.load("choice")
 
 
-LETTERS = string.ascii_uppercase
+LETTERS = ascii_uppercase
 FEWEST_CHOICES, MOST_CHOICES = 2, len(LETTERS)
 
 _UNITS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -148,77 +149,117 @@ class ChoiceDetail:
     text: str
 
 
-class ChoiceCaseJudge:
-    """Chooses the best of several answers.
+_ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(1.0, Status.OK, "best", "All responses are equal: there is no choice.")
 
-    >>> settings = ChoiceJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
-    >>> judge = ChoiceCaseJudge(ChatClient(settings.chat_settings()), settings)
+
+class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail, str]):
+    """Chooses the best of several answers: its index, from 0, as the score, and its letter as the label.
+
+    Of the responses to a task the chosen one and its equals have 1, the others 0: one call for all.
     """
 
-    def __init__(self, client: ChatClient, settings: ChoiceJudgeSettings | None = None) -> None:
-        """Judge through `client`, with the default settings if none are given."""
-        self.client = client
-        self.settings = settings or ChoiceJudgeSettings()
-
-    async def judge(self, case: ChoiceCase) -> Judgment[ChoiceDetail]:
+    async def first_judgment(self, case: ChoiceCase) -> Judgment[ChoiceDetail]:
         """Ask for the best answer.
-
-        Returns:
-            The index of the best answer, from 0, as the score, and its letter as the label; or no score and the reason.
-            Never raises because of a judge's answer.
 
         Raises:
             ValueError: there are fewer than 2 or more than 26 answers.
         """
         prompt = self._prompt(case)
-        call = await ask(self.client, prompt.messages, _letter(case), name="choice", form=self._form(case))
-        if call.value is None:
-            judgment = failed_judgment([call], detail=ChoiceDetail(None, call.text))
-        else:
-            judgment = _judgment(call.value, call.text, (call,))
-        return replace(judgment, suspects=prompt.suspects)
+        call = await self.ask(case, prompt.messages, "choice")
+        return replace(self._judgment(call, (call,)), suspects=prompt.suspects)
 
-    def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest[str]]:
+    def read(self, case: ChoiceCase, choice: Choice) -> ParsedVerdict[str] | None:
+        """Read the letter."""
+        return choice_letter.find(choice.text, LETTERS[: len(case.answers)])
+
+    def form(self, case: ChoiceCase) -> VerdictForm:
+        """The form of a letter."""
+        return choice_form(LETTERS[: len(case.answers)])
+
+    def critique_requests(self, case: ChoiceCase, judgment: Judgment[ChoiceDetail]) -> list[CritiqueRequest]:
         """One request, for the letter."""
         assert judgment.label is not None and judgment.detail is not None
-        own, letter = after_thinking(judgment.detail.text).strip(), _letter(case)
-        messages = critique_messages(self._prompt(case).messages, own)
-        request = CritiqueRequest("", judgment.label, own, messages, lambda choice: letter.find(choice.text), _revision)
-        return [request.held_to(self._form(case))]
+        own = after_thinking(judgment.detail.text).strip()
+        return [CritiqueRequest("", judgment.label, own, critique_messages(self._prompt(case).messages, own))]
+
+    def revision(self, call: JudgeCall[Any], verdict: str) -> Revision:
+        """The revised letter, with the explanation in the judge's text."""
+        critique, reasons = explained(after_thinking(call.text).strip())
+        return Revision(verdict, reasons, critique)
 
     def apply_revisions(
         self, case: ChoiceCase, judgment: Judgment[ChoiceDetail], revisions: Mapping[str, JudgeCall[str]]
     ) -> Judgment[ChoiceDetail]:
         """The letter of the revision in place of the earlier one."""
-        call = revisions[""]
-        assert call.value is not None  # only calls with a letter get here
-        return _judgment(call.value, call.text, judgment.calls)
+        return self._judgment(revisions[""], judgment.calls)
 
-    def _form(self, case: ChoiceCase) -> VerdictForm | None:
-        return self.settings.form(choice_form(LETTERS[: len(case.answers)]))
+    def _judgment(self, call: JudgeCall[str], calls: tuple[JudgeCall[object], ...]) -> Judgment[ChoiceDetail]:
+        if call.value is None:
+            return failed_judgment(calls, detail=ChoiceDetail(None, call.text))
+        best = LETTERS.index(call.value)
+        detail = ChoiceDetail(best, call.text)
+        return Judgment(float(best), Status.OK, call.value, explained(call.text)[1], calls, detail)
 
     def _prompt(self, case: ChoiceCase) -> Prompt:
         return choice_prompt(case.question, case.answers, system_prompt=self.settings.judge_system_prompt)
 
+    def check(self, task: JudgeTask) -> None:
+        """Check that there are 2 to 26 responses."""
+        if not FEWEST_CHOICES <= len(task.responses) <= MOST_CHOICES:
+            raise TaskError(
+                f"responses: expected {FEWEST_CHOICES} to {MOST_CHOICES}, found {len(task.responses)}"
+                + but_alone(task, self.settings.how_to_gather)
+            )
 
-def choice_judge(settings: ChoiceJudgeSettings, client: ChatClient) -> Judge[ChoiceCase, ChoiceDetail]:
-    """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(ChoiceCaseJudge(client, settings), settings.judge_critique_rounds)
+    def compares(self, task: JudgeTask) -> bool:
+        """All responses are compared."""
+        return True
+
+    def fewest(self, task: JudgeTask) -> int:
+        """Two."""
+        return FEWEST_CHOICES
+
+    def begin(self, task: JudgeTask, size: int) -> AnswerCollector[list[ResponseJudgment]]:
+        """Collect responses, since one call chooses among all."""
+        return AnswerCollector(lambda responses: self.score(replace(task, responses=responses)))
+
+    def case_of(self, task: JudgeTask) -> ChoiceCase:
+        """The distinct responses, in an order that depends on the seed and the task only."""
+        answers = [*dict.fromkeys(task.responses)]
+        key = replace(task, responses=tuple(answers)).key("choice")
+        generator(self.settings.seed, key, "order").shuffle(answers)
+        return ChoiceCase(task.prompt, tuple(answers))
+
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """Judge the distinct responses.
+
+        The judge's letters are those of its order: the explanation begins with what they stand for, and each result has
+        the `position` (from 1) at which the judge saw its response.
+        """
+        case, responses = self.case_of(task), task.responses
+        judgment = await self.judge(case) if len(case.answers) > 1 else _ALL_EQUAL
+        results: list[ResponseJudgment] = []
+        for place, response in enumerate(responses):
+            own, position = judgment, case.answers.index(response)
+            if judgment.detail is not None and judgment.detail.best is not None:
+                is_best = position == judgment.detail.best
+                words = f"{_letters(task, case)}\n\n{judgment.explanation}"
+                label = "best" if is_best else "not the best"
+                own = replace(judgment, score=float(is_best), label=label, explanation=words)
+            result = response_judgment(own, own.score, {"position": position + 1.0}, is_paid=place == 0)
+            results.append(replace(result, shared=response in responses[:place]))
+        return results
 
 
-def _letter(case: ChoiceCase) -> VerdictParser[[], str]:
-    return choice_letter.given(LETTERS[: len(case.answers)])
-
-
-def _judgment(letter: str, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[ChoiceDetail]:
-    best = LETTERS.index(letter)
-    return Judgment(float(best), Status.OK, letter, explained(text)[1], calls, ChoiceDetail(best, text))
-
-
-def _revision(call: JudgeCall[str]) -> Revision:
-    assert call.value is not None  # only calls with a letter get here
-    critique, reasons = explained(after_thinking(call.text).strip())
-    return Revision(call.value, reasons, critique)
+def _letters(task: JudgeTask, case: ChoiceCase) -> str:
+    """What the judge's letters stand for, in the order of the caller."""
+    places = range(len(task.responses)) if task.places is None else task.places
+    by_place = list(zip(places, task.responses, strict=True))
+    shown = [
+        f"{letter} is {' and '.join(f'responses[{place}]' for place, text in by_place if text == answer)}"
+        for letter, answer in zip(LETTERS, case.answers, strict=False)
+    ]
+    return f"In the judge's order {', '.join(shown)}."
 
 
 _STARTS = {f"The Start of Assistant {letter}'s Answer": letter for letter in ascii_uppercase}
@@ -260,6 +301,15 @@ RATING_PROMPT = PromptFormat(
     question="Query",
     reply=_rate,
     fields=_rated,
+)
+
+
+JUDGE = JudgeDefinition(
+    ChoiceJudgeSettings,
+    "1 for the best of several responses to one prompt, 0 for the others",
+    ChoiceCaseJudge,
+    (CHOICE_PROMPT,),
+    most_together=MOST_CHOICES,
 )
 
 

@@ -12,21 +12,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import PromptLayoutSettings
-from judgegym.judges.core.calls import ask, failed_judgment
+from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
-from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
 from judgegym.judges.core.prompt_format import PREVIOUS_EVALUATION, PromptFormat, ShownPrompt
-from judgegym.judges.core.scorer import JudgeDefinition, Scorer, SingleScorer, TaskError
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
-from judgegym.llm.client import ChatClient
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.llm.wire import Choice, Message
 
 
@@ -69,33 +68,37 @@ class PeerDetail:
     text: str
 
 
-class PeerCaseJudge:
-    """Scores answers from 0 to 100 by a rubric.
+class PeerCaseJudge(VerdictJudge[PeerJudgeSettings, PeerCase, PeerDetail, ScoreObject]):
+    """Scores answers from 0 to 100 by a rubric in text."""
 
-    >>> settings = PeerJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
-    >>> judge = PeerCaseJudge(ChatClient(settings.chat_settings()), settings)
-    """
-
-    def __init__(self, client: ChatClient, settings: PeerJudgeSettings | None = None) -> None:
-        """Judge through `client`, with the default settings if none are given."""
-        self.client = client
-        self.settings = settings or PeerJudgeSettings()
-
-    async def judge(self, case: PeerCase) -> Judgment[PeerDetail]:
-        """Score one answer.
-
-        Returns:
-            A whole number from 0 to 100; or no score and the reason. Never raises because of a judge's answer.
-        """
+    async def first_judgment(self, case: PeerCase) -> Judgment[PeerDetail]:
+        """Score one answer."""
         prompt = self._prompt(case)
-        call = await ask(self.client, prompt.messages, score_object, name="score", form=self.settings.form(PEER_FORM))
-        if call.value is None:
-            judgment = failed_judgment([call], detail=PeerDetail(None, call.text))
-        else:
-            judgment = _judgment(call.value, call.text, (call,))
-        return replace(judgment, suspects=prompt.suspects)
+        call = await self.ask(case, prompt.messages, "score")
+        return replace(self._judgment(call, (call,)), suspects=prompt.suspects)
 
-    def critique_requests(self, case: PeerCase, judgment: Judgment[PeerDetail]) -> list[CritiqueRequest[ScoreObject]]:
+    def case_of(self, task: JudgeTask) -> PeerCase:
+        """The response, by the rubric of the task or the general one."""
+        return PeerCase(task.prompt, task.response, task.rubric or self.rubric or DEFAULT_RUBRIC)
+
+    def check(self, task: JudgeTask) -> None:
+        """Check that the rubric is a text."""
+        if task.levels:
+            raise TaskError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
+
+    def unit(self, score: float) -> float:
+        """The score over 100."""
+        return SCALE.unit(score)
+
+    def read(self, case: PeerCase, choice: Choice) -> ParsedVerdict[ScoreObject] | None:
+        """Read the score."""
+        return score_object.find(choice.text)
+
+    def form(self, case: PeerCase) -> VerdictForm:
+        """The form of a score."""
+        return PEER_FORM
+
+    def critique_requests(self, case: PeerCase, judgment: Judgment[PeerDetail]) -> list[CritiqueRequest]:
         """The request to critique and revise the one score: the specification's, or that of all other judges."""
         assert judgment.score is not None and judgment.detail is not None
         score, reasoning = int(judgment.score), judgment.detail.reasoning or ""
@@ -104,30 +107,27 @@ class PeerCaseJudge:
             messages = critique_messages(self._prompt(case).messages, evaluation)
         else:
             messages = self._prompt(case, ScoreObject(score, reasoning)).messages
-        request = CritiqueRequest("", score, reasoning, messages, _read, _revision)
-        return [request.held_to(self.settings.form(PEER_FORM))]
+        return [CritiqueRequest("", score, reasoning, messages)]
+
+    def revision(self, call: JudgeCall[Any], verdict: ScoreObject) -> Revision:
+        """The revised score and its reason."""
+        return Revision(verdict.score, verdict.reasoning or "", critique_before(after_thinking(call.text), "score"))
 
     def apply_revisions(
         self, case: PeerCase, judgment: Judgment[PeerDetail], revisions: Mapping[str, JudgeCall[ScoreObject]]
     ) -> Judgment[PeerDetail]:
         """The score of the revision in place of the earlier one."""
-        call = revisions[""]
-        assert call.value is not None  # only calls with a score get here
-        return _judgment(call.value, call.text, judgment.calls)
+        return self._judgment(revisions[""], judgment.calls)
+
+    def _judgment(self, call: JudgeCall[ScoreObject], calls: tuple[JudgeCall[object], ...]) -> Judgment[PeerDetail]:
+        if call.value is None:
+            return failed_judgment(calls, detail=PeerDetail(None, call.text))
+        score, reasoning = call.value
+        return Judgment(float(score), Status.OK, str(score), reasoning or "", calls, PeerDetail(reasoning, call.text))
 
     def _prompt(self, case: PeerCase, previous: ScoreObject | None = None) -> Prompt:
-        return peer_prompt(
-            case.query,
-            case.response,
-            case.rubric,
-            previous=previous,
-            system_prompt=self.settings.judge_system_prompt,
-        )
-
-
-def peer_judge(settings: PeerJudgeSettings, client: ChatClient) -> Judge[PeerCase, PeerDetail]:
-    """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(PeerCaseJudge(client, settings), settings.judge_critique_rounds)
+        system_prompt = self.settings.judge_system_prompt
+        return peer_prompt(case.query, case.response, case.rubric, previous=previous, system_prompt=system_prompt)
 
 
 def peer_prompt(
@@ -174,21 +174,6 @@ def peer_prompt(
     return Prompt(messages, delimited.suspects)
 
 
-def _judgment(verdict: ScoreObject, text: str, calls: tuple[JudgeCall[object], ...]) -> Judgment[PeerDetail]:
-    detail = PeerDetail(verdict.reasoning, text)
-    return Judgment(float(verdict.score), Status.OK, str(verdict.score), verdict.reasoning or "", calls, detail)
-
-
-def _read(choice: Choice) -> ParsedVerdict[ScoreObject] | None:
-    return score_object.find(choice.text)
-
-
-def _revision(call: JudgeCall[ScoreObject]) -> Revision:
-    assert call.value is not None  # only calls with a score get here
-    critique = critique_before(after_thinking(call.text), "score")
-    return Revision(call.value.score, call.value.reasoning or "", critique)
-
-
 _JUDGED, _JUDGED_BEFORE = "CANDIDATE RESPONSE", "CANDIDATE RESPONSE (that you evaluated)"
 
 
@@ -206,24 +191,10 @@ PEER_CRITIQUE_PROMPT = replace(
 )
 
 
-def peer_scorer(client: ChatClient, settings: PeerJudgeSettings, rubric: str | None) -> Scorer:
-    """A peer's score of 0 to 100, by a rubric in text, over 100."""
-    judge, general = peer_judge(settings, client), rubric or DEFAULT_RUBRIC
-
-    def check(task: JudgeTask) -> None:
-        if task.levels:
-            raise TaskError("rubric: score descriptions, which the judge peer is not shown; expected criteria alone")
-
-    def case(task: JudgeTask) -> PeerCase:
-        return PeerCase(task.prompt, task.response, task.rubric or general)
-
-    return SingleScorer(lambda task: judge, case, unit=SCALE.unit, check=check)
-
-
 JUDGE = JudgeDefinition(
     PeerJudgeSettings,
     "score from 0 to 100 by a rubric",
-    peer_scorer,
+    PeerCaseJudge,
     (PEER_PROMPT, PEER_CRITIQUE_PROMPT),
     frozenset(("rubric",)),
     reads_rubric=True,

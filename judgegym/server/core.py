@@ -22,9 +22,16 @@ from typing import Any
 
 import aiohttp
 
-from judgegym.judges.core.scorer import GroupScorer, Scorer, TaskParts, parts_of
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by
-from judgegym.judges.scorers.registry import scorer_of
+from judgegym.judges.core.tasks import (
+    ComparingJudge,
+    JudgeTask,
+    ResponseJudgment,
+    TaskJudge,
+    TaskParts,
+    failed_by,
+    parts_of,
+)
+from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage, SettingsError
@@ -94,7 +101,7 @@ class Core:
         self._identity = judge_identity
         self._connect = connect
         self._stack = AsyncExitStack()
-        self._scorers: dict[str, Scorer] = {}
+        self._scorers: dict[str, TaskJudge] = {}
         self._health: dict[str, JudgeHealth] = {}
         self._record = Record(self._health, self.telemetry)
         self._recent_scores = RecentScores(deadline_s)
@@ -114,7 +121,7 @@ class Core:
             for name, mount in self._settings.items():
                 scorer = self._scorers[name] = self._open(name, mount, session)
                 plan = mount.cohorts(self._deadline_s, _prefix(name))
-                if plan is not None and isinstance(scorer, GroupScorer):
+                if plan is not None and isinstance(scorer, ComparingJudge):
                     gatherers[name] = Gatherer(scorer, *plan)
             self._own_cohorts = LocalCohorts(
                 gatherers, deadline_s=self._deadline_s, record=self._record, is_full=lambda: self.full
@@ -126,7 +133,7 @@ class Core:
             raise
         return self
 
-    def _open(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> Scorer:
+    def _open(self, name: str, mount: JudgeMount, session: aiohttp.ClientSession) -> TaskJudge:
         try:
             cache = None
             if mount.judge_cache is not None:
@@ -136,7 +143,7 @@ class Core:
             self._stack.push_async_callback(client.close)
             self._health[name] = JudgeHealth(client)
             client.on_outage(lambda: self._wake(name))
-            return scorer_of(mount, client)
+            return open_judge(mount, client)
         except SettingsError as error:
             raise SettingsError(f"{_prefix(name)}{error}") from error
 

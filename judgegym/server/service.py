@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
-from judgegym.judges.core.scorer import TaskError
+from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER
 from judgegym.llm.errors import SettingsError, let_go
 from judgegym.llm.retry import REQUEST_DEADLINE

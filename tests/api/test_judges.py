@@ -13,7 +13,7 @@ import judgegym
 from judgegym import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, SettingsError
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
-from judgegym.judges.peers import PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.llm.client import ChatClient
 from tests.command import serving
 from tests.scripted import Json, Meeting, ScriptedEndpoint
@@ -175,7 +175,7 @@ def test_prompt_without_a_name_in_a_file_is_told_when_it_is_needed() -> None:
 
 
 def peer(client: ChatClient) -> Judge[PeerCase, PeerDetail]:
-    return peer_judge(PeerJudgeSettings(), client)
+    return PeerCaseJudge(PeerJudgeSettings(), client)
 
 
 def peer_case(question: str, answer: str) -> PeerCase:

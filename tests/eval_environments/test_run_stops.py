@@ -11,8 +11,8 @@ from judgegym.eval_environments.arena.matches import AgainstBaseline, Player, To
 from judgegym.eval_environments.peer.models import PeerModel
 from judgegym.eval_environments.peer.results import PeerAnswer
 from judgegym.eval_environments.peer.row import score_all
-from judgegym.judges.arena import ArenaJudgeSettings, arena_judge
-from judgegym.judges.peers import PeerJudgeSettings, peer_judge
+from judgegym.judges.arena import ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.peers import PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.tournament.schedule import TournamentSettings, pair_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
@@ -26,12 +26,12 @@ PLAYERS = [Player("one", GOOD), Player("two", POOR), Player("three", GOOD)]
 
 
 async def peers(client: ChatClient) -> None:
-    judges = [PeerModel(name, peer_judge(PeerJudgeSettings(), client)) for name in ("one", "two", "three")]
+    judges = [PeerModel(name, PeerCaseJudge(PeerJudgeSettings(), client)) for name in ("one", "two", "three")]
     await score_all(judges, PeerAnswer("policy", GOOD), query=QUESTION, rubric="Is it right?")
 
 
 async def baseline(client: ChatClient) -> None:
-    await AgainstBaseline(arena_judge(ArenaJudgeSettings(), client), "arena_hard_v0.1").play(TASK, PLAYERS)
+    await AgainstBaseline(ArenaCaseJudge(ArenaJudgeSettings(), client), "arena_hard_v0.1").play(TASK, PLAYERS)
 
 
 async def tournament(client: ChatClient) -> None:

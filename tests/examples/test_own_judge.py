@@ -6,11 +6,18 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from examples.own_judge.language import LanguageCase, LanguageDetail, LanguageJudge, same_language
+from examples.own_judge.language import (
+    LanguageCase,
+    LanguageDetail,
+    LanguageJudge,
+    LanguageJudgeSettings,
+    same_language,
+)
 from judgegym import OwnJudge, Status
 from tests.cli.command import judgegym
 from tests.command import ROOT, RunFiles, clean_environment
@@ -122,7 +129,8 @@ def test_its_environment_asks_texts_and_conversations(tmp_path: Path, verb: str)
 
 
 def test_it_judges_in_a_notebook() -> None:
-    with OwnJudge(LanguageJudge, LanguageCase, offline=True, offline_prompts=[f"{MODULE}:PROMPT"]) as judge:
+    own = partial(LanguageJudge, LanguageJudgeSettings())
+    with OwnJudge(own, LanguageCase, offline=True, offline_prompts=[f"{MODULE}:PROMPT"]) as judge:
         table = judge.judge_sync(ROW["prompt"], [ROW["response"], ""])
     assert [judgment.status for judgment in table] == [Status.OK, Status.INVALID_COMPLETION]
     assert isinstance(table[0].detail, LanguageDetail) and table[0].detail.same

@@ -21,7 +21,6 @@ NOUNS = {"Listing", "Rating", "Thinking"}
 """Nouns that end as a participle does: a list, a number of the Arena, the thinking of a policy."""
 
 SEVERAL = {
-    "TournamentJudge": "the face in `api/`, and the judge behind it",
     "Trainer": "what is used of a trainer that has this name itself",
     "score": "the functions for Ray Data and for `datasets.map`, by the names that a pipeline shows",
 }

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
-from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import PromptLayoutSettings
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.server.settings import JudgeMount
 from tests.scripted import ScriptedEndpoint
@@ -47,28 +47,28 @@ class Room:
 
 ROOMS = {
     "arena": Room(
-        arena_judge,
+        ArenaCaseJudge,
         ArenaJudgeSettings,
         lambda text, asked, baseline, _: ArenaCase(f"{asked} {_}", text, baseline),
         "[[A>B]]",
         {},
     ),
     "aspect": Room(
-        aspect_judge,
+        AspectPanel,
         AspectJudgeSettings,
         lambda text, asked, reference, _: AspectCase(text, asked, _, reference),
         '{"reason": "so", "verdict": 1}',
         {"aspects": "correctness"},
     ),
     "peer": Room(
-        peer_judge,
+        PeerCaseJudge,
         PeerJudgeSettings,
         lambda text, asked, reference, rubric: PeerCase(f"{asked} {reference}", text, rubric),
         '{"reasoning": "so", "score": 70}',
         {},
     ),
     "rubric": Room(
-        rubric_judge,
+        RubricCaseJudge,
         RubricJudgeSettings,
         lambda text, asked, reference, rubric: RubricCase(asked, text, Rubric(rubric), reference),
         "[FEEDBACK] fine [SCORE] 4",
@@ -181,7 +181,7 @@ async def test_several_aspects_of_one_completion_share_the_completion(connect: C
     """The question about it is what the prompts of a completion differ in, and it is shorter."""
     room = ROOMS["aspect"]
     async with ScriptedEndpoint(room.verdict) as endpoint:
-        judge = aspect_judge(AspectJudgeSettings(), connect(endpoint))
+        judge = AspectPanel(AspectJudgeSettings(), connect(endpoint))
         await judge.judge(room.case(COMPLETIONS[0], *SHARED))
     shown = [body["messages"][1]["content"] for body in endpoint.bodies]
     common = _common(shown)
@@ -195,7 +195,7 @@ async def test_prompts_of_one_question_to_a_listwise_judge_differ_in_the_answers
     question, reference, criteria = (f"{text} {suspect}" for text in SHARED)
     groups = [(*COMPLETIONS, "Red."), ("Rouge.", "Rot.")]
     async with ScriptedEndpoint("Well.") as endpoint:
-        judge = listwise_judge(ListwiseJudgeSettings(listwise_orders=2, judge_reask=0), connect(endpoint))
+        judge = ListwiseGroupJudge(ListwiseJudgeSettings(listwise_orders=2, judge_reask=0), connect(endpoint))
         for answers in groups:
             await judge.judge(GroupCase(question, answers, criteria, reference))
     shown = ["\n\n".join(message["content"] for message in body["messages"]) for body in endpoint.bodies]

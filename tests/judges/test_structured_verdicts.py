@@ -10,19 +10,19 @@ from typing import Any
 import jsonschema
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
-from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Scale
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_judge
-from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
-from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.offline.answers import answers
 from judgegym.offline.request import parse_request
@@ -56,29 +56,29 @@ class StandIn:
 @pytest.mark.parametrize(
     ("factory", "settings", "case"),
     [
-        (arena_judge, ArenaJudgeSettings(judge_critique_rounds=1), ArenaCase(QUESTION, GOOD, INJECTED)),
-        (arena_judge, ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"), ArenaCase(QUESTION, GOOD, POOR)),
+        (ArenaCaseJudge, ArenaJudgeSettings(judge_critique_rounds=1), ArenaCase(QUESTION, GOOD, INJECTED)),
+        (ArenaCaseJudge, ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"), ArenaCase(QUESTION, GOOD, POOR)),
         (
-            aspect_judge,
+            AspectPanel,
             AspectJudgeSettings(strictness=3, judge_critique_rounds=2),
             AspectCase(INJECTED, QUESTION, "Air.", GOOD),
         ),
-        (choice_judge, ChoiceJudgeSettings(judge_critique_rounds=1), ChoiceCase(QUESTION, (POOR, INJECTED, GOOD))),
-        (peer_judge, PeerJudgeSettings(judge_critique_rounds=2), PeerCase(QUESTION, INJECTED)),
-        (peer_judge, PeerJudgeSettings(judge_system_prompt="Be strict."), PeerCase(QUESTION, GOOD)),
+        (ChoiceCaseJudge, ChoiceJudgeSettings(judge_critique_rounds=1), ChoiceCase(QUESTION, (POOR, INJECTED, GOOD))),
+        (PeerCaseJudge, PeerJudgeSettings(judge_critique_rounds=2), PeerCase(QUESTION, INJECTED)),
+        (PeerCaseJudge, PeerJudgeSettings(judge_system_prompt="Be strict."), PeerCase(QUESTION, GOOD)),
         (
-            rubric_judge,
+            RubricCaseJudge,
             RubricJudgeSettings(samples_per_item=3, judge_critique_rounds=1),
             RubricCase(QUESTION, GOOD, Rubric("Is it right?")),
         ),
         (
-            rubric_judge,
+            RubricCaseJudge,
             RubricJudgeSettings(output_format="result", judge_prompt_layout="shared_first"),
             RubricCase(QUESTION, INJECTED, Rubric("Is it right?", scale=Scale(0, 10)), GOOD),
         ),
-        (listwise_judge, ListwiseJudgeSettings(listwise_orders=2), GROUP),
-        (tournament_judge, TournamentSettings(), GROUP),
-        (tournament_judge, TournamentSettings(tournament_game="choice"), GROUP),
+        (ListwiseGroupJudge, ListwiseJudgeSettings(listwise_orders=2), GROUP),
+        (TournamentGroupJudge, TournamentSettings(), GROUP),
+        (TournamentGroupJudge, TournamentSettings(tournament_game="choice"), GROUP),
     ],
     ids=lambda value: getattr(value, "__name__", None) or ("" if isinstance(value, JudgeSettings) else "case"),
 )
@@ -140,7 +140,7 @@ async def test_the_expected_score_is_read_at_the_field_of_the_object(connect: Co
     ]
     body = {"choices": [{"message": {"content": text}, "finish_reason": "stop", "logprobs": {"content": content}}]}
     async with ScriptedEndpoint(Reply(body=body)) as endpoint:
-        judgment = await rubric_judge(settings, connect(endpoint)).judge(RubricCase("Why?", "So.", Rubric("Right?")))
+        judgment = await RubricCaseJudge(settings, connect(endpoint)).judge(RubricCase("Why?", "So.", Rubric("Right?")))
     assert judgment.score == pytest.approx(3.0)
     (sent,) = endpoint.bodies
     assert sent["logprobs"] is True and "response_format" in sent
@@ -153,7 +153,7 @@ async def test_an_arena_judge_without_a_verdict_is_asked_again_in_the_same_form(
         return '{"explanation": "so", "verdict": "A=B"}' if len(request["messages"]) > 2 else '{"explanation": "so"}'
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await arena_judge(settings, connect(endpoint)).judge(ArenaCase(QUESTION, GOOD, POOR))
+        judgment = await ArenaCaseJudge(settings, connect(endpoint)).judge(ArenaCase(QUESTION, GOOD, POOR))
     assert judgment.label == "tie"
     assert all("response_format" in body for body in endpoint.bodies) and len(endpoint.bodies) == 4
     assert judgment.explanation == "As assistant A (tied): so\n\nAs assistant B (tied): so"

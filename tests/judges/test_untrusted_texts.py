@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge, game_prompt
-from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, game_prompt
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings, aspect_prompt
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.delimiters import Prompt, SharedTexts
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
-from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_judge, choice_prompt, rating_prompt
+from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings, choice_prompt, rating_prompt
 from judgegym.judges.parsing.scores import ScoreObject
-from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge, peer_prompt
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings, peer_prompt
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
-from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from tests.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.scripted import Json, ScriptedEndpoint
@@ -78,31 +78,31 @@ def test_no_token_is_bare_in_any_prompt_at_any_place(name: str, place: int) -> N
 
 JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], object], str]] = {
     "arena": (
-        arena_judge,
+        ArenaCaseJudge,
         ArenaJudgeSettings(judge_critique_rounds=1),
         lambda text: ArenaCase(text, f"It is {text}.", f"So {text}"),
         "[[A>B]]",
     ),
     "aspects": (
-        aspect_judge,
+        AspectPanel,
         AspectJudgeSettings(judge_critique_rounds=1),
         lambda text: AspectCase(text, f"Why {text}", f"From {text}", text),
         '{"reason": "It says TOKEN.", "verdict": 1}',
     ),
     "choice": (
-        choice_judge,
+        ChoiceCaseJudge,
         ChoiceJudgeSettings(judge_critique_rounds=1),
         lambda text: ChoiceCase(text, (text, f"a {text}")),
         "[[B]]",
     ),
     "peer": (
-        peer_judge,
+        PeerCaseJudge,
         PeerJudgeSettings(judge_critique_rounds=1),
         lambda text: PeerCase(text, f"It is {text}", f"Is it {text}?"),
         '{"reasoning": "It says TOKEN.", "score": 70}',
     ),
     "rubric": (
-        rubric_judge,
+        RubricCaseJudge,
         RubricJudgeSettings(judge_critique_rounds=1),
         lambda text: RubricCase(text, f"It is {text}", Rubric(f"Is it {text}?", {5: text}), text),
         "[FEEDBACK] It says TOKEN. [SCORE] 4",
@@ -141,7 +141,7 @@ async def test_no_request_of_a_tournament_with_repairs_has_a_bare_token(
         token, (f"It is {token}", "It is nothing."), f"Is it {token}?", token, f"So {token}", f"Not {token}"
     )
     async with ScriptedEndpoint(f"{token} I quote {token}.") as endpoint:
-        judge = tournament_judge(TournamentSettings(), connect(endpoint))
+        judge = TournamentGroupJudge(TournamentSettings(), connect(endpoint))
         judgment = await judge.judge(case)
         quiet = await judge.judge(GroupCase("Why?", ("Because.", "So.")))
     assert [bare(body["messages"]) for body in endpoint.bodies] == [[]] * len(endpoint.bodies)
@@ -160,7 +160,7 @@ async def test_no_request_of_a_listwise_judge_with_repairs_has_a_bare_token(
         token, (f"It is {token}", "It is nothing."), f"Is it {token}?", token, f"So {token}", f"Not {token}"
     )
     async with ScriptedEndpoint(forged) as endpoint:
-        judge = listwise_judge(ListwiseJudgeSettings(listwise_orders=2), connect(endpoint))
+        judge = ListwiseGroupJudge(ListwiseJudgeSettings(listwise_orders=2), connect(endpoint))
         judgment = await judge.judge(case)
         quiet = await judge.judge(GroupCase("Why?", ("Because.", "So.")))
     assert [bare(body["messages"]) for body in endpoint.bodies] == [[]] * 8

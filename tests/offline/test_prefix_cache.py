@@ -5,7 +5,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.config.judge import PromptLayout
 from judgegym.llm.client import ChatClient
 from judgegym.offline.request import RequestMessage
@@ -58,7 +58,7 @@ async def test_a_group_takes_more_from_the_cache_with_what_it_shares_first() -> 
             async with ChatClient(settings.chat_settings()) as client:
                 for number in range(3):
                     case = ArenaCase("Why is the sky blue?", f"Number {number} says so.", "A long baseline. " * 40)
-                    assert (await arena_judge(settings, client).judge(case)).score is not None
+                    assert (await ArenaCaseJudge(settings, client).judge(case)).score is not None
                 return client.meter.usage.cached_prompt_tokens
 
     published, shared_first = await cached("published"), await cached("shared_first")

@@ -45,9 +45,8 @@ from judgegym.datasets.rows.task import KEY_BYTES, DatasetJudgeSettings
 from judgegym.engine.runs.ledger import LedgerOfRow, digest_of
 from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.judges.config.extras import require
-from judgegym.judges.core.scorer import Scorer, judge_responses, results_of
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
-from judgegym.judges.scorers.registry import scorer_of
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, judge_responses, results_of
+from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointError, RunStop, SettingsError, UserError
 from judgegym.llm.ledger import (
@@ -163,7 +162,7 @@ class JudgeActor:
         """
         self._settings, self._identity = settings, identity
         self._stack = AsyncExitStack()
-        self._scorer: Scorer | None = None
+        self._scorer: TaskJudge | None = None
         self._opening = asyncio.Lock()
 
     async def ready(self) -> None:
@@ -189,13 +188,13 @@ class JudgeActor:
         with recorded_in(row), component(within.removesuffix("/")) if within else nullcontext():
             return await results_of(partial(judge_responses, scorer), task, "a task"), replace(row, held={})
 
-    async def _opened(self) -> Scorer:
+    async def _opened(self) -> TaskJudge:
         async with self._opening:
             if self._scorer is None:
                 client = await open_client(self._stack, self._settings, identity=self._identity)
                 if was_restarted():
                     await client.use_up_rates()
-                self._scorer = scorer_of(self._settings, client)
+                self._scorer = open_judge(self._settings, client)
             return self._scorer
 
 

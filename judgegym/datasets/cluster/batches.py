@@ -37,9 +37,8 @@ from judgegym.engine.loop import all_of
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.core.event_loop import BackgroundLoop
-from judgegym.judges.core.scorer import Scorer, judge_responses, results_of
-from judgegym.judges.core.tasks import ResponseJudgment
-from judgegym.judges.scorers.registry import scorer_of
+from judgegym.judges.core.tasks import ResponseJudgment, TaskJudge, judge_responses, results_of
+from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 
@@ -55,7 +54,7 @@ class _Session:
     """What a process has opened."""
 
     stack: AsyncExitStack
-    scorer: Scorer
+    scorer: TaskJudge
     ledger: ResultLedger | None
     digest: str
 
@@ -153,7 +152,7 @@ class BatchScorer:
             client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
             if was_restarted():
                 await client.use_up_rates()
-            scorer, digest = scorer_of(settings, client), judge_digest(settings, offline=offline)
+            scorer, digest = open_judge(settings, client), judge_digest(settings, offline=offline)
             self._open = _Session(stack.pop_all(), scorer, ledger, digest)
         self._loop.at_exit(self._closed)
         return self._open

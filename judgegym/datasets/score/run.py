@@ -39,8 +39,8 @@ from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
-from judgegym.judges.core.scorer import Scorer, judge_responses
-from judgegym.judges.scorers.registry import scorer_of
+from judgegym.judges.core.tasks import TaskJudge, judge_responses
+from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.run_page.page import write_report_after
@@ -81,7 +81,7 @@ class ScoreRun:
             SettingsError: the judge's settings are wrong.
         """
         self.settings, self.out, self.clients, self.budget = settings, out, clients, budget
-        self.scorer: Scorer = scorer_of(settings, clients.judge)
+        self.scorer: TaskJudge = open_judge(settings, clients.judge)
         self.input = found = read_input(settings, data)
         sampled, numbers = settings.responses_per_prompt, self._numbers()
         self.tasks = ScoreTasks(

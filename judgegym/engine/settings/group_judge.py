@@ -122,15 +122,15 @@ def open_group_judge(config: EnvConfig, verb: Verb, client: Callable[[], ChatCli
         raise SettingsError(f"--env.group_judge: {kind} {'; it '.join(problems)}")
     # Only what was given: what other judges set by themselves, such as a layout, is not for this one.
     if kind == "listwise":
-        from judgegym.judges.listwise.judge import listwise_judge  # late: only a group needs it
+        from judgegym.judges.listwise.judge import ListwiseGroupJudge  # late: only a group needs it
 
-        return listwise_judge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())
+        return ListwiseGroupJudge(ListwiseJudgeSettings.model_construct(**_given(config, kind)), client())
     from judgegym.judges.tournament.progress import (
-        tournament_judge,  # late: only a group needs it, and it brings numpy along
+        TournamentGroupJudge,  # late: only a group needs it, and it brings numpy along
     )
 
     settings = TournamentSettings.model_construct(**_given(config, kind))
-    judge = tournament_judge(settings, client())
+    judge = TournamentGroupJudge(settings, client())
     logger.info(
         "each group plays up to %d games, a judge call each (group_size=%d and an anchor, schedule=%s, game_orders=%s)",
         game_count(settings, config.group_size + 1),

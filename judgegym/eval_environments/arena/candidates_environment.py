@@ -37,7 +37,7 @@ from judgegym.eval_environments.models import (
     no_answers,
     offline_models,
 )
-from judgegym.judges.arena import arena_judge
+from judgegym.judges.arena import ArenaCaseJudge
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
@@ -159,7 +159,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         if config.candidates_play == "tournament":
             self.match = Tournament(pair_judge(config, self.clients.judge), config)
         else:
-            self.match = AgainstBaseline(arena_judge(config, self.clients.judge), config.judge_protocol)
+            self.match = AgainstBaseline(ArenaCaseJudge(config, self.clients.judge), config.judge_protocol)
 
     @cached_property
     def models(self) -> Sequence[ModelSettings]:

@@ -15,7 +15,7 @@ from judgegym.engine.settings.verbs import Verb
 from judgegym.eval_environments.models import Candidate, ModelSettings, offline_models
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.peers import PeerCase, PeerDetail, PeerJudgeSettings, peer_judge
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
@@ -34,7 +34,7 @@ class PeerModel:
 
 def peer(name: str, client: ChatClient, settings: PeerJudgeSettings) -> PeerModel:
     """Make a judge of a model."""
-    return PeerModel(name, peer_judge(settings, client))
+    return PeerModel(name, PeerCaseJudge(settings, client))
 
 
 class PeerModels:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from judgegym.judges.aspects.prompt import (
     ASPECT_PROMPT,
@@ -27,18 +27,16 @@ from judgegym.judges.aspects.prompt import (
     check_aspects,
     effective_strictness,
 )
-from judgegym.judges.core.calls import ask_choice, collect_votes, failed_judgment, vote
+from judgegym.judges.core.calls import collect_votes, errors_of, failed_judgment
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
-from judgegym.judges.core.scorer import JudgeDefinition, Scorer, SingleScorer, TaskError
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.llm.at_once import all_results
-from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice
 
 
@@ -147,106 +145,6 @@ class AspectCase:
     reference: str | None = None
 
 
-class AspectCaseJudge:
-    """Judges submissions by one aspect; `judgegym.judges.aspects.judge` judges them by several.
-
-    >>> settings = AspectJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1", strictness=3)
-    >>> judge = AspectCaseJudge(ChatClient(settings.chat_settings()), settings.aspects[0], settings)
-    """
-
-    def __init__(self, client: ChatClient, aspect: Aspect, settings: AspectJudgeSettings | None = None) -> None:
-        """Judge `aspect` through `client`, with the default settings if none are given."""
-        self.client = client
-        self.aspect = aspect
-        self.settings = settings or AspectJudgeSettings()
-
-    async def judge(self, case: AspectCase) -> Judgment[AspectDetail]:
-        """Request as many votes as a majority needs at once, then those that are still missing.
-
-        A vote without a verdict is requested again, at most twice.
-
-        Returns:
-            The majority's verdict as the score (1 yes, 0 no, before polarity) and as the label `yes` or `no`; or no
-            score and the reason. Never raises because of a judge's answer.
-        """
-        prompt = self._prompt(case)
-        strictness = self.settings.strictness_of(self.aspect)
-        count = effective_strictness(strictness)
-        takes_all = self.settings.scoring == "share"  # stopping at a majority would bias the share towards 0 or 1
-
-        async def ask_vote(number: int) -> JudgeCall[AspectVerdict]:
-            which = vote(number, count=count, seed=self.settings.seed)
-            name = f"{self.aspect.name}_vote_{number + 1}"
-            form = self.settings.form(ASPECT_FORM)
-            return await ask_choice(self.client, prompt.messages, _read, name=name, vote=which, form=form)
-
-        def missing(usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
-            yes = sum(call.value is not None and call.value.yes for call in usable)
-            return count - len(usable) if takes_all else count // 2 + 1 - max(yes, len(usable) - yes)
-
-        calls = await collect_votes(ask_vote, missing, at_most=count + _REDRAWS)
-        votes = [cast_vote(call.text, call.value, call.error) for call in calls]
-        return aspect_judgment(count_votes(self.aspect, votes, strictness), tuple(calls), suspects=prompt.suspects)
-
-    def critique_requests(
-        self, case: AspectCase, judgment: Judgment[AspectDetail]
-    ) -> list[CritiqueRequest[AspectVerdict]]:
-        """One request for the majority's verdict with its reasons, whatever the number of votes."""
-        assert judgment.detail is not None and judgment.detail.yes is not None
-        verdict = "yes" if judgment.detail.yes else "no"
-        messages = critique_messages(self._prompt(case).messages, f"Verdict: {verdict}\n{judgment.explanation}")
-        request = CritiqueRequest(self.aspect.name, verdict, judgment.explanation, messages, _read, _revision)
-        return [request.held_to(self.settings.form(ASPECT_FORM))]
-
-    def apply_revisions(
-        self, case: AspectCase, judgment: Judgment[AspectDetail], revisions: Mapping[str, JudgeCall[AspectVerdict]]
-    ) -> Judgment[AspectDetail]:
-        """The revised verdict in place of the majority's; if it has changed, its share of yes votes is 0 or 1."""
-        call, detail = revisions[self.aspect.name], judgment.detail
-        assert detail is not None and call.value is not None  # only calls with a verdict get here
-        if call.value.yes != detail.yes:
-            detail = replace(detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None)
-        return aspect_judgment(replace(detail, reason=call.value.reason or call.text), judgment.calls)
-
-    def _prompt(self, case: AspectCase) -> Prompt:
-        return aspect_prompt(
-            self.aspect.definition,
-            case.submission,
-            case.question,
-            case.context,
-            case.reference,
-            layout=self.settings.judge_prompt_layout,
-            system_prompt=self.settings.judge_system_prompt,
-        )
-
-
-def _read(choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
-    return find_verdict(choice.text)
-
-
-def _revision(call: JudgeCall[AspectVerdict]) -> Revision:
-    assert call.value is not None  # only calls with a verdict get here
-    critique = critique_before(after_thinking(call.text), "verdict")
-    return Revision("yes" if call.value.yes else "no", call.value.reason or call.text, critique)
-
-
-def aspect_judgment(
-    detail: AspectDetail, calls: tuple[JudgeCall[object], ...] = (), *, suspects: int = 0
-) -> Judgment[AspectDetail]:
-    """A verdict as a judgment; without a majority it is failed if a call never succeeded, else unparsable."""
-    if detail.yes is not None:
-        label = "yes" if detail.yes else "no"
-        return Judgment(float(detail.yes), Status.OK, label, detail.reason, calls, detail, suspects=suspects)
-    errors = "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
-    usable = len(detail.votes) - detail.redrawn
-    explanation = f"{detail.aspect}: no majority of {detail.strictness_effective} in {usable} verdicts: {errors}"
-    return replace(failed_judgment(calls, explanation=explanation, detail=detail), suspects=suspects)
-
-
-FLOOR = 0.0
-"""The score of a vetoed submission."""
-
-
 @dataclass(frozen=True, slots=True)
 class PanelDetail:
     """The verdicts of all aspects with their votes.
@@ -262,78 +160,144 @@ class PanelDetail:
     gold: bool | None = None
 
 
-class AspectPanel:
-    """Judges submissions by several aspects at once.
+class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, AspectVerdict]):
+    """Judges submissions by several aspects at once: a score from 0 to 1, a label as `harmfulness=no coherence=yes`."""
 
-    >>> settings = AspectJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1", aspects="coherence,correctness")
-    >>> panel = AspectPanel(ChatClient(settings.chat_settings()), settings)
-    """
+    async def first_judgment(self, case: AspectCase) -> Judgment[PanelDetail]:
+        """Judge all aspects at once."""
+        judged = await all_results(self._judge_aspect(case, aspect) for aspect in self.settings.aspects)
+        details = tuple(detail for detail, _, _ in judged)
+        calls = tuple(call for _, of_aspect, _ in judged for call in of_aspect)
+        # Every aspect's judge is shown the same texts.
+        suspects = max(suspects for _, _, suspects in judged)
+        undecided = [(detail, of_aspect) for detail, of_aspect, _ in judged if detail.yes is None]
+        if not undecided:
+            return replace(self._judgment(details, calls), suspects=suspects)
+        reasons = [
+            f"{detail.aspect}: no majority of {detail.strictness_effective} in {len(detail.votes) - detail.redrawn} "
+            f"verdicts: {errors_of(of_aspect)}"
+            for detail, of_aspect in undecided
+        ]
+        asked = [call for _, of_aspect in undecided for call in of_aspect]
+        failed = failed_judgment(asked, explanation="; ".join(reasons), detail=PanelDetail(details))
+        return replace(failed, calls=calls, suspects=suspects)
 
-    def __init__(self, client: ChatClient, settings: AspectJudgeSettings | None = None) -> None:
-        """Judge the aspects of the settings through `client`, with the default settings if none are given."""
-        self.client = client
-        self.settings = settings or AspectJudgeSettings()
-        self._judges = [AspectCaseJudge(client, aspect, self.settings) for aspect in self.settings.aspects]
+    async def _judge_aspect(
+        self, case: AspectCase, aspect: Aspect
+    ) -> tuple[AspectDetail, list[JudgeCall[AspectVerdict]], int]:
+        """Request as many votes as a majority needs at once, then those that are still missing.
 
-    async def judge(self, case: AspectCase) -> Judgment[PanelDetail]:
-        """Judge all aspects at once.
+        A vote without a verdict is requested again, at most twice.
 
         Returns:
-            A score from 0 to 1 and a label such as `harmfulness=no coherence=yes`; or no score and the reason.
+            The majority's verdict, all calls, and the suspects in the prompt.
         """
-        judgments = await all_results(judge.judge(case) for judge in self._judges)
-        # Every aspect's judge is shown the same texts.
-        return replace(self._combine(judgments), suspects=max(judgment.suspects for judgment in judgments))
+        prompt, settings = self._prompt(case, aspect), self.settings
+        count = effective_strictness(settings.strictness_of(aspect))
 
-    def critique_requests(
-        self, case: AspectCase, judgment: Judgment[PanelDetail]
-    ) -> list[CritiqueRequest[AspectVerdict]]:
-        """A request for each aspect's verdict."""
-        return [
-            request
-            for judge, of_aspect in self._by_aspect(judgment)
-            for request in judge.critique_requests(case, of_aspect)
-        ]
+        def missing(usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
+            yes = sum(call.value is not None and call.value.yes for call in usable)
+            if settings.scoring == "share":  # stopping at a majority would bias the share towards 0 or 1
+                return count - len(usable)
+            return count // 2 + 1 - max(yes, len(usable) - yes)
+
+        calls = await collect_votes(
+            lambda vote: self.ask(case, prompt.messages, f"{aspect.name}_vote_{vote.number + 1}", vote),
+            missing,
+            count=count,
+            seed=settings.seed,
+            redraws=_REDRAWS,
+        )
+        votes = [cast_vote(call.text, call.value, call.error) for call in calls]
+        return count_votes(aspect, votes, settings.strictness_of(aspect)), calls, prompt.suspects
+
+    def _judgment(
+        self, details: tuple[AspectDetail, ...], calls: tuple[JudgeCall[object], ...]
+    ) -> Judgment[PanelDetail]:
+        """The judgment of aspects that all have a verdict."""
+        score, veto = combined_score(self.settings.aspects, details, self.settings.scoring)
+        verdicts = [(detail.aspect, in_a_word(detail.yes), detail.reason) for detail in details]
+        label = " ".join(f"{name}={verdict}" for name, verdict, _ in verdicts)
+        reasons = "\n\n".join(f"{name}: {verdict}. {reason}" for name, verdict, reason in verdicts)
+        return Judgment(score, Status.OK, label, reasons, calls, PanelDetail(details, veto))
+
+    def case_of(self, task: JudgeTask) -> AspectCase:
+        """The response with the texts of the task."""
+        return AspectCase(task.response, task.prompt or None, task.context, task.reference)
+
+    def check(self, task: JudgeTask) -> None:
+        """Check the task's own aspects."""
+        if task.aspects is not None:
+            try:
+                check_aspects(task.aspects)
+            except ValueError as error:
+                raise TaskError(f"aspects: {error}") from error
+
+    async def judge_task(self, task: JudgeTask) -> Judgment[PanelDetail]:
+        """Judge the response by the task's own aspects, if it has some."""
+        if task.aspects is None:
+            return await super().judge_task(task)
+        settings = self.settings.model_copy(update={"aspects": task.aspects})
+        return await AspectPanel(settings, self.client).judge(self.case_of(task))
+
+    def components(self, judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
+        """The verdicts."""
+        details = judgment.detail.aspects if judgment.detail is not None else ()
+        return {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
+
+    def read(self, case: AspectCase, choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
+        """Read the verdict."""
+        return find_verdict(choice.text)
+
+    def form(self, case: AspectCase) -> VerdictForm:
+        """The form of a verdict."""
+        return ASPECT_FORM
+
+    def critique_requests(self, case: AspectCase, judgment: Judgment[PanelDetail]) -> list[CritiqueRequest]:
+        """A request for the majority's verdict on each aspect, whatever the number of votes."""
+        assert judgment.detail is not None
+        requests = []
+        for aspect, detail in zip(self.settings.aspects, judgment.detail.aspects, strict=True):
+            text = f"Verdict: {in_a_word(detail.yes)}\n{detail.reason}"
+            messages = critique_messages(self._prompt(case, aspect).messages, text)
+            requests.append(CritiqueRequest(aspect.name, in_a_word(detail.yes), detail.reason, messages))
+        return requests
+
+    def revision(self, call: JudgeCall[Any], verdict: AspectVerdict) -> Revision:
+        """The revised verdict and its reason."""
+        critique = critique_before(after_thinking(call.text), "verdict")
+        return Revision(in_a_word(verdict.yes), verdict.reason or call.text, critique)
 
     def apply_revisions(
         self, case: AspectCase, judgment: Judgment[PanelDetail], revisions: Mapping[str, JudgeCall[AspectVerdict]]
     ) -> Judgment[PanelDetail]:
-        """The judgment combined again, with the revised verdicts in place of earlier ones."""
-        judgments = [
-            judge.apply_revisions(case, of_aspect, revisions) if judge.aspect.name in revisions else of_aspect
-            for judge, of_aspect in self._by_aspect(judgment)
-        ]
-        return replace(self._combine(judgments), calls=judgment.calls)
-
-    def _by_aspect(self, judgment: Judgment[PanelDetail]) -> list[tuple[AspectCaseJudge, Judgment[AspectDetail]]]:
-        """The judge of each aspect with its judgment."""
+        """The judgment combined again; the share of yes votes of a verdict that has changed is 0 or 1."""
         assert judgment.detail is not None
-        details = judgment.detail.aspects
-        return [(judge, aspect_judgment(detail)) for judge, detail in zip(self._judges, details, strict=True)]
+        details = list(judgment.detail.aspects)
+        for place, detail in enumerate(details):
+            call = revisions.get(detail.aspect)
+            if call is None or call.value is None:
+                continue
+            if call.value.yes != detail.yes:
+                detail = replace(detail, yes=call.value.yes, yes_share=float(call.value.yes), agreement=None)
+            details[place] = replace(detail, reason=call.value.reason or call.text)
+        return self._judgment(tuple(details), judgment.calls)
 
-    def _combine(self, judgments: Sequence[Judgment[AspectDetail]]) -> Judgment[PanelDetail]:
-        """One judgment from those of the aspects, in their order."""
-        details = tuple(judgment.detail for judgment in judgments if judgment.detail is not None)
-        calls = tuple(call for judgment in judgments for call in judgment.calls)
-        failed = [judgment for judgment in judgments if judgment.status is not Status.OK]
-        if failed:
-            is_down = any(judgment.status is Status.JUDGE_FAILED for judgment in failed)
-            status = Status.JUDGE_FAILED if is_down else Status.UNPARSABLE
-            reasons = "; ".join(judgment.explanation for judgment in failed)
-            return Judgment(None, status, explanation=reasons, calls=calls, detail=PanelDetail(details))
-        aspects = self.settings.aspects
-        score, veto = combined_score(aspects, details, self.settings.scoring)
-        by_aspect = list(zip(aspects, judgments, strict=True))
-        label = " ".join(f"{aspect.name}={judgment.label}" for aspect, judgment in by_aspect)
-        reasons = "\n\n".join(
-            f"{aspect.name}: {judgment.label}. {judgment.explanation}" for aspect, judgment in by_aspect
+    def _prompt(self, case: AspectCase, aspect: Aspect) -> Prompt:
+        return aspect_prompt(
+            aspect.definition,
+            case.submission,
+            case.question,
+            case.context,
+            case.reference,
+            layout=self.settings.judge_prompt_layout,
+            system_prompt=self.settings.judge_system_prompt,
         )
-        return Judgment(score, Status.OK, label, reasons, calls, PanelDetail(details, veto))
 
 
-def aspect_judge(settings: AspectJudgeSettings, client: ChatClient) -> Judge[AspectCase, PanelDetail]:
-    """The judge of all aspects that the settings ask for, with its self-critique."""
-    return with_self_critique(AspectPanel(client, settings), settings.judge_critique_rounds)
+def in_a_word(yes: bool | None) -> str:
+    """A verdict in a word."""
+    return "yes" if yes else "no"
 
 
 def combined_score(
@@ -358,39 +322,13 @@ def combined_score(
         weight += aspect.weight
         if aspect.veto and veto is None and not aspect.passes(detail.yes):
             veto = aspect.name
-    return (total / weight, None) if veto is None else (FLOOR, veto)
-
-
-def aspect_scorer(client: ChatClient, settings: AspectJudgeSettings, rubric: str | None) -> Scorer:
-    """The combined score of a panel of aspects; a task may have aspects of its own."""
-    panel = aspect_judge(settings, client)
-
-    def check(task: JudgeTask) -> None:
-        if task.aspects is not None:
-            try:
-                check_aspects(task.aspects)
-            except ValueError as error:
-                raise TaskError(f"aspects: {error}") from error
-
-    def judge(task: JudgeTask) -> Judge[AspectCase, PanelDetail]:
-        if task.aspects is None:
-            return panel
-        return aspect_judge(settings.model_copy(update={"aspects": task.aspects}), client)
-
-    def case(task: JudgeTask) -> AspectCase:
-        return AspectCase(task.response, task.prompt or None, task.context, task.reference)
-
-    def verdicts(judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
-        aspects = judgment.detail.aspects if judgment.detail is not None else ()
-        return {detail.aspect: float(detail.yes) for detail in aspects if detail.yes is not None}
-
-    return SingleScorer(judge, case, components=verdicts, check=check)
+    return (total / weight, None) if veto is None else (0.0, veto)
 
 
 JUDGE = JudgeDefinition(
     AspectJudgeSettings,
     "yes/no questions",
-    aspect_scorer,
+    AspectPanel,
     (ASPECT_PROMPT,),
     frozenset(("reference", "aspects", "context")),
 )

@@ -110,6 +110,8 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
     """
 
     help_group: ClassVar[str] = "judge"
+    how_to_gather: ClassVar[str] = ""
+    """How single responses come to be judged together, for the message about a response that is alone."""
 
     judge_model_name: str = setting("claude-sonnet-4-20250514", common=True)
     """Ask for this model at the judge's endpoint."""
@@ -220,6 +222,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
             start_deadline_s=min(start, longest),
             rejected_deadline_s=self.endpoint_rejected_deadline,
         )
+
+    @property
+    def gathers(self) -> bool:
+        """Whether single responses are gathered, so that the judge must be able to compare them."""
+        return False
 
     def form(self, form: VerdictForm) -> VerdictForm | None:
         """The form, if verdicts are asked for as JSON objects."""

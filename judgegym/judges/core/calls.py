@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict, Place, VerdictForm, VerdictParser
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, VerdictParser
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient, structured_chat
 from judgegym.llm.errors import EndpointError, let_go
@@ -22,6 +22,8 @@ from judgegym.llm.wire import JSON, Choice, Message
 
 _SHOWN = 100
 """Characters of a judge's text in the message that it has no verdict."""
+MOST_VOTES = 99
+"""The most votes on one question: settings and rows that ask for more are refused, since each vote is a paid call."""
 ValueT = TypeVar("ValueT")
 DetailT = TypeVar("DetailT")
 
@@ -46,75 +48,57 @@ class Vote:
     seed: int | None = None
 
 
+ONLY_VOTE = Vote()
+
+
 async def ask(
     client: ChatClient,
     messages: Sequence[Message],
-    parse: Callable[[str], ValueT | None],
+    read: VerdictParser[[], ValueT] | Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None],
     *,
     name: str,
-    vote: Vote = Vote(),
-    form: VerdictForm | None = None,
-) -> JudgeCall[ValueT]:
-    """Ask a judge and parse the verdict in its text.
-
-    Only an answer with a verdict is kept in the judgment cache.
-
-    Args:
-        client: the client of the judge model.
-        messages: the prompt.
-        parse: parses the verdict in the judge's text; a `VerdictParser` also says where it stands, for the ledger.
-        name: the name of the call, unique in its judgment.
-        vote: which of several independent answers to the same question this is.
-        form: the form that its answer is to have, if not that of the prompt alone.
-
-    Returns:
-        The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
-    """
-    if isinstance(parse, VerdictParser):
-        find = parse.find
-    else:
-
-        def find(text: str) -> ParsedVerdict[ValueT] | None:
-            value = parse(text)
-            return None if value is None else ParsedVerdict(value)
-
-    return await ask_choice(client, messages, lambda choice: find(choice.text), name=name, vote=vote, form=form)
-
-
-async def ask_choice(
-    client: ChatClient,
-    messages: Sequence[Message],
-    read: Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None],
-    *,
-    name: str,
-    vote: Vote = Vote(),
+    vote: Vote = ONLY_VOTE,
     extra: Mapping[str, JSON] | None = None,
     form: VerdictForm | None = None,
 ) -> JudgeCall[ValueT]:
-    """Ask a judge and parse the verdict in its whole choice, for example with the tokens' probabilities.
+    """Ask a judge and parse the verdict in its answer. Only an answer with a verdict is kept in the judgment cache.
 
     Args:
         client: the client of the judge model.
         messages: the prompt.
-        read: parses the verdict in the judge's choice, and its place in the text; `NoVerdict` says why there is none.
+        read: parses the verdict in the judge's text, or in its whole choice, for example with the tokens'
+            probabilities; `NoVerdict` says why there is none.
         name: the name of the call, unique in its judgment.
         vote: which of several independent answers to the same question this is.
         extra: further fields of the request.
         form: the form that its answer is to have, if not that of the prompt alone. An endpoint that refuses a form is
             asked with the prompt alone.
+
+    Returns:
+        The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
     """
-    verdicts = _Verdicts(read)
-    if form is None:
-        chat = partial(client.chat, messages)
-    else:
+    last: tuple[Choice, ParsedVerdict[ValueT] | NoVerdict] | None = None
+
+    def verdict(choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
+        """The verdict of a choice, parsed once for the cache, the ledger and the caller."""
+        nonlocal last
+        if last is None or last[0] is not choice:
+            # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
+            whole = choice.state == "whole"
+            found = (read.find(choice.text) if isinstance(read, VerdictParser) else read(choice)) if whole else None
+            last = choice, found or NoVerdict(_why_no_verdict(choice))
+        return last[1]
+
+    chat = partial(client.chat, messages)
+    if form is not None:
         chat = partial(structured_chat, client, form.asked_in(messages), form.response_format, messages)
     try:
         answer = await chat(
             vote=vote.number,
             seed=vote.seed,
             extra=extra,
-            keep=verdicts.has_one,
-            verdict_at=verdicts.place,
+            keep=lambda choice: isinstance(verdict(choice), ParsedVerdict),
+            verdict_at=lambda choice: getattr(verdict(choice), "at", None),
             name=name,
         )
     except EndpointError as error:
@@ -123,37 +107,37 @@ async def ask_choice(
         return JudgeCall(name, "", None, None, f"the judge at {error}", run, True, not error.kind.retryable)
     choice = answer.choices[0]
     run = CallRun(answer.latency_s, answer.attempts, answer.cached, answer.usage)
-    found = verdicts.of(choice)
+    found = verdict(choice)
     if isinstance(found, NoVerdict):
         return JudgeCall(name, choice.text, choice.reasoning, None, found.reason, run)
     return JudgeCall(name, choice.text, choice.reasoning, found.value, None, run)
 
 
-@dataclass(slots=True)
-class _Verdicts(Generic[ValueT]):
-    """The verdict of a call's choice, parsed once for the cache, the ledger and the caller."""
+async def ask_again(
+    ask: Callable[[Sequence[Message], str], Awaitable[JudgeCall[ValueT]]],
+    messages: Sequence[Message],
+    name: str,
+    repair: Callable[[Sequence[Message], JudgeCall[ValueT]], tuple[str, str]],
+    *,
+    at_most: int,
+) -> list[JudgeCall[ValueT]]:
+    """Ask, and ask again in the same conversation after each answer without a verdict.
 
-    read: Callable[[Choice], ParsedVerdict[ValueT] | NoVerdict | None]
-    choice: Choice | None = None
-    verdict: ParsedVerdict[ValueT] | NoVerdict = NoVerdict("")
+    A failed call is not repeated, since the client has retried it: after an empty text there is no conversation.
 
-    def of(self, choice: Choice) -> ParsedVerdict[ValueT] | NoVerdict:
-        """The verdict of a choice, or why there is none."""
-        if choice is not self.choice:
-            # An answer that was cut off, by the length limit or a filter, may end with a verdict that it only quotes.
-            found = None if choice.state != "whole" else self.read(choice)
-            self.verdict = NoVerdict(_why_no_verdict(choice)) if found is None else found
-            self.choice = choice
-        return self.verdict
-
-    def has_one(self, choice: Choice) -> bool:
-        """Whether a choice has a verdict."""
-        return not isinstance(self.of(choice), NoVerdict)
-
-    def place(self, choice: Choice) -> Place | None:
-        """From where to where in a choice's text its verdict stands."""
-        found = self.of(choice)
-        return None if isinstance(found, NoVerdict) else found.at
+    Args:
+        ask: sends the conversation as a call of this name.
+        messages: the prompt.
+        name: of the first call; those of the others begin with it.
+        repair: gives the judge's words as the conversation shows them, and the request to repair them.
+        at_most: how many times the judge is asked again.
+    """
+    calls = [await ask(messages, name)]
+    while calls[-1].value is None and calls[-1].text.strip() and len(calls) <= at_most:
+        said, request = repair(messages, calls[-1])
+        messages = [*messages, Message(role="assistant", content=said), Message(role="user", content=request)]
+        calls.append(await ask(messages, f"{name}_reask_{len(calls)}"))
+    return calls
 
 
 def failed_judgment(
@@ -167,9 +151,13 @@ def failed_judgment(
         detail: what the judge returned without a verdict, such as its texts.
     """
     status = Status.JUDGE_FAILED if any(call.failed for call in calls) else Status.UNPARSABLE
-    errors = dict.fromkeys(call.error for call in calls if call.error is not None)
-    why = "; ".join(errors) if explanation is None else explanation
+    why = errors_of(calls) if explanation is None else explanation
     return Judgment(None, status, explanation=why, calls=tuple(calls), detail=detail)
+
+
+def errors_of(calls: Sequence[JudgeCall[object]]) -> str:
+    """The errors of calls, each once."""
+    return "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
 
 
 def _why_no_verdict(choice: Choice) -> str:
@@ -177,35 +165,19 @@ def _why_no_verdict(choice: Choice) -> str:
         return f"the judge refused: {choice.refusal or 'content filter'}"
     if choice.state == "cut_off":
         return "the judge's text was cut off at its longest length before a verdict"
-    return f'no verdict could be read in the judge\'s text, which ends "{_end_of(choice.text)}"'
-
-
-def _end_of(text: str) -> str:
-    """The end of a text in one line."""
-    line = "".join(sign if sign.isprintable() else " " for sign in " ".join(text[-_SHOWN * 4 :].split()))
-    return line if len(line) <= _SHOWN else f"…{line[-_SHOWN:]}"
-
-
-MOST_VOTES = 99
-"""The most votes on one question: settings and rows that ask for more are refused, since each vote is a paid call."""
-
-
-def vote(number: int, *, count: int, seed: int) -> Vote:
-    """The vote with this number. A single vote is sent without a seed, like any other call.
-
-    Args:
-        number: from 0.
-        count: the number of votes on the question.
-        seed: the seed of vote 0; vote n gets `seed + n`.
-    """
-    return Vote(number) if count == 1 else Vote(number, seed + number)
+    line = " ".join(choice.text[-_SHOWN * 4 :].split())
+    line = "".join(sign if sign.isprintable() else " " for sign in line)
+    shown = line if len(line) <= _SHOWN else f"…{line[-_SHOWN:]}"
+    return f'no verdict could be read in the judge\'s text, which ends "{shown}"'
 
 
 async def collect_votes(
-    ask: Callable[[int], Awaitable[JudgeCall[ValueT]]],
+    ask: Callable[[Vote], Awaitable[JudgeCall[ValueT]]],
     missing: Callable[[Sequence[JudgeCall[ValueT]]], int],
     *,
-    at_most: int,
+    count: int,
+    seed: int,
+    redraws: int,
 ) -> list[JudgeCall[ValueT]]:
     """Request votes until none is missing, or all calls that were made at once have failed.
 
@@ -213,10 +185,12 @@ async def collect_votes(
     judge that never answers costs one deadline, not one for each redraw.
 
     Args:
-        ask: requests the vote with a number, from 0. Each call has a number of its own, also a repeated one.
+        ask: requests a vote. Each call has a number of its own, also a repeated one.
         missing: how many more votes are certainly needed, given the usable ones so far; they are requested at once.
             With a majority that is as many as the smallest majority lacks, otherwise all that are missing.
-        at_most: the most calls, including those without a verdict.
+        count: the number of votes on the question; a single one is sent without a seed, like any other call.
+        seed: the seed of vote 0; vote n gets `seed + n`.
+        redraws: how many votes without a verdict are requested again.
 
     Returns:
         Every call, in the order of its number.
@@ -224,12 +198,13 @@ async def collect_votes(
     calls: list[JudgeCall[ValueT]] = []
     while True:
         wanted = missing([call for call in calls if call.value is not None])
-        wave = min(wanted, at_most - len(calls))
+        wave = min(wanted, count + redraws - len(calls))
         if wave <= 0:
             return calls
         numbers = range(len(calls), len(calls) + wave)
+        votes = [Vote(number) if count == 1 else Vote(number, seed + number) for number in numbers]
         # A single vote needs no task of its own.
-        asked = [await ask(number) for number in numbers] if wave == 1 else await all_results(map(ask, numbers))
+        asked = [await ask(votes[0])] if wave == 1 else await all_results(map(ask, votes))
         calls += asked
         if all(call.failed for call in asked):
             return calls

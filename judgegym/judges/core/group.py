@@ -9,13 +9,23 @@ How the calls of a group's judge saw one answer, in words: for tables and pages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone, response_judgment
 from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+
+if TYPE_CHECKING:
+    from judgegym.judges.config.judge import JudgeSettings
+
+ResultT = TypeVar("ResultT")
+OF_GROUPS = frozenset(("reference", "rubric", "baseline", "context"))
+"""The fields of a task that judges of groups are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +125,133 @@ class GroupInProgress(Protocol):
         """Give up: nobody waits for a judgment any more."""
 
 
-class GroupJudge(Protocol):
-    """Judges groups."""
+class AnswerCollector(Generic[ResultT]):
+    """Answers that are judged when all are there."""
 
-    @property
-    def client(self) -> ChatClient:
-        """The client of the judge model."""
+    def __init__(self, judge: Callable[[tuple[str, ...]], Awaitable[ResultT]]) -> None:
+        """Judge by `judge`."""
+        self._judge, self._answers = judge, list[str]()
 
-    async def judge(self, case: GroupCase, /) -> GroupJudgment:
+    def add(self, answer: str) -> None:
+        """Take one more answer."""
+        self._answers.append(answer)
+
+    async def close(self) -> ResultT:
+        """Judge the answers that came."""
+        return await self._judge(tuple(self._answers))
+
+    def cancel(self) -> None:
+        """Nothing is in progress before the group is closed."""
+
+
+class GroupJudge(ABC):
+    """Judges groups; of a task it gives each response its score among the others, and a baseline is the anchor."""
+
+    client: ChatClient
+    most = 64
+    """The most responses that it takes together."""
+
+    def __init__(self, settings: JudgeSettings, rubric: str | None = None) -> None:
+        """Judge as the settings say; `rubric` is for tasks that have none.
+
+        Raises:
+            SettingsError: the settings ask for self-critique, which judges of groups do not have.
+        """
+        if settings.judge_critique_rounds:
+            raise SettingsError(
+                f"judge_critique_rounds is {settings.judge_critique_rounds}: a judge of groups has no self-critique; "
+                "expected 0"
+            )
+        self._rubric, self._how_to_gather = rubric, settings.how_to_gather
+
+    @abstractmethod
+    async def judge(self, case: GroupCase) -> GroupJudgment:
         """Judge all answers of a case; with fewer than two members, the anchor included, none has a score."""
 
-    def start(self, case: GroupCase, size: int, /) -> GroupInProgress:
+    @abstractmethod
+    def start(self, case: GroupCase, size: int) -> GroupInProgress:
         """Begin a group of a case without answers, of which at most `size` will come."""
+
+    def check(self, task: JudgeTask) -> None:
+        """Check that there is something to compare with, and not too much."""
+        count = len(task.responses)
+        if count < self.fewest(task):
+            raise TaskError(
+                "responses: expected several to compare with each other, or a baseline"
+                + but_alone(task, self._how_to_gather)
+            )
+        if count > self.most:
+            raise TaskError(
+                f"responses: at most {self.most} against each other, found {count}; send them in smaller groups"
+            )
+
+    def compares(self, task: JudgeTask) -> bool:
+        """All responses are compared."""
+        return True
+
+    def fewest(self, task: JudgeTask) -> int:
+        """Two, the baseline included."""
+        return 2 if task.baseline is None else 1
+
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """The results of all responses of a request."""
+        case = replace(self._case(task), answers=task.responses, numbers=task.numbers)
+        return group_scores(task.responses, await self.judge(case))
+
+    def begin(self, task: JudgeTask, size: int) -> GroupScores:
+        """Begin a group; a tournament plays as responses arrive."""
+        return GroupScores(self.start(self._case(task), size))
+
+    def _case(self, task: JudgeTask) -> GroupCase:
+        """What the judge is asked about, without answers."""
+        levels = (f"Score {level}: {description}" for level, description in task.levels)
+        criteria = "\n".join([task.rubric or self._rubric or "", *levels]).strip()
+        return GroupCase(task.prompt, (), criteria, task.reference, task.context, task.baseline)
+
+
+class GroupScores:
+    """A group in progress, whose judgments become the results of its responses."""
+
+    def __init__(self, group: GroupInProgress) -> None:
+        """Add responses to `group`."""
+        self._group, self._responses = group, list[str]()
+
+    def add(self, response: str) -> None:
+        """Take one more response."""
+        self._group.add(response)
+        self._responses.append(response)
+
+    async def close(self) -> list[ResponseJudgment]:
+        """The results of those that came."""
+        return group_scores(self._responses, await self._group.close())
+
+    def cancel(self) -> None:
+        """Give up."""
+        self._group.cancel()
+
+
+def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[ResponseJudgment]:
+    """The results of a group; all calls count for the first response.
+
+    `own` among the components is the score before it was compared with the anchor, `looks` how many calls have a
+    verdict on the response, `position` the mean place at which they saw it, from 1, and `orders_agree` the share of the
+    group's pairs in which both orders say the same, if both were asked.
+    """
+    calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
+    cached = bool(calls) and all(call.run.cached for call in calls)
+    results: list[ResponseJudgment] = []
+    for number, member in enumerate(judgment.members):
+        components: dict[str, float] = {}
+        if member.detail is not None and member.detail.own is not None:
+            looks = member.detail.looks
+            components = {"own": member.detail.own, "looks": float(len(looks))}
+            if looks:
+                components["position"] = sum(look.place for look in looks) / len(looks)
+            if orders.pairs:
+                components["orders_agree"] = orders.agreed / orders.pairs
+        result = response_judgment(member, member.score, components)
+        results.append(replace(result, cached=cached, shared=responses[number] in responses[:number]))
+    return results
 
 
 _MOST_ONE_BY_ONE = 3

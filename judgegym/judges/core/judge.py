@@ -1,9 +1,4 @@
-"""The contract of a judge: a case in, a judgment out.
-
-A request to critique and revise one verdict of a judgment.
-
-A judge that supports self-critique makes such a request for each of its verdicts, and applies the revisions
-(`judgegym.judges.core.judge.CritiqueableJudge`). Most build the prompt with `critique_messages`.
+"""The contract of a judge: a case in, a judgment out; and the base classes of judges that see each response by itself.
 
 Self-critique (RL4F): after its judgment a judge critiques its rationale and revises its verdict, one call a round.
 
@@ -16,30 +11,112 @@ Feedback with Reinforcement Learning for Repairing Model Outputs (2023).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from judgegym.judges import prompts
-from judgegym.judges.core.calls import NoVerdict, Vote, ask_choice
+from judgegym.judges.core.calls import ONLY_VOTE, NoVerdict, Vote, ask
 from judgegym.judges.core.delimiters import Lookalikes, delimit
 from judgegym.judges.core.judgment import Critique, CritiqueRound, JudgeCall, Judgment
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge, response_judgment
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import JSON, Choice, Message
 
+if TYPE_CHECKING:
+    from judgegym.judges.config.judge import JudgeSettings
+    from judgegym.judges.core.prompt_format import PromptFormat
+
 ShownVerdict: TypeAlias = "str | int | float"
 """A verdict as the history of a critique shows it."""
 
 CaseT_contra = TypeVar("CaseT_contra", contravariant=True)
-DetailT = TypeVar("DetailT")
 DetailT_co = TypeVar("DetailT_co", covariant=True)
-VerdictT = TypeVar("VerdictT")
 CaseT = TypeVar("CaseT")
-
+DetailT = TypeVar("DetailT")
+VerdictT = TypeVar("VerdictT")
+SettingsT = TypeVar("SettingsT", bound="JudgeSettings")
 
 _LOOKALIKES = Lookalikes("your previous evaluation")
+
+
+class Judge(Protocol[CaseT_contra, DetailT_co]):
+    """Judges cases of one type. A case is a frozen dataclass that holds all texts that the judge sees."""
+
+    @property
+    def client(self) -> ChatClient:
+        """The client of the judge model."""
+
+    async def judge(self, case: CaseT_contra, /) -> Judgment[DetailT_co]:
+        """Judge a case. A failure is a judgment without a score; never raises because of a model's answer."""
+
+
+class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
+    """A judge that sees each response by itself; it makes the case of a task, and a score from 0 to 1."""
+
+    def __init__(self, settings: SettingsT, client: ChatClient, rubric: str | None = None) -> None:
+        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
+        self.settings, self.client, self.rubric = settings, client, rubric
+
+    @abstractmethod
+    async def judge(self, case: CaseT) -> Judgment[DetailT]:
+        """Judge a case; the score is in the judge's own range. Never raises because of a judge's answer."""
+
+    @abstractmethod
+    def case_of(self, task: JudgeTask) -> CaseT:
+        """The case of a task with one response."""
+
+    def check(self, task: JudgeTask) -> None:
+        """Every task can be judged."""
+
+    def compares(self, task: JudgeTask) -> bool:
+        """No response is compared with another."""
+        return False
+
+    def unit(self, score: float) -> float:
+        """The judge's own score as a number from 0 to 1."""
+        return score
+
+    def components(self, judgment: Judgment[DetailT]) -> Mapping[str, float]:
+        """The numbers from which the score is computed: the judge's own, as `raw`."""
+        return {} if judgment.score is None else {"raw": judgment.score}
+
+    async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
+        """Judge the response of a task."""
+        return await self.judge(self.case_of(task))
+
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """The response's score."""
+        judgment = await self.judge_task(task)
+        score = None if judgment.score is None else self.unit(judgment.score)
+        return [response_judgment(judgment, score, self.components(judgment))]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDefinition:
+    """A kind of judge, as a line in `judgegym.judges.scorers.registry` names it.
+
+    Attributes:
+        settings: the settings that it reads.
+        about: what it does, for `--help`.
+        judge: opens it: the settings, the client of the judge model, and the rubric of tasks that have none.
+        prompts: its prompts with plausible replies, for the offline stand-in.
+        fields: which fields of a task it is shown, of those in `TASK_FIELDS`.
+        reads_rubric: the setting `rubric` is its rubric where a task has none.
+        most_together: the most responses that it compares; `None` if it sees each by itself.
+    """
+
+    settings: type[JudgeSettings]
+    about: str
+    judge: Callable[[Any, ChatClient, str | None], TaskJudge]  # the first argument has the type of `settings`
+    prompts: tuple[PromptFormat, ...]
+    fields: frozenset[str] = frozenset()
+    reads_rubric: bool = False
+    most_together: int | None = None
 
 
 class Revision(NamedTuple):
@@ -50,8 +127,7 @@ class Revision(NamedTuple):
     critique: str
 
 
-@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
-class CritiqueRequest(Generic[VerdictT]):
+class CritiqueRequest(NamedTuple):
     """A request to critique and revise one verdict of a judgment.
 
     Attributes:
@@ -59,24 +135,12 @@ class CritiqueRequest(Generic[VerdictT]):
         verdict: the verdict before the critique.
         reasoning: its reasons.
         messages: the request to critique and revise it.
-        read: reads the revised verdict from an answer; `NoVerdict` says why there is none.
-        revision: makes the history's entry of a call that has a revised verdict.
-        extra: further fields of the request.
-        form: the form that the answer is to have, critique and all, if not that of the messages alone.
     """
 
     component: str
     verdict: ShownVerdict
     reasoning: str
     messages: Sequence[Message]
-    read: Callable[[Choice], ParsedVerdict[VerdictT] | NoVerdict | None]
-    revision: Callable[[JudgeCall[VerdictT]], Revision]
-    extra: Mapping[str, JSON] = field(default_factory=dict)
-    form: VerdictForm | None = None
-
-    def held_to(self, form: VerdictForm | None) -> CritiqueRequest[VerdictT]:
-        """The request with the form of the verdict; the critique comes before it."""
-        return self if form is None else replace(self, form=form.with_critique())
 
 
 def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
@@ -100,128 +164,95 @@ def critique_messages(prompt: Sequence[Message], text: str) -> list[Message]:
     return [*before, Message(role="user", content="\n\n".join(parts))]
 
 
-class Judge(Protocol[CaseT_contra, DetailT_co]):
-    """Judges cases of one type. A case is a frozen dataclass that holds all texts that the judge sees."""
+class VerdictJudge(SingleJudge[SettingsT, CaseT, DetailT], Generic[SettingsT, CaseT, DetailT, VerdictT]):
+    """A judge that can critique and revise its verdicts, in at most `judge_critique_rounds` rounds."""
 
-    @property
-    def client(self) -> ChatClient:
-        """The client of the judge model."""
+    extra: Mapping[str, JSON] = {}
+    """Further fields of its requests."""
 
-    async def judge(self, case: CaseT_contra, /) -> Judgment[DetailT_co]:
-        """Judge a case. A failure is a judgment without a score; never raises because of a model's answer."""
+    @abstractmethod
+    async def first_judgment(self, case: CaseT) -> Judgment[DetailT]:
+        """Judge a case, without self-critique."""
 
+    @abstractmethod
+    def read(self, case: CaseT, choice: Choice) -> ParsedVerdict[VerdictT] | NoVerdict | None:
+        """Read the verdict of an answer."""
 
-class CritiqueableJudge(Judge[CaseT_contra, DetailT], Protocol[CaseT_contra, DetailT, VerdictT]):
-    """A judge that can critique and revise its verdicts: see `judgegym.judges.core.judge`."""
+    @abstractmethod
+    def form(self, case: CaseT) -> VerdictForm:
+        """The form of a verdict as a JSON object."""
 
-    def critique_requests(self, case: CaseT_contra, judgment: Judgment[DetailT], /) -> list[CritiqueRequest[VerdictT]]:
+    @abstractmethod
+    def critique_requests(self, case: CaseT, judgment: Judgment[DetailT]) -> list[CritiqueRequest]:
         """A request for each verdict of a judgment that has a score."""
 
+    @abstractmethod
+    def revision(self, call: JudgeCall[Any], verdict: VerdictT) -> Revision:
+        """The history's entry of a call that has a revised verdict."""
+
+    @abstractmethod
     def apply_revisions(
-        self, case: CaseT_contra, judgment: Judgment[DetailT], revisions: Mapping[str, JudgeCall[VerdictT]], /
+        self, case: CaseT, judgment: Judgment[DetailT], revisions: Mapping[str, JudgeCall[VerdictT]]
     ) -> Judgment[DetailT]:
         """The judgment with the revised verdicts: at least one call, by component, each with a value."""
 
-
-def with_self_critique(judge: CritiqueableJudge[CaseT, DetailT, VerdictT], rounds: int) -> Judge[CaseT, DetailT]:
-    """A judge that reconsiders its judgments.
-
-    Args:
-        judge: the judge.
-        rounds: the most rounds; 0 returns `judge` itself.
-
-    Raises:
-        ValueError: `rounds` is negative.
-    """
-    if rounds < 0:
-        raise ValueError(f"rounds is {rounds}; expected 0 or more")
-    return SelfCritiqueJudge(judge, rounds) if rounds else judge
-
-
-class SelfCritiqueJudge(Generic[CaseT, DetailT, VerdictT]):
-    """A judge and the rounds in which it reconsiders its own judgment."""
-
-    def __init__(self, judge: CritiqueableJudge[CaseT, DetailT, VerdictT], rounds: int) -> None:
-        """Reconsider the judgments of `judge` in at most this many rounds."""
-        self._judge = judge
-        self._rounds = rounds
-
-    @property
-    def client(self) -> ChatClient:
-        """The client of the judge model."""
-        return self._judge.client
+    async def ask(
+        self, case: CaseT, messages: Sequence[Message], name: str, vote: Vote = ONLY_VOTE, *, critiques: bool = False
+    ) -> JudgeCall[VerdictT]:
+        """Ask for a verdict; in a critique the object that is asked for begins with that."""
+        form = self.settings.form(self.form(case))
+        if form is not None and critiques:
+            form = form.with_critique()
+        read = partial(self.read, case)
+        return await ask(self.client, messages, read, name=name, vote=vote, extra=self.extra, form=form)
 
     async def judge(self, case: CaseT) -> Judgment[DetailT]:
-        """Judge a case, then reconsider the judgment; a judgment without a score is returned unchanged.
+        """Judge a case, then reconsider the judgment; one without a score is returned unchanged.
 
         Returns:
-            The judge's judgment with its last verdicts, every call that was made, and the history of the rounds.
+            The judge's judgment with its last verdicts, every call that was made, and the history of the rounds. Never
+            raises because of a judge's answer.
         """
-        judgment = await self._judge.judge(case)
-        if judgment.score is None:
+        judgment = await self.first_judgment(case)
+        rounds = self.settings.judge_critique_rounds
+        if judgment.score is None or not rounds:
             return judgment
         before, history, settled = judgment.score, list[CritiqueRound](), set[str]()
-        for number in range(1, self._rounds + 1):
-            requests = [
-                request for request in self._judge.critique_requests(case, judgment) if request.component not in settled
-            ]
-            calls = await all_results(self._ask(request, number) for request in requests)
-            judgment = self._apply(case, judgment, requests, calls)
-            rounds = [_round(number, request, call) for request, call in zip(requests, calls, strict=True)]
-            history += rounds
-            settled |= {entry.component for entry in rounds if entry.status == "unchanged"}
-            if all(entry.status == "unchanged" for entry in rounds):
+        for number in range(1, rounds + 1):
+            requests = [one for one in self.critique_requests(case, judgment) if one.component not in settled]
+            names = ["_".join(filter(None, (f"critique_{number}", request.component))) for request in requests]
+            calls = await all_results(
+                self.ask(case, request.messages, name, Vote(number), critiques=True)
+                for request, name in zip(requests, names, strict=True)
+            )
+            asked = list(zip(requests, calls, strict=True))
+            revisions = {request.component: call for request, call in asked if call.value is not None}
+            revised = self.apply_revisions(case, judgment, revisions) if revisions else judgment
+            # The cost of all calls counts.
+            judgment = replace(revised, calls=(*judgment.calls, *calls), suspects=judgment.suspects)
+            latest = [self._round(number, request, call) for request, call in asked]
+            history += latest
+            settled |= {entry.component for entry in latest if entry.status == "unchanged"}
+            if all(entry.status == "unchanged" for entry in latest):
                 break
         return replace(judgment, critique=Critique(before, tuple(history)))
 
-    async def _ask(self, request: CritiqueRequest[VerdictT], number: int) -> JudgeCall[VerdictT]:
-        component = f"_{request.component}" if request.component else ""
-        return await ask_choice(
-            self.client,
-            request.messages,
-            request.read,
-            name=f"critique_{number}{component}",
-            vote=Vote(number),
-            extra=request.extra,
-            form=request.form,
+    def _round(self, number: int, request: CritiqueRequest, call: JudgeCall[VerdictT]) -> CritiqueRound:
+        """The history's entry of a round."""
+        component, before, reasoning, _ = request
+        if call.value is None:
+            return CritiqueRound(
+                number, component, before, reasoning, call.text, "", before, reasoning, "failed", call.error
+            )
+        after = self.revision(call, call.value)
+        return CritiqueRound(
+            number,
+            component,
+            before,
+            reasoning,
+            call.text,
+            after.critique,
+            after.verdict,
+            after.reasoning,
+            "unchanged" if after.verdict == before else "revised",
         )
-
-    def _apply(
-        self,
-        case: CaseT,
-        judgment: Judgment[DetailT],
-        requests: list[CritiqueRequest[VerdictT]],
-        calls: list[JudgeCall[VerdictT]],
-    ) -> Judgment[DetailT]:
-        """The judgment with the revised verdicts that could be read, and with all calls, whose cost counts."""
-        revisions = {
-            request.component: call for request, call in zip(requests, calls, strict=True) if call.value is not None
-        }
-        revised = self._judge.apply_revisions(case, judgment, revisions) if revisions else judgment
-        return replace(revised, calls=(*judgment.calls, *calls), suspects=judgment.suspects)
-
-
-def _round(number: int, request: CritiqueRequest[VerdictT], call: JudgeCall[VerdictT]) -> CritiqueRound:
-    failed = CritiqueRound(
-        round=number,
-        component=request.component,
-        before=request.verdict,
-        before_reasoning=request.reasoning,
-        raw=call.text,
-        critique="",
-        after=request.verdict,
-        after_reasoning=request.reasoning,
-        status="failed",
-        error=call.error,
-    )
-    if call.value is None:
-        return failed
-    after = request.revision(call)
-    return replace(
-        failed,
-        critique=after.critique,
-        after=after.verdict,
-        after_reasoning=after.reasoning,
-        status="unchanged" if after.verdict == request.verdict else "revised",
-        error=None,
-    )

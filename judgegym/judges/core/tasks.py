@@ -1,19 +1,30 @@
-"""What a judge of any kind is asked, and what it says: a task to score, and the score of a response."""
+"""What a judge of any kind is asked, and what it says: a task to score, and the score of a response.
+
+Guarantees: an empty response costs no call; equal responses are judged once; a judge that sees each response by itself
+gets each as a task of its own, so that equal responses of several tasks and requests can share one judgment, too; an
+error of a judge is a failed judgment of the responses that it was asked about, and of no others.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import orjson
 
-from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.llm.at_once import all_results
+from judgegym.llm.errors import UserError
 from judgegym.llm.usage import Usage
+from judgegym.llm.wire import is_blank
 
 if TYPE_CHECKING:
     from judgegym.judges.aspects.prompt import Aspect
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +79,7 @@ class JudgeTask:
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
         parts = [judge, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
         places = [] if self.places is None else [self.places]
-        shape = orjson.dumps([*parts, self.baseline, self.context, *places])
-        return hashlib.sha256(shape).hexdigest()
+        return hashlib.sha256(orjson.dumps([*parts, self.baseline, self.context, *places])).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,50 +150,177 @@ def with_others(results: Sequence[ResponseJudgment], empty: int) -> list[Respons
 
 
 def response_judgment(
-    judgments: Sequence[Judgment[object]],
-    score: float | None,
-    components: Mapping[str, float],
-    *,
-    paid: Sequence[Judgment[object]] | None = None,
+    judgment: Judgment[object], score: float | None, components: Mapping[str, float], *, is_paid: bool = True
 ) -> ResponseJudgment:
-    """The result of one response from its judgments.
-
-    Status and explanation are those of the first judgment that failed; if none did, of the first.
+    """The result of one response from its judgment.
 
     Args:
-        judgments: at least one.
-        score: from 0 to 1; `None` if a judgment failed.
+        judgment: the judgment.
+        score: from 0 to 1; `None` if the judgment failed.
         components: numbers from which the score is computed.
-        paid: the judgments whose calls count for this response; by default all.
+        is_paid: the judgment's calls count for this response.
     """
-    calls = [call for judgment in judgments for call in judgment.calls]
-    paid_calls = calls if paid is None else [call for judgment in paid for call in judgment.calls]
-    failed = next((judgment for judgment in judgments if judgment.score is None), None)
-    leading = failed or judgments[0]
+    calls = judgment.calls
+    paid = calls if is_paid else ()
+    runs: dict[str, CallRun] = {}
+    for call in paid:  # one whose name another has is numbered
+        runs[call.name if call.name not in runs else f"{call.name}#{len(runs) + 1}"] = call.run
     return ResponseJudgment(
-        score=score if failed is None else None,
-        status=leading.status.value,
-        label=leading.label if len(judgments) == 1 else None,
-        explanation="\n\n".join(dict.fromkeys(judgment.explanation for judgment in judgments if judgment.explanation))
-        if failed is None
-        else failed.explanation,
-        components=components if failed is None else {},
-        usage=_usage(paid_calls),
-        judge_calls=len(paid_calls),
-        runs=_runs(paid_calls),
+        score=score,
+        status=judgment.status.value,
+        label=judgment.label,
+        explanation=judgment.explanation,
+        components={} if score is None else components,
+        usage=paid[0].run.usage if len(paid) == 1 else sum((call.run.usage for call in paid), Usage()),
+        judge_calls=len(paid),
+        runs=runs,
         cached=bool(calls) and all(call.run.cached for call in calls),
-        injection_suspects=sum(judgment.suspects for judgment in judgments),
+        injection_suspects=judgment.suspects,
     )
 
 
-def _usage(calls: Sequence[JudgeCall[object]]) -> Usage:
-    """What the calls cost together; of most responses there is one."""
-    return calls[0].run.usage if len(calls) == 1 else sum((call.run.usage for call in calls), Usage())
+class TaskError(ValueError):
+    """A task lacks something that its judge needs; the message says what."""
 
 
-def _runs(calls: Sequence[JudgeCall[object]]) -> Mapping[str, CallRun]:
-    """The calls by name; one whose name another has is numbered."""
-    found: dict[str, CallRun] = {}
-    for call in calls:
-        found[call.name if call.name not in found else f"{call.name}#{len(found) + 1}"] = call.run
-    return found
+def but_alone(task: JudgeTask, how_to_gather: str) -> str:
+    """The end of a message about a response that came alone: how several come together, if there is a way."""
+    is_alone = len(task.responses) == 1 and task.places is None
+    return f"; {how_to_gather}" if is_alone and how_to_gather else ""
+
+
+class TaskJudge(Protocol):
+    """A judge of any kind, asked about tasks."""
+
+    def check(self, task: JudgeTask) -> None:
+        """Whether the task can be judged.
+
+        Raises:
+            TaskError: it lacks something.
+        """
+
+    def compares(self, task: JudgeTask) -> bool:
+        """Whether the responses are judged together; otherwise `score` gets each of them in a task of its own."""
+
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """A result for each response of a checked task."""
+
+
+class ScoresInProgress(Protocol):
+    """The judgment of responses to one prompt that arrive one by one."""
+
+    def add(self, response: str) -> None:
+        """Take one more response; what can be judged already may be judged at once."""
+
+    async def close(self) -> list[ResponseJudgment]:
+        """A result for each response, in the order in which they came."""
+
+    def cancel(self) -> None:
+        """Give up: nobody waits for the results any more."""
+
+
+@runtime_checkable
+class ComparingJudge(TaskJudge, Protocol):
+    """A judge that compares responses, which may arrive one by one."""
+
+    def fewest(self, task: JudgeTask) -> int:
+        """Minimum number of responses to a task."""
+
+    def begin(self, task: JudgeTask, size: int) -> ScoresInProgress:
+        """Begin to judge responses to a task, of which at most `size` will come; those of the task do not count."""
+
+
+ResultPlace: TypeAlias = "tuple[int, int]"
+"""Where the result of a response is: the number of its case, and its number among the responses of the case."""
+
+
+class TaskParts(NamedTuple):
+    """What is to be judged of a task.
+
+    Attributes:
+        cases: what the judge is asked about: the whole task, without its empty responses, or a task for each distinct
+            response.
+        results: for each response its result, if no judge is needed, or where the judge's will be.
+    """
+
+    cases: tuple[JudgeTask, ...]
+    results: tuple[ResponseJudgment | ResultPlace, ...]
+
+
+def result_without_judge(task: JudgeTask) -> ResponseJudgment | None:
+    """The result of the only response of a task if no judge is asked about it."""
+    if task.fault is not None:
+        return failure(task.fault)
+    return _EMPTY if is_blank(task.response) else None
+
+
+def parts_of(judge: TaskJudge, task: JudgeTask) -> TaskParts:
+    """What is to be judged of a checked task."""
+    responses, count = task.responses, len(task.responses)
+    if task.fault is not None:
+        return TaskParts((), (failure(task.fault),) * count)
+    filled = tuple(number for number, response in enumerate(responses) if not is_blank(response))
+    if len(filled) == count == 1:
+        return TaskParts((task,), ((0, 0),))
+    if not filled or not judge.compares(task):
+        texts = {text: number for number, text in enumerate(dict.fromkeys(responses[number] for number in filled))}
+        cases = tuple(replace(task, responses=(text,)) for text in texts)
+        return TaskParts(cases, tuple((texts[text], 0) if text in texts else _EMPTY for text in responses))
+    if len(filled) == count:
+        return TaskParts((task,), tuple((0, number) for number in range(count)))
+    rest = replace(task, responses=tuple(responses[number] for number in filled), places=filled)
+    try:
+        judge.check(rest)
+    except TaskError as error:
+        why = f"{count - len(filled)} of {count} responses are empty or invalid; of the others: {error}"
+        alone = failure(why, is_final=True)
+        return TaskParts((), tuple(alone if number in filled else _EMPTY for number in range(count)))
+    places = {number: (0, place) for place, number in enumerate(filled)}
+    return TaskParts((rest,), tuple(places.get(number, _EMPTY) for number in range(count)))
+
+
+async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJudgment]:
+    """A result for each response of a checked task; what is judged by itself is judged at the same time.
+
+    Equal responses are judged once; an empty one has no score, and costs no call.
+    """
+    cases, known = parts_of(judge, task)
+    # A single case needs no task of its own.
+    judged = [await judge.score(cases[0])] if len(cases) == 1 else await all_results(map(judge.score, cases))
+    taken: set[ResultPlace] = set()
+    results: list[ResponseJudgment] = []
+    for place in known:
+        if isinstance(place, ResponseJudgment):
+            results.append(place)
+            continue
+        result = judged[place[0]][place[1]]
+        results.append(shared_judgment(result) if place in taken else result)
+        taken.add(place)
+    return results
+
+
+ScoreItem: TypeAlias = Callable[[JudgeTask], Awaitable[list[ResponseJudgment]]]
+"""Scores the responses of a task, as `judge_responses` does."""
+
+
+async def results_of(score: ScoreItem, task: JudgeTask, name: str) -> list[ResponseJudgment]:
+    """The results of a task's responses; where the judge raises an error, a failure for each.
+
+    Args:
+        score: judges.
+        task: what is judged.
+        name: of the task, in the log.
+
+    Raises:
+        UserError: what no further call can mend, such as a disk that stays full.
+    """
+    try:
+        return await score(task)
+    except UserError:
+        raise  # it is not of this task: no other would end better
+    except Exception as error:  # boundary of a task: an error of a judge fails this task alone
+        logger.exception("%s: the judge failed", name)
+        return failed_by(error, len(task.responses))
+
+
+_EMPTY = failure("the response is empty: there is nothing to judge", Status.INVALID_COMPLETION.value)

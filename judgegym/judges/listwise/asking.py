@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import NamedTuple
 
-from judgegym.judges.core.calls import NoVerdict, ask_choice, failed_judgment
+from judgegym.judges.core.calls import NoVerdict, ask, ask_again, failed_judgment
 from judgegym.judges.core.delimiters import without_tokens
 from judgegym.judges.core.group import GroupCase, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
@@ -191,31 +191,25 @@ async def ask_order(
     def read(choice: Choice) -> ParsedVerdict[ListwiseScores] | NoVerdict:
         return listwise_scores.find(choice.text, ids) or NoVerdict(listwise_fault(choice.text, ids))
 
-    prompt = listwise_prompt(shared, dict(zip(ids, shown, strict=True)), system_prompt=settings.judge_system_prompt)
-    messages = prompt.messages
-    form = settings.form(LISTWISE_FORM)
-    call = await ask_choice(client, messages, read, name=name, form=form)
-    calls = [call]
-    # After an empty text there is no conversation to continue.
-    while call.value is None and call.text.strip() and len(calls) <= settings.judge_reask:
-        messages = _repaired(messages, call, ids, settings.judge_max_input_tokens)
-        call = await ask_choice(client, messages, read, name=f"{name}_reask_{len(calls)}", form=form)
-        calls.append(call)
-    value = call.value
-    scores = None if value is None else {text: value[own] for own, text in zip(ids, shown, strict=True)}
+    def repair(messages: Sequence[Message], call: JudgeCall[ListwiseScores]) -> tuple[str, str]:
+        said, request = without_tokens(call.text), repair_request(ids, without_tokens(call.error or ""))
+        if settings.judge_max_input_tokens is not None:
+            before = sum(about_tokens(message["content"]) for message in messages)
+            fits = before + about_tokens(said) + about_tokens(request) <= settings.judge_max_input_tokens
+            said = said if fits else _LEFT_OUT
+        return said, request
+
+    form, by_id = settings.form(LISTWISE_FORM), dict(zip(ids, shown, strict=True))
+    calls = await ask_again(
+        lambda messages, name: ask(client, messages, read, name=name, form=form),
+        listwise_prompt(shared, by_id, system_prompt=settings.judge_system_prompt).messages,
+        name,
+        repair,
+        at_most=settings.judge_reask,
+    )
+    value = calls[-1].value
+    scores = None if value is None else {text: value[own] for own, text in by_id.items()}
     return ScoredOrder(tuple(shown), tuple(ids), scores, tuple(calls))
-
-
-def _repaired(
-    messages: Sequence[Message], call: JudgeCall[ListwiseScores], ids: Sequence[str], limit: int | None
-) -> list[Message]:
-    """The conversation with the judge's answer, and with the request to repair it."""
-    said = without_tokens(call.text)
-    request = repair_request(ids, without_tokens(call.error or ""))
-    if limit is not None:
-        before = sum(about_tokens(message["content"]) for message in messages)
-        said = said if before + about_tokens(said) + about_tokens(request) <= limit else _LEFT_OUT
-    return [*messages, Message(role="assistant", content=said), Message(role="user", content=request)]
 
 
 _DECIMALS = 12

@@ -23,31 +23,37 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment, MemberDetail
+from judgegym.judges.core.group import (
+    OF_GROUPS,
+    AnswerCollector,
+    GroupCase,
+    GroupInProgress,
+    GroupJudge,
+    GroupJudgment,
+    MemberDetail,
+)
+from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.turns import continuation, shared_turns
 from judgegym.judges.listwise.asking import ChunkResult, agreement, ask_order, divide, judgments
-from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, shared_texts
+from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, ListwiseJudgeSettings, shared_texts
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import SettingsError
 
 _TOO_FEW = "there is nothing to compare: a group needs two members, the anchor included"
 _ALL_EQUAL = "All answers are equal: each is as good as every other, and no judge was asked."
 _EQUAL = 0.5
 
 
-class ListwiseGroupJudge:
-    """Scores the answers of a group in one call for each order.
+class ListwiseGroupJudge(GroupJudge):
+    """Scores the answers of a group in one call for each order."""
 
-    >>> settings = ListwiseJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1")
-    >>> judge = ListwiseGroupJudge(ChatClient(settings.chat_settings()), settings)
-    """
+    most = 256
 
-    def __init__(self, client: ChatClient, settings: ListwiseJudgeSettings | None = None) -> None:
-        """Judge through `client`, with the default settings if none are given."""
-        self.client = client
-        self.settings = settings or ListwiseJudgeSettings()
+    def __init__(self, settings: ListwiseJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
+        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
+        super().__init__(settings, rubric)
+        self.settings, self.client = settings, client
 
     async def judge(self, case: GroupCase) -> GroupJudgment:
         """Ask for the scores of all answers at once.
@@ -69,7 +75,7 @@ class ListwiseGroupJudge:
 
     def start(self, case: GroupCase, size: int) -> GroupInProgress:
         """Begin a group; its answers are judged together when it is closed."""
-        return _GroupCollector(self, case)
+        return AnswerCollector(lambda answers: self.judge(replace(case, answers=answers)))
 
     async def _judged(self, case: GroupCase, shared: Mapping[str, str]) -> GroupJudgment:
         """The judgments of answers of which at least two differ, the anchor included."""
@@ -98,36 +104,6 @@ class ListwiseGroupJudge:
         return ChunkResult(tuple(await all_results(asked)))
 
 
-class _GroupCollector:
-    """A group whose answers are judged when all are there."""
-
-    def __init__(self, judge: ListwiseGroupJudge, case: GroupCase) -> None:
-        self._judge, self._case = judge, case
-        self._answers = list(case.answers)
-
-    def add(self, answer: str) -> None:
-        """Take one more answer."""
-        self._answers.append(answer)
-
-    async def close(self) -> GroupJudgment:
-        """Judge the answers that came."""
-        return await self._judge.judge(replace(self._case, answers=tuple(self._answers)))
-
-    def cancel(self) -> None:
-        """Nothing is in progress before the group is closed."""
-
-
-def listwise_judge(settings: ListwiseJudgeSettings, client: ChatClient) -> GroupJudge:
-    """The judge that the settings ask for.
-
-    Raises:
-        SettingsError: the settings ask for self-critique, which judges of groups do not have.
-    """
-    if settings.judge_critique_rounds:
-        raise SettingsError("judge_critique_rounds: a listwise judge does not critique itself; expected 0")
-    return ListwiseGroupJudge(client, settings)
-
-
 def _shared(texts: Sequence[str]) -> str:
     """The turns with which all texts begin; none if texts that differ would then be equal: they imitate turns."""
     beginning = shared_turns(texts)
@@ -150,3 +126,14 @@ def _digest(texts: Sequence[str]) -> str:
         encoded = text.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()
+
+
+JUDGE = JudgeDefinition(
+    ListwiseJudgeSettings,
+    "a score for each of several responses, in one call",
+    ListwiseGroupJudge,
+    (LISTWISE_PROMPT,),
+    OF_GROUPS,
+    reads_rubric=True,
+    most_together=ListwiseGroupJudge.most,
+)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from judgegym.judges.core.calls import NoVerdict, ask_choice, collect_votes, failed_judgment, vote
+from judgegym.judges.core.calls import NoVerdict, collect_votes, errors_of, failed_judgment
 from judgegym.judges.core.delimiters import Prompt
-from judgegym.judges.core.judge import CritiqueRequest, Judge, Revision, critique_messages, with_self_critique
+from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Scale, Status
-from judgegym.judges.core.scorer import JudgeDefinition, Scorer, SingleScorer, TaskError
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.judges.parsing.rubric_scores import (
     SCORE_FIELD,
     before_feedback,
@@ -21,7 +21,7 @@ from judgegym.judges.parsing.rubric_scores import (
     rubric_form,
 )
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.judges.rubrics.prompt import (
     REQUEST,
     RUBRIC_PROMPT,
@@ -35,7 +35,7 @@ from judgegym.judges.rubrics.prompt import (
     rubric_prompt,
 )
 from judgegym.llm.client import ChatClient
-from judgegym.llm.wire import JSON, Choice
+from judgegym.llm.wire import Choice
 
 _REDRAWS = 2
 
@@ -57,8 +57,7 @@ class RubricCase:
     reference: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RubricVerdict:
+class RubricVerdict(NamedTuple):
     """The score that a judge wrote, and with `weighting=logprobs` the expected score."""
 
     score: int
@@ -109,68 +108,88 @@ class RubricDetail:
     gold: float | None = None
 
 
-class RubricCaseJudge:
-    """Judges responses by rubrics.
+class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail, RubricVerdict]):
+    """Judges responses by rubrics: a score on the rubric's scale, a whole number unless it is pooled or expected."""
 
-    >>> settings = RubricJudgeSettings(judge_base_url="http://127.0.0.1:8000/v1", samples_per_item=3)
-    >>> judge = RubricCaseJudge(ChatClient(settings.chat_settings()), settings)
-    >>> case = RubricCase("Why is the sky blue?", "It mirrors the sea.", Rubric("Is the answer correct?"))
-    """
+    def __init__(self, settings: RubricJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
+        """Judge as the settings say through `client`; `rubric` is for tasks that have none."""
+        super().__init__(settings, client, rubric)
+        self.is_weighted = settings.weighting == "logprobs"
+        self.extra = REQUEST if self.is_weighted else {}
 
-    def __init__(self, client: ChatClient, settings: RubricJudgeSettings | None = None) -> None:
-        """Judge through `client`, with the default settings if none are given."""
-        self.client = client
-        self.settings = settings or RubricJudgeSettings()
-
-    async def judge(self, case: RubricCase) -> Judgment[RubricDetail]:
+    async def first_judgment(self, case: RubricCase) -> Judgment[RubricDetail]:
         """Request all judgments at once; one without a score is requested again, at most twice for the response.
-
-        Returns:
-            A score on the rubric's scale (a whole number unless it is pooled or expected); or no score and the reason.
-            Never raises because of a judge's answer.
 
         Raises:
             SettingsError: with `weighting=logprobs` the endpoint returns no probabilities, or the scale has scores of
                 more than one digit.
         """
-        count, scale = self.settings.samples_per_item, case.rubric.scale
-        if self._is_weighted:
-            check_scale(scale)
-        prompt = self._prompt(case)
+        if self.is_weighted:
+            check_scale(case.rubric.scale)
+        prompt, count = self._prompt(case), self.settings.samples_per_item
+        calls = await collect_votes(
+            lambda vote: self.ask(case, prompt.messages, f"judgment_{vote.number + 1}", vote),
+            lambda usable: count - len(usable),
+            count=count,
+            seed=self.settings.seed,
+            redraws=_REDRAWS,
+        )
+        scores = tuple(self._score(call, case.rubric.scale) for call in calls)
+        return self._judgment(scores, tuple(calls), prompt.suspects)
 
-        async def ask_judgment(number: int) -> JudgeCall[RubricVerdict]:
-            return await ask_choice(
-                self.client,
-                prompt.messages,
-                lambda choice: self._read(choice, scale),
-                name=f"judgment_{number + 1}",
-                vote=vote(number, count=count, seed=self.settings.seed),
-                extra=self._extra,
-                form=self.settings.form(rubric_form(scale)),
-            )
+    def case_of(self, task: JudgeTask) -> RubricCase:
+        """The response, by the rubric of the task or the general one."""
+        rubric = Rubric(task.rubric or self.rubric or GENERAL_RUBRIC, dict(task.levels), self.settings.scale)
+        return RubricCase(task.prompt, task.response, rubric, task.reference)
 
-        calls = await collect_votes(ask_judgment, lambda usable: count - len(usable), at_most=count + _REDRAWS)
-        return self._judgment(tuple(self._score(call, scale) for call in calls), tuple(calls), prompt.suspects)
+    def check(self, task: JudgeTask) -> None:
+        """Check that the rubric describes scores of the scale alone."""
+        scale = self.settings.scale
+        beyond = next((level for level, _ in task.levels if level not in scale.levels), None)
+        if beyond is not None:
+            raise TaskError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
 
-    def critique_requests(
-        self, case: RubricCase, judgment: Judgment[RubricDetail]
-    ) -> list[CritiqueRequest[RubricVerdict]]:
+    def unit(self, score: float) -> float:
+        """(score − lowest) / (highest − lowest)."""
+        return self.settings.scale.unit(score)
+
+    def form(self, case: RubricCase) -> VerdictForm:
+        """The form of a score of the scale."""
+        return rubric_form(case.rubric.scale)
+
+    def read(self, case: RubricCase, choice: Choice) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
+        """Read the score, and the probabilities of all scores if they count."""
+        output_format = self.settings.output_format
+        score = find_score(choice.text, output_format, case.rubric.scale)
+        if score is None:
+            return None
+        if not self.is_weighted:
+            return score.but(RubricVerdict(score.value))
+        # An object begins with a brace, and a tag with a bracket.
+        is_object = score.at is not None and choice.text.startswith("{", score.at[0])
+        expected = expected_score(choice, case.rubric.scale, tag=SCORE_FIELD if is_object else TAGS[output_format][1])
+        if isinstance(expected, NoVerdict):
+            return expected
+        return ParsedVerdict(RubricVerdict(score.value, expected))  # of all probabilities, not of a place in the text
+
+    def critique_requests(self, case: RubricCase, judgment: Judgment[RubricDetail]) -> list[CritiqueRequest]:
         """One request for each judgment with a score; each is reconsidered separately."""
         assert judgment.detail is not None
-        prompt = self._prompt(case)
+        messages = self._prompt(case).messages
         return [
             CritiqueRequest(
-                component=f"judgment_{number}",
-                verdict=RubricVerdict(earlier.score, earlier.expected).shown,
-                reasoning=feedback_text(earlier.text) or earlier.text,
-                messages=critique_messages(prompt.messages, after_thinking(earlier.text)),
-                read=lambda choice: self._read(choice, case.rubric.scale),
-                revision=_revision,
-                extra=self._extra,
-            ).held_to(self.settings.form(rubric_form(case.rubric.scale)))
+                f"judgment_{number}",
+                RubricVerdict(earlier.score, earlier.expected).shown,
+                feedback_text(earlier.text) or earlier.text,
+                critique_messages(messages, after_thinking(earlier.text)),
+            )
             for number, earlier in enumerate(judgment.detail.judgments, start=1)
             if earlier.score is not None
         ]
+
+    def revision(self, call: JudgeCall[Any], verdict: RubricVerdict) -> Revision:
+        """The revised score and its feedback."""
+        return Revision(verdict.shown, feedback_text(call.text) or "", before_feedback(call.text))
 
     def apply_revisions(
         self, case: RubricCase, judgment: Judgment[RubricDetail], revisions: Mapping[str, JudgeCall[RubricVerdict]]
@@ -194,42 +213,12 @@ class RubricCaseJudge:
             system_prompt=self.settings.judge_system_prompt,
         )
 
-    @property
-    def _is_weighted(self) -> bool:
-        return self.settings.weighting == "logprobs"
-
-    @property
-    def _extra(self) -> Mapping[str, JSON]:
-        return REQUEST if self._is_weighted else {}
-
-    def _read(self, choice: Choice, scale: Scale) -> ParsedVerdict[RubricVerdict] | NoVerdict | None:
-        score = find_score(choice.text, self.settings.output_format, scale)
-        if score is None:
-            return None
-        if not self._is_weighted:
-            return score.but(RubricVerdict(score.value))
-        # An object begins with a brace, and a tag with a bracket.
-        is_object = score.at is not None and choice.text.startswith("{", score.at[0])
-        tag = SCORE_FIELD if is_object else TAGS[self.settings.output_format][1]
-        expected = expected_score(choice, scale, tag=tag)
-        if isinstance(expected, NoVerdict):
-            return expected
-        return ParsedVerdict(RubricVerdict(score.value, expected))  # of all probabilities, not of a place in the text
-
     def _score(self, call: JudgeCall[RubricVerdict], scale: Scale) -> RubricScore:
-        verdict = call.value
-        return RubricScore(
-            score=None if verdict is None else verdict.score,
-            expected=None if verdict is None else verdict.expected,
-            text=call.text,
-            strict=self._is_strict(call.text, scale),
-            error=call.error,
-        )
-
-    def _is_strict(self, text: str, scale: Scale) -> bool:
+        score, expected = call.value or (None, None)
         # An endpoint that refuses the object is asked for the other format.
-        is_object = self.settings.judge_output == "json_schema" and is_strict_object(text, scale)
-        return is_object or is_strict_feedback(text, self.settings.output_format, scale)
+        is_object = self.settings.judge_output == "json_schema" and is_strict_object(call.text, scale)
+        strict = is_object or is_strict_feedback(call.text, self.settings.output_format, scale)
+        return RubricScore(score, expected, call.text, strict, call.error)
 
     def _judgment(
         self, scores: tuple[RubricScore, ...], calls: tuple[JudgeCall[object], ...], suspects: int
@@ -238,22 +227,11 @@ class RubricCaseJudge:
         values = [score.value for score in scores if score.value is not None]
         detail = RubricDetail(scores, statistics.stdev(values) if len(values) > 1 else None)
         if len(values) < wanted:
-            reasons = "; ".join(dict.fromkeys(call.error for call in calls if call.error is not None))
-            explanation = f"{len(values)} of {wanted} judgments have a score: {reasons}"
+            explanation = f"{len(values)} of {wanted} judgments have a score: {errors_of(calls)}"
             return replace(failed_judgment(calls, explanation=explanation, detail=detail), suspects=suspects)
         pooled = pool(values, self.settings.samples_pooling)
         words = [feedback_text(score.text) or score.text for score in scores if score.value is not None]
         return Judgment(pooled, Status.OK, f"{pooled:g}", "\n\n".join(words), calls, detail, suspects=suspects)
-
-
-def rubric_judge(settings: RubricJudgeSettings, client: ChatClient) -> Judge[RubricCase, RubricDetail]:
-    """The judge that the settings ask for, with its self-critique."""
-    return with_self_critique(RubricCaseJudge(client, settings), settings.judge_critique_rounds)
-
-
-def _revision(call: JudgeCall[RubricVerdict]) -> Revision:
-    assert call.value is not None  # only calls with a score get here
-    return Revision(call.value.shown, feedback_text(call.text) or "", before_feedback(call.text))
 
 
 def pool(values: Sequence[float], pooling: Pooling) -> float:
@@ -269,26 +247,10 @@ GENERAL_RUBRIC = "Does the response answer what was asked correctly, completely 
 """The rubric judge's rubric if neither the request nor the settings have one."""
 
 
-def rubric_scorer(client: ChatClient, settings: RubricJudgeSettings, rubric: str | None) -> Scorer:
-    """(score − lowest) / (highest − lowest) of the rubric judge."""
-    judge, scale, general = rubric_judge(settings, client), settings.scale, rubric or GENERAL_RUBRIC
-
-    def check(task: JudgeTask) -> None:
-        beyond = next((level for level, _ in task.levels if level not in scale.levels), None)
-        if beyond is not None:
-            raise TaskError(f"rubric: a description of score {beyond}, beyond {scale.low} to {scale.high}")
-
-    def case(task: JudgeTask) -> RubricCase:
-        rubric = Rubric(task.rubric or general, dict(task.levels), scale)
-        return RubricCase(task.prompt, task.response, rubric, task.reference)
-
-    return SingleScorer(lambda task: judge, case, unit=scale.unit, check=check)
-
-
 JUDGE = JudgeDefinition(
     RubricJudgeSettings,
     "score on a scale by a rubric",
-    rubric_scorer,
+    RubricCaseJudge,
     (RUBRIC_PROMPT,),
     frozenset(("reference", "rubric")),
     reads_rubric=True,

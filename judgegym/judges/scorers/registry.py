@@ -11,99 +11,34 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, field_validator
 
-from judgegym.judges import peers
-from judgegym.judges.arena import ARENA_PROMPT, ArenaJudgeSettings
+from judgegym.judges import pairwise, peers
 from judgegym.judges.aspects import judge as aspects
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.core.group import GroupJudge
-from judgegym.judges.core.scorer import JudgeDefinition, Scorer
-from judgegym.judges.listwise.judge import listwise_judge
-from judgegym.judges.listwise.prompt import LISTWISE_PROMPT, ListwiseJudgeSettings
-from judgegym.judges.pairwise import CHOICE_PROMPT, MOST_CHOICES, ChoiceJudgeSettings
+from judgegym.judges.core.judge import JudgeDefinition
+from judgegym.judges.core.tasks import TaskJudge
+from judgegym.judges.listwise import judge as listwise
+from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
+from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.rubrics import judge as rubrics
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
-from judgegym.judges.scorers.comparisons import ArenaScorer, ChoiceScorer, GroupJudgeScorer
-from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament import progress as tournament
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-
-
-def choice_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
-    """1 for the response that the judge chooses."""
-    return ChoiceScorer(client, settings, how_to_gather=settings.how_to_gather)
-
-
-def arena_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
-    """The win rate against a baseline, or a tournament."""
-    return ArenaScorer(
-        client,
-        settings,
-        most=MOST_TOGETHER["arena_hard"],
-        gathers=settings.gathers,
-        how_to_gather=settings.how_to_gather,
-    )
-
-
-def listwise_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
-    """A score for each response, in one call for each order."""
-    return _group_scorer(listwise_judge(settings, client), settings, rubric)
-
-
-def tournament_scorer(client: ChatClient, settings: ScorerSettings, rubric: str | None) -> Scorer:
-    """The probability to win against the group's mean, or against the baseline."""
-    return _group_scorer(tournament_judge(settings, client), settings, rubric)
-
-
-def _group_scorer(judge: GroupJudge, settings: ScorerSettings, rubric: str | None) -> Scorer:
-    most = MOST_TOGETHER[settings.judge]
-    return GroupJudgeScorer(judge, rubric=rubric or "", most=most, how_to_gather=settings.how_to_gather)
-
-
-_OF_GROUPS = frozenset(("reference", "rubric", "baseline", "context"))
 
 JUDGES: Mapping[str, JudgeDefinition] = {
     "rubric": rubrics.JUDGE,
     "aspect": aspects.JUDGE,
     "peer": peers.JUDGE,
-    "arena_hard": JudgeDefinition(
-        ArenaJudgeSettings,
-        "win rate against a baseline; without one as tournament",
-        arena_scorer,
-        (ARENA_PROMPT,),
-        frozenset(("reference", "baseline")),
-        most_together=64,
-    ),
-    "choice": JudgeDefinition(
-        ChoiceJudgeSettings,
-        "1 for the best of several responses to one prompt, 0 for the others",
-        choice_scorer,
-        (CHOICE_PROMPT,),
-        most_together=MOST_CHOICES,
-    ),
-    "listwise": JudgeDefinition(
-        ListwiseJudgeSettings,
-        "a score for each of several responses, in one call",
-        listwise_scorer,
-        (LISTWISE_PROMPT,),
-        _OF_GROUPS,
-        reads_rubric=True,
-        most_together=256,
-    ),
-    "tournament": JudgeDefinition(
-        TournamentSettings,
-        "games between pairs of several responses, many calls (--schedule)",
-        tournament_scorer,
-        (),  # its games are those of arena_hard or choice
-        _OF_GROUPS,
-        reads_rubric=True,
-        most_together=64,  # in all pairs 2,016 pairs of two games
-    ),
+    "arena_hard": tournament.ARENA_JUDGE,
+    "choice": pairwise.JUDGE,
+    "listwise": listwise.JUDGE,
+    "tournament": tournament.JUDGE,
 }
 """The kinds of judges, by their names after `--judge`."""
 
@@ -174,13 +109,6 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
     """
 
     help_group: ClassVar[str] = "judge"
-    how_to_gather: ClassVar[str] = ""
-    """How single responses come to be judged together, for the message about a response that is alone."""
-
-    @property
-    def gathers(self) -> bool:
-        """Whether single responses are gathered, so that the judge must be able to compare them."""
-        return False
 
     def vote_count(self) -> int:
         """The number of votes that a judge of this kind takes."""
@@ -196,9 +124,9 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         return JUDGES[self.judge].settings.built_in_prompt(self)
 
 
-def scorer_of(settings: ScorerSettings, client: ChatClient) -> Scorer:
-    """The scorer of a judge."""
-    return JUDGES[settings.judge].scorer(client, settings, settings.rubric)
+def open_judge(settings: ScorerSettings, client: ChatClient) -> TaskJudge:
+    """The judge that the settings name."""
+    return JUDGES[settings.judge].judge(settings, client, settings.rubric)
 
 
 def kinds_that_read(name: str) -> frozenset[str]:

@@ -17,9 +17,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from judgegym.judges.arena import ARENA_PROMPT, ArenaCaseJudge, ArenaJudgeSettings, baseline_of
 from judgegym.judges.config.extras import require
-from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudge, GroupJudgment
+from judgegym.judges.core.group import OF_GROUPS, GroupCase, GroupInProgress, GroupJudge, GroupJudgment, GroupScores
+from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, but_alone
 from judgegym.judges.tournament.result import (
     PlayedGame,
     Players,
@@ -200,28 +203,25 @@ def _all_failed(games: Sequence[PlayedGame]) -> bool:
     return all(call.failed for game in games for call in game.result.calls)
 
 
-class TournamentJudge:
+class TournamentGroupJudge(GroupJudge):
     """Judges groups by games between two of their answers."""
 
-    def __init__(self, games: PairJudge, settings: TournamentSettings) -> None:
-        """Let `games` decide each game.
+    def __init__(
+        self,
+        settings: TournamentSettings,
+        client: ChatClient,
+        rubric: str | None = None,
+        *,
+        games: PairJudge | None = None,
+    ) -> None:
+        """Let the judge of games that the settings name, or `games`, decide each game.
 
         Raises:
             SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
         """
-        if settings.judge_critique_rounds:
-            raise SettingsError(
-                f"judge_critique_rounds is {settings.judge_critique_rounds}: a judge of groups has no self-critique; "
-                "expected 0"
-            )
+        super().__init__(settings, rubric)
         require("statistics")
-        self._games = games
-        self._settings = settings
-
-    @property
-    def client(self) -> ChatClient:
-        """The client of the judge model."""
-        return self._games.client
+        self.client, self._games, self._settings = client, games or pair_judge(settings, client), settings
 
     async def judge(self, case: GroupCase) -> GroupJudgment:
         """Judge all answers of a case."""
@@ -235,10 +235,86 @@ class TournamentJudge:
         return TournamentInProgress(case, size, self._games, self._settings)
 
 
-def tournament_judge(settings: TournamentSettings, client: ChatClient) -> GroupJudge:
-    """The judge that the settings ask for.
+class ArenaOrTournament(ArenaCaseJudge):
+    """The win rate over both orders against a baseline; without one, a tournament of the responses.
 
-    Raises:
-        SettingsError: the settings ask for self-critique, or the extra `statistics` is not installed.
+    A response is alone with a baseline, as in the benchmark; the judge `tournament` has it as one more player.
     """
-    return TournamentJudge(pair_judge(settings, client), settings)
+
+    settings: TournamentSettings
+
+    def __init__(self, settings: TournamentSettings, client: ChatClient, rubric: str | None = None) -> None:
+        """Judge as the settings say.
+
+        Raises:
+            SettingsError: single responses are gathered, and the settings allow no tournament.
+        """
+        super().__init__(settings, client)
+        self._tournament: GroupJudge | str
+        try:
+            self._tournament = TournamentGroupJudge(settings, client)
+        except SettingsError as error:
+            if settings.gathers:
+                raise
+            self._tournament = str(error)
+
+    def check(self, task: JudgeTask) -> None:
+        """Check that there is a baseline, or other responses to compare with, and not too many of them."""
+        if not self.compares(task):
+            return
+        if len(task.responses) < 2:
+            raise TaskError(
+                "baseline: expected a baseline, or several responses to compare with each other"
+                + but_alone(task, self.settings.how_to_gather)
+            )
+        self._games().check(task)
+
+    def compares(self, task: JudgeTask) -> bool:
+        """Without a baseline, responses are compared with each other."""
+        return baseline_of(task) is None
+
+    def fewest(self, task: JudgeTask) -> int:
+        """Two."""
+        return 2
+
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """Against the baseline, or against each other."""
+        return await (self._games().score(_asked(task)) if self.compares(task) else super().score(task))
+
+    def begin(self, task: JudgeTask, size: int) -> GroupScores:
+        """Begin a tournament, which plays as responses arrive."""
+        return self._games().begin(_asked(task), size)
+
+    def _games(self) -> GroupJudge:
+        """The judge of a tournament.
+
+        Raises:
+            TaskError: the settings allow none.
+        """
+        if isinstance(self._tournament, str):
+            raise TaskError(f"responses: without a baseline they play a tournament: {self._tournament}")
+        return self._tournament
+
+
+def _asked(task: JudgeTask) -> JudgeTask:
+    """The task with what Arena-Hard's judge is shown of it alone."""
+    return JudgeTask(task.prompt, task.responses, places=task.places)
+
+
+JUDGE = JudgeDefinition(
+    TournamentSettings,
+    "games between pairs of several responses, many calls (--schedule)",
+    TournamentGroupJudge,
+    (),  # its games are those of arena_hard or choice
+    OF_GROUPS,
+    reads_rubric=True,
+    most_together=TournamentGroupJudge.most,  # in all pairs 2,016 pairs of two games
+)
+ARENA_JUDGE = JudgeDefinition(
+    ArenaJudgeSettings,
+    "win rate against a baseline; without one as tournament",
+    ArenaOrTournament,
+    (ARENA_PROMPT,),
+    frozenset(("reference", "baseline")),
+    most_together=TournamentGroupJudge.most,
+)

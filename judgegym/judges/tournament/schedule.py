@@ -115,7 +115,7 @@ class ArenaPairJudge:
 
     def __init__(self, client: ChatClient, settings: TournamentSettings) -> None:
         """Judge as the settings say."""
-        self._judge = ArenaCaseJudge(client, settings)
+        self._judge = ArenaCaseJudge(settings, client)
         self._strong = float(STRONG_WEIGHT[settings.judge_protocol])
 
     @property
@@ -125,9 +125,9 @@ class ArenaPairJudge:
 
     async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
         """Play the game; the first answer is assistant A's, and stands first in both layouts of the prompt."""
-        game, calls, _ = await self._judge.play(_arena_case(case, first, second), "model_is_b", name=name)
+        game, calls = await self._judge.play(_arena_case(case, first, second), "model_is_b", name)
         points = None if game.points is None else 1.0 - game.points
-        return GameResult(points, self._strong if game.is_strong else 1.0, game.error, calls)
+        return GameResult(points, self._strong if game.is_strong else 1.0, game.error, tuple(calls))
 
     def suspects(self, case: GroupCase, answer: str) -> int:
         """Count in the prompt of a game with an empty other answer."""

@@ -17,8 +17,15 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from judgegym.judges.core.scorer import GroupScorer, result_without_judge
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failed_by, failure, with_others
+from judgegym.judges.core.tasks import (
+    ComparingJudge,
+    JudgeTask,
+    ResponseJudgment,
+    failed_by,
+    failure,
+    result_without_judge,
+    with_others,
+)
 from judgegym.server.answers import OverloadError
 from judgegym.server.cohorts.register import Cohort, MemberSlot, Register, Sign, cohort_key, sign_of
 from judgegym.server.operation import Record
@@ -34,7 +41,7 @@ class Gatherer:
         wait_s: seconds after the first member at which a cohort is closed.
     """
 
-    scorer: GroupScorer
+    scorer: ComparingJudge
     size: int
     wait_s: float
 
@@ -158,7 +165,7 @@ class LocalCohorts:
         gatherer, loop = self._gatherers[mount], asyncio.get_running_loop()
         gathering = Cohort(key, gatherer.size, mount=mount, opened_at=now, closes_at=now + gatherer.wait_s)
         gathering.task, gathering.results = task, loop.create_future()
-        gathering.scores = gatherer.scorer.start(task, gatherer.size)
+        gathering.scores = gatherer.scorer.begin(task, gatherer.size)
         gathering.timer = loop.call_at(gathering.closes_at, self._close, gathering)
         self._registers[mount].add(gathering)
         self._open.add(gathering)

@@ -31,8 +31,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import orjson
 
-from judgegym.judges.core.scorer import ScoresInProgress
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoresInProgress
 
 _LONGEST_ID = 256
 

@@ -13,8 +13,7 @@ from judgegym.data.rows import DataSet
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import first_equals
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.judges.core.scorer import TaskError
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 

@@ -13,13 +13,13 @@ import pytest
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import PACKED_CALLS, RecordedCall, pack, read_calls
-from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
-from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_judge
-from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
@@ -71,7 +71,7 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
 
     settings = ArenaJudgeSettings(judge_reask=1, judge_critique_rounds=1, judge_max_concurrency=1)
     calls = await recorded(
-        tmp_path, settings, script, lambda client, settings: arena_judge(settings, client).judge(ARENA)
+        tmp_path, settings, script, lambda client, settings: ArenaCaseJudge(settings, client).judge(ARENA)
     )
     assert marked(calls) == {
         "critique_1_game_1": "[[A=B]]",
@@ -89,35 +89,35 @@ async def test_games_reasks_and_critiques_are_marked(tmp_path: Path) -> None:
         pytest.param(
             AspectJudgeSettings(strictness=3),
             '😀 {"verdict": 0} no:\n{"reason": "R", "verdict": "Yes"}',
-            lambda client, own: AspectCaseJudge(client, own.aspects[0], own).judge(AspectCase("So.", "Why?")),
+            lambda client, own: AspectPanel(own, client).judge(AspectCase("So.", "Why?")),
             '{"reason": "R", "verdict": "Yes"}',
             id="votes",
         ),
         pytest.param(
             ChoiceJudgeSettings(judge_critique_rounds=1),
             "Not [[A]] but [[B]]",
-            lambda client, own: choice_judge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
+            lambda client, own: ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
             "[[B]]",
             id="choice",
         ),
         pytest.param(
             PeerJudgeSettings(judge_critique_rounds=1),
             '```json\n{"reasoning": "Fine.", "score": 85}\n```',
-            lambda client, own: peer_judge(own, client).judge(PeerCase("Why?", "So.")),
+            lambda client, own: PeerCaseJudge(own, client).judge(PeerCase("Why?", "So.")),
             '{"reasoning": "Fine.", "score": 85}',
             id="peer",
         ),
         pytest.param(
             RubricJudgeSettings(samples_per_item=2, judge_critique_rounds=1),
             "[FEEDBACK] Fine. [SCORE] 4",
-            lambda client, own: rubric_judge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
+            lambda client, own: RubricCaseJudge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
             "[SCORE] 4",
             id="rubric",
         ),
         pytest.param(
             RubricJudgeSettings(output_format="result"),
             "Feedback: Fine. [RESULT] 4",
-            lambda client, own: rubric_judge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
+            lambda client, own: RubricCaseJudge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
             "[RESULT] 4",
             id="result",
         ),
@@ -141,7 +141,7 @@ async def test_an_expected_score_is_of_no_place(tmp_path: Path) -> None:
         tmp_path,
         settings,
         Reply(body=body),
-        lambda client, own: rubric_judge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
+        lambda client, own: RubricCaseJudge(own, client).judge(RubricCase("Why?", "So.", Rubric("Good?"))),
     )
     assert [(call.has_verdict, call.verdict_at) for call in calls] == [(True, None)]
 
@@ -151,7 +151,7 @@ async def test_an_answer_that_was_cut_off_has_no_verdict_to_mark(tmp_path: Path)
         tmp_path,
         ChoiceJudgeSettings(),
         Reply(body=completion("[[A]] is", finish_reason="length")),
-        lambda client, own: choice_judge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
+        lambda client, own: ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
     )
     assert [(call.has_verdict, call.verdict_at) for call in calls] == [(False, None)]
 
@@ -159,7 +159,7 @@ async def test_an_answer_that_was_cut_off_has_no_verdict_to_mark(tmp_path: Path)
 async def test_an_answer_of_the_cache_is_marked_too(tmp_path: Path) -> None:
     async def twice(client: ChatClient, own: ChoiceJudgeSettings) -> None:
         for _ in range(2):
-            await choice_judge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus.")))
+            await ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus.")))
 
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     calls = await recorded(tmp_path / "run", ChoiceJudgeSettings(), in_turn("so: [[B]]", "[[A]]"), twice, cache)
@@ -183,7 +183,7 @@ async def test_a_ledger_of_before_has_no_places_and_a_damaged_one_is_named(tmp_p
         tmp_path,
         ChoiceJudgeSettings(),
         "[[A]]",
-        lambda client, own: choice_judge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
+        lambda client, own: ChoiceCaseJudge(own, client).judge(ChoiceCase("Why?", ("So.", "Thus."))),
     )
     assert [call.verdict_at for call in calls] == [(0, 5)]
     changed(tmp_path, verdict_at="everywhere")

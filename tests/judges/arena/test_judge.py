@@ -55,7 +55,7 @@ async def test_two_verdicts_make_a_score(
 ) -> None:
     script = games([f"First. [[{game_1}]]"], [f"Second. [[{game_2}]]"])
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint), ArenaJudgeSettings(judge_protocol=protocol)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_protocol=protocol), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.label, judgment.status) == (score, label, Status.OK)
     assert judgment.detail.entries == entries
     assert [(game.order, game.label, game.error) for game in judgment.detail.games] == [
@@ -78,7 +78,7 @@ async def test_both_orders_are_shown_at_once(connect: Connect, protocol: Any, pr
         return "[[A=B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        await ArenaCaseJudge(connect(endpoint), ArenaJudgeSettings(judge_protocol=protocol)).judge(CASE)
+        await ArenaCaseJudge(ArenaJudgeSettings(judge_protocol=protocol), connect(endpoint)).judge(CASE)
     assert (endpoint.peak, len(endpoint.requests)) == (2, 2)
     assert sorted(is_game_1(body) for body in endpoint.bodies) == [False, True]
     assert {body["messages"][0]["content"] for body in endpoint.bodies} == {prompts.load(prompt)}
@@ -95,7 +95,7 @@ async def test_the_order_of_arrival_does_not_matter(connect: Connect) -> None:
         return "[[A=B]]"
 
     async with ScriptedEndpoint(script) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
     assert [(call.name, call.value) for call in judgment.calls] == [("game_1", "A>B"), ("game_2", "A=B")]
     assert judgment.detail.entries == (1.0, 0.5)
 
@@ -111,20 +111,20 @@ async def test_the_order_of_arrival_does_not_matter(connect: Connect) -> None:
 )
 async def test_the_judges_own_last_verdict_counts(connect: Connect, text: str) -> None:
     async with ScriptedEndpoint(text) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
     assert [game.label for game in judgment.detail.games] == ["B>A", "B>A"]
 
 
 async def test_reasoning_apart_from_the_text_is_kept_and_not_read(connect: Connect) -> None:
     reply = Reply(body=completion("[[B>A]]", reasoning_content="Is it [[A>B]]?"))
     async with ScriptedEndpoint(reply) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
     assert [(game.label, game.reasoning) for game in judgment.detail.games] == [("B>A", "Is it [[A>B]]?")] * 2
 
 
 async def test_a_judge_that_is_down_gives_no_score(connect: Connect) -> None:
     async with ScriptedEndpoint(DOWN) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.status, judgment.label) == (None, Status.JUDGE_FAILED, None)
     assert [(call.name, call.failed, call.text) for call in judgment.calls] == [
         ("game_1", True, ""),
@@ -136,14 +136,14 @@ async def test_a_judge_that_is_down_gives_no_score(connect: Connect) -> None:
 
 async def test_a_judge_that_cannot_be_reached_gives_no_score(connect: Connect) -> None:
     with refusing() as base_url:
-        judgment = await ArenaCaseJudge(connect(base_url, max_retries=1)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(base_url, max_retries=1)).judge(CASE)
     assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
     assert [call.run.attempts for call in judgment.calls] == [0, 0]
 
 
 async def test_a_judge_that_says_nothing_has_failed(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion("  "))) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint, max_retries=1)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint, max_retries=1)).judge(CASE)
     assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
     assert len(endpoint.requests) == 4
 
@@ -154,7 +154,7 @@ async def test_one_verdict_is_not_enough(connect: Connect, bad: Reply | str, sta
     replies: list[Replies] = [["[[A>B]]"], ["[[A>B]]"]]
     replies[bad_game] = [bad]
     async with ScriptedEndpoint(games(*replies)) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint), ArenaJudgeSettings(judge_reask=0)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=0), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.status, judgment.label) == (None, status, None)
     assert judgment.detail.entries == ()
     assert judgment.detail.games[bad_game].label is None and judgment.detail.games[bad_game].error
@@ -174,7 +174,7 @@ async def test_one_verdict_is_not_enough(connect: Connect, bad: Reply | str, sta
 )
 async def test_an_answer_without_a_verdict_says_why(connect: Connect, body: dict[str, Any], why: str) -> None:
     async with ScriptedEndpoint(Reply(body=body)) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint), ArenaJudgeSettings(judge_reask=0)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=0), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
     assert why in judgment.explanation
     assert not any(call.failed for call in judgment.calls)

@@ -35,7 +35,7 @@ def conversations(endpoint: ScriptedEndpoint) -> list[list[dict[str, str]]]:
 
 async def test_the_second_turn_continues_the_first(connect: Connect) -> None:
     async with ScriptedEndpoint(talk("Both are fine.", "[[A>B]]")) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
     said = {"role": "assistant", "content": "Both are fine."}
     assert conversations(endpoint) == [GAME_1, [*GAME_1, said, REASK]]
     assert (judgment.score, judgment.status) == (1.0, Status.OK)
@@ -52,7 +52,7 @@ async def test_the_second_turn_continues_the_first(connect: Connect) -> None:
 async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
     texts = [f"Thought {turn}." for turn in range(5)]
     async with ScriptedEndpoint(talk(*texts)) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint), ArenaJudgeSettings(judge_reask=reask)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=reask), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
     assert [len(messages) for messages in conversations(endpoint)] == [2 + 2 * turn for turn in range(reask + 1)]
     game = judgment.detail.games[0]
@@ -66,7 +66,7 @@ async def test_asked_at_most_so_often(connect: Connect, reask: int) -> None:
 
 async def test_every_turn_so_far_is_shown(connect: Connect) -> None:
     async with ScriptedEndpoint(talk("First.", "Second.", "[[A=B]]")) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint), ArenaJudgeSettings(judge_reask=5)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=5), connect(endpoint)).judge(CASE)
     first, second = ({"role": "assistant", "content": text} for text in ("First.", "Second."))
     assert conversations(endpoint)[-1] == [*GAME_1, first, REASK, second, REASK]
     assert len(conversations(endpoint)) == 3
@@ -76,7 +76,7 @@ async def test_every_turn_so_far_is_shown(connect: Connect) -> None:
 async def test_a_judge_that_fails_when_asked_again_has_failed(connect: Connect) -> None:
     down = Reply(status=400, body={"error": {"message": "context too long"}})
     async with ScriptedEndpoint(talk("Both are fine.", down)) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
     game = judgment.detail.games[0]
     assert (game.text, game.earlier_texts, game.label) == ("Both are fine.", (), None)
@@ -85,6 +85,6 @@ async def test_a_judge_that_fails_when_asked_again_has_failed(connect: Connect) 
 
 async def test_a_verdict_in_the_thinking_alone_is_asked_for(connect: Connect) -> None:
     async with ScriptedEndpoint(talk("<think>[[B>A]]</think> A, I'd say.", "[[A>B]]")) as endpoint:
-        judgment = await ArenaCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
     assert judgment.detail.games[0].label == "A>B"
     assert len(conversations(endpoint)) == 2

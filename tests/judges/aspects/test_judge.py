@@ -1,6 +1,5 @@
 """One aspect: what a judge is shown, how many votes it casts, and what becomes of them."""
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, AspectDetail, AspectVerdict
+from judgegym.judges.aspects.judge import AspectCase, AspectDetail, AspectPanel, AspectVerdict, PanelDetail
 from judgegym.judges.aspects.prompt import (
     SUPPORTED_ASPECTS,
     Aspect,
@@ -22,7 +21,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.cache import JudgmentCache
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
 
-HARM = SUPPORTED_ASPECTS["harmfulness"]
+HARM = SUPPORTED_ASPECTS["harmfulness"].model_copy(update={"polarity": 1})  # a yes has the score 1
 SUBMISSION = "Mix both."
 
 Connect = Callable[..., Any]
@@ -44,27 +43,33 @@ def votes_of(verdicts: Sequence[bool | None]) -> Script:
     return by_vote(texts)
 
 
-async def judged(client: Any, strictness: int = 1, aspect: Aspect = HARM, **settings: Any) -> Judgment[AspectDetail]:
-    judge = AspectCaseJudge(client, aspect, AspectJudgeSettings(strictness=strictness, **settings))
+async def judged(client: Any, strictness: int = 1, aspect: Aspect = HARM, **settings: Any) -> Judgment[PanelDetail]:
+    judge = AspectPanel(AspectJudgeSettings(aspects=(aspect,), strictness=strictness, **settings), client)
     return await judge.judge(AspectCase(SUBMISSION))
 
 
-def detail_of(judgment: Judgment[AspectDetail]) -> AspectDetail:
+def detail_of(judgment: Judgment[PanelDetail]) -> AspectDetail:
     assert judgment.detail is not None
-    return judgment.detail
+    (detail,) = judgment.detail.aspects
+    return detail
 
 
 async def test_the_judge_is_shown_all_of_it(connect: Connect) -> None:
     shown = {"question": "How?", "context": "one\ntwo", "reference": "Don't."}
     async with ScriptedEndpoint(said(1)) as endpoint:
-        await AspectCaseJudge(connect(endpoint), HARM).judge(AspectCase(SUBMISSION, **shown))
-    assert endpoint.bodies[0]["messages"] == aspect_prompt(HARM.definition, SUBMISSION, **shown).messages
+        await AspectPanel(AspectJudgeSettings(aspects=(HARM,)), connect(endpoint)).judge(
+            AspectCase(SUBMISSION, **shown)
+        )
+    assert (
+        endpoint.bodies[0]["messages"]
+        == aspect_prompt(HARM.definition, SUBMISSION, **shown, layout="shared_first").messages
+    )
 
 
 async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
     async with ScriptedEndpoint(said(1)) as endpoint:
         await judged(connect(endpoint), judge_system_prompt="Answer in JSON.\n")
-    expected = aspect_prompt(HARM.definition, SUBMISSION).messages
+    expected = aspect_prompt(HARM.definition, SUBMISSION, layout="shared_first").messages
     assert endpoint.bodies[0]["messages"] == [{"role": "system", "content": "Answer in JSON.\n"}, expected[1]]
     both = aspect_prompt(HARM.definition, SUBMISSION, system_prompt="Answer.", system="Think first.").messages
     assert both[0]["content"] == "Think first.\n\nAnswer."
@@ -76,12 +81,10 @@ async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> No
 async def test_aspect_has_its_own_number_of_votes_or_that_of_all(connect: Connect) -> None:
     own = Aspect(name="safe", definition="Is it safe?", strictness=4)
     assert AspectJudgeSettings(aspects=[own, HARM]).vote_count() == 5
-    async with ScriptedEndpoint('{"reason": "So.", "verdict": 1}') as endpoint:
-        for aspect, votes, effective in ((own, 5, 5), (HARM, 1, 1)):
-            judgment = await judged(connect(endpoint), aspect=aspect, scoring="share")
-            assert judgment.detail is not None
-            assert len(judgment.detail.votes) == votes
-            assert judgment.detail.strictness_effective == effective
+    async with ScriptedEndpoint(said(1)) as endpoint:
+        for aspect, votes in ((own, 5), (HARM, 1)):
+            detail = detail_of(await judged(connect(endpoint), aspect=aspect, scoring="share"))
+            assert (len(detail.votes), detail.strictness_effective) == (votes, votes)
 
 
 @pytest.mark.parametrize(("strictness", "effective"), [(1, 1), (2, 3), (3, 3), (4, 5), (5, 5), (6, 7), (99, 99)])
@@ -89,14 +92,11 @@ def test_an_even_number_goes_up(strictness: int, effective: int) -> None:
     assert effective_strictness(strictness) == effective
 
 
-PATTERNS = [
-    (strictness, pattern)
-    for strictness, effective in ((1, 1), (2, 3), (3, 3), (5, 5))
-    for pattern in product([True, False], repeat=effective)
-]
+PATTERNS = [(strictness, pattern) for strictness in (1, 3) for pattern in product([True, False], repeat=strictness)]
+LONG = [(2, (True, False, True)), *((5, pattern) for pattern in product([True, False], repeat=5) if sum(pattern) == 3)]
 
 
-@pytest.mark.parametrize(("strictness", "pattern"), PATTERNS)
+@pytest.mark.parametrize(("strictness", "pattern"), PATTERNS + LONG)
 async def test_votes_end_where_a_majority_is_certain(
     connect: Connect, strictness: int, pattern: tuple[bool, ...]
 ) -> None:
@@ -109,7 +109,11 @@ async def test_votes_end_where_a_majority_is_certain(
         judgment = await judged(connect(endpoint), strictness)
     detail = detail_of(judgment)
     assert len(endpoint.requests) == taken <= len(pattern)
-    assert (judgment.status, judgment.score, judgment.label) == (Status.OK, float(yes), "yes" if yes else "no")
+    assert (judgment.status, judgment.score, judgment.label) == (
+        Status.OK,
+        float(yes),
+        f"harmfulness={'yes' if yes else 'no'}",
+    )
     assert (detail.yes, detail.agreement) == (yes, pytest.approx(needed / taken))
     assert detail.yes_share == pytest.approx(sum(pattern[:taken]) / taken)
     assert [vote.yes for vote in detail.votes] == list(pattern[:taken])
@@ -127,13 +131,13 @@ async def test_yes_no_yes_is_yes(connect: Connect) -> None:
         judgment = await judged(connect(endpoint), 3)
     detail = detail_of(judgment)
     assert len(endpoint.requests) == 3
-    assert (judgment.score, judgment.label, detail.agreement) == (1.0, "yes", pytest.approx(2 / 3))
+    assert (judgment.score, judgment.label, detail.agreement) == (1.0, "harmfulness=yes", pytest.approx(2 / 3))
     assert [(vote.yes, vote.reason, vote.text, vote.error) for vote in detail.votes] == [
         (True, "It may harm.", texts[0], None),
         (False, "It is safe.", texts[1], None),
         (True, "It harms.", texts[2], None),
     ]
-    assert judgment.explanation == "It may harm.\nIt harms."
+    assert judgment.explanation == "harmfulness: yes. It may harm.\nIt harms."
     assert [(call.name, call.value, call.failed) for call in judgment.calls] == [
         ("harmfulness_vote_1", AspectVerdict(True, "It may harm."), False),
         ("harmfulness_vote_2", AspectVerdict(False, "It is safe."), False),
@@ -165,21 +169,6 @@ async def test_the_votes_that_are_sure_to_be_needed_are_taken_at_once(
         judgment = await judged(connect(endpoint), strictness, scoring=scoring)
     assert (endpoint.peak, len(endpoint.requests)) == (at_once, at_once)
     assert judgment.score == 1.0
-
-
-async def test_votes_are_in_the_order_of_their_numbers_whoever_answers_first(connect: Connect) -> None:
-    second_answered = asyncio.Event()
-
-    async def script(request: Json, number: int) -> str:
-        if request["seed"] == 0:
-            await second_answered.wait()
-            return said(1, "first")
-        second_answered.set()
-        return said(1, "second")
-
-    async with ScriptedEndpoint(script) as endpoint:
-        judgment = await judged(connect(endpoint), 3)
-    assert [vote.reason for vote in detail_of(judgment).votes] == ["first", "second"]
 
 
 @pytest.mark.parametrize(
@@ -378,18 +367,8 @@ async def test_no_majority_with_a_call_that_never_succeeded_has_failed(connect: 
     assert "out of order" in judgment.explanation and "no verdict could be read" in judgment.explanation
 
 
-@pytest.mark.parametrize(("verdict", "score", "label"), [(1, 1.0, "yes"), (0, 0.0, "no")])
-async def test_the_score_is_the_verdict_whatever_the_polarity(
-    connect: Connect, verdict: int, score: float, label: str
-) -> None:
-    async with ScriptedEndpoint(said(verdict)) as endpoint:
-        for aspect in SUPPORTED_ASPECTS.values():
-            judgment = await judged(connect(endpoint), aspect=aspect)
-            assert (judgment.score, judgment.label, judgment.explanation) == (score, label, "since")
-
-
 async def test_a_vote_without_a_reason_is_explained_by_its_text(connect: Connect) -> None:
     async with ScriptedEndpoint('It may. {"verdict": 1}') as endpoint:
         judgment = await judged(connect(endpoint))
-    assert judgment.explanation == 'It may. {"verdict": 1}'
+    assert judgment.explanation == 'harmfulness: yes. It may. {"verdict": 1}'
     assert detail_of(judgment).votes[0].reason is None

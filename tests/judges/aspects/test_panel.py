@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from judgegym.judges.aspects.judge import FLOOR, AspectCase, AspectDetail, AspectPanel, PanelDetail, combined_score
+from judgegym.judges.aspects.judge import AspectCase, AspectDetail, AspectPanel, PanelDetail, combined_score
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect, AspectJudgeSettings, AspectScoring, check_aspects
 from judgegym.judges.core.judgment import Judgment, Status
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
@@ -55,11 +55,11 @@ BY_HAND = [
     ([A, HEAVY], [(True, 1.0), (False, 0.0)], 0.25, 0.25, None),
     ([A, HEAVY], [(False, 0.4), (True, 0.6)], 0.75, 2.2 / 4, None),
     ([FATAL, A, B], [(False, 1 / 3), (True, 2 / 3), (False, 1 / 3)], 0.75, 7 / 12, None),
-    ([FATAL, A, B], [(True, 2 / 3), (True, 1.0), (True, 1.0)], FLOOR, FLOOR, "fatal"),
-    ([A, NEEDED], [(True, 1.0), (False, 0.4)], FLOOR, FLOOR, "needed"),
+    ([FATAL, A, B], [(True, 2 / 3), (True, 1.0), (True, 1.0)], 0.0, 0.0, "fatal"),
+    ([A, NEEDED], [(True, 1.0), (False, 0.4)], 0.0, 0.0, "needed"),
     ([A, NEEDED], [(True, 1.0), (True, 0.6)], 1.0, 0.8, None),
-    ([NEEDED, FATAL], [(False, 0.0), (True, 1.0)], FLOOR, FLOOR, "needed"),
-    ([FATAL, NEEDED], [(False, 0.0), (False, 0.0)], FLOOR, FLOOR, "needed"),
+    ([NEEDED, FATAL], [(False, 0.0), (True, 1.0)], 0.0, 0.0, "needed"),
+    ([FATAL, NEEDED], [(False, 0.0), (False, 0.0)], 0.0, 0.0, "needed"),
 ]
 
 
@@ -131,7 +131,7 @@ async def judged(
     client: Any, aspects: Sequence[Aspect], strictness: int = 1, *, scoring: AspectScoring = "majority"
 ) -> Judgment[PanelDetail]:
     settings = AspectJudgeSettings(aspects=tuple(aspects), strictness=strictness, scoring=scoring)
-    return await AspectPanel(client, settings).judge(AspectCase(SUBMISSION, "How?"))
+    return await AspectPanel(settings, client).judge(AspectCase(SUBMISSION, "How?"))
 
 
 async def test_a_panel(connect: Connect) -> None:
@@ -173,7 +173,7 @@ async def test_a_veto(connect: Connect) -> None:
     verdicts = {"Is it fatal?": [1, 0, 1], "Is it a?": [1, 1, 1]}
     async with ScriptedEndpoint(answering(verdicts)) as endpoint:
         judgment = await judged(connect(endpoint), [A, FATAL], 3)
-    assert (judgment.status, judgment.score, judgment.label) == (Status.OK, FLOOR, "a=yes fatal=yes")
+    assert (judgment.status, judgment.score, judgment.label) == (Status.OK, 0.0, "a=yes fatal=yes")
     assert judgment.detail is not None
     assert judgment.detail.vetoed_by == "fatal"
 

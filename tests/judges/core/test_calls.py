@@ -1,11 +1,13 @@
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judgegym.judges.core.calls import NoVerdict, Vote, ask, ask_choice
-from judgegym.judges.parsing.verdict_parser import ParsedVerdict
+from judgegym.judges.core.calls import NoVerdict, Vote, ask, collect_votes
+from judgegym.judges.core.judgment import CallRun, JudgeCall
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, verdict_parser
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.usage import Prices, Usage
 from judgegym.llm.wire import Choice
@@ -16,8 +18,9 @@ ASK = [{"role": "user", "content": "How many?"}]
 Connect = Callable[..., Any]
 
 
-def number_in(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+@verdict_parser
+def number_in(own: str) -> ParsedVerdict[int] | None:
+    return ParsedVerdict(int(own)) if own.isdigit() else None
 
 
 async def test_a_verdict(connect: Connect) -> None:
@@ -104,7 +107,7 @@ def lengths(choice: Choice) -> ParsedVerdict[int] | NoVerdict | None:
 
 async def test_a_verdict_of_more_than_the_text(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion("7", reasoning="counted"))) as endpoint:
-        call = await ask_choice(connect(endpoint), ASK, lengths, name="count", extra={"logprobs": True})
+        call = await ask(connect(endpoint), ASK, lengths, name="count", extra={"logprobs": True})
     assert (call.text, call.value, call.error, call.failed) == ("7", 7, None, False)
     assert endpoint.bodies == [{"model": "judge-model", "messages": ASK, "logprobs": True}]
 
@@ -112,13 +115,13 @@ async def test_a_verdict_of_more_than_the_text(connect: Connect) -> None:
 async def test_an_answer_is_parsed_once_even_where_it_is_kept(connect: Connect, tmp_path: Path) -> None:
     texts: list[str] = []
 
-    def parse(text: str) -> list[str]:
-        texts.append(text)
-        return text.split()
+    def words(choice: Choice) -> ParsedVerdict[list[str]]:
+        texts.append(choice.text)
+        return ParsedVerdict(choice.text.split())
 
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint("a b") as endpoint:
-        call = await ask(connect(endpoint, cache=cache), ASK, parse, name="words")
+        call = await ask(connect(endpoint, cache=cache), ASK, words, name="words")
     cache.close()
     assert (call.value, texts) == (["a", "b"], ["a b"])
 
@@ -131,7 +134,7 @@ async def test_why_there_is_no_verdict(connect: Connect) -> None:
     refused = Reply(body=completion("", refusal="I won't."))
     async with ScriptedEndpoint(in_turn("7", "many", cut, refused)) as endpoint:
         client = connect(endpoint)
-        calls = [await ask_choice(client, ASK, read, name="count") for _ in range(4)]
+        calls = [await ask(client, ASK, read, name="count") for _ in range(4)]
     assert [call.value for call in calls] == [None] * 4
     assert not any(call.failed for call in calls)
     errors = [call.error or "" for call in calls]
@@ -149,7 +152,7 @@ async def test_a_text_that_was_cut_off_is_not_read(connect: Connect) -> None:
         return ParsedVerdict(7)
 
     async with ScriptedEndpoint(Reply(body=completion("7", finish_reason="length"))) as endpoint:
-        call = await ask_choice(connect(endpoint), ASK, reading, name="count")
+        call = await ask(connect(endpoint), ASK, reading, name="count")
     assert (call.value, read) == (None, [])
 
 
@@ -160,6 +163,96 @@ async def test_an_answer_that_says_why_it_has_no_verdict_is_not_kept(connect: Co
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(lambda request, number: str(number)) as endpoint:
         client = connect(endpoint, cache=cache)
-        calls = [await ask_choice(client, ASK, read, name="count") for _ in range(3)]
+        calls = [await ask(client, ASK, read, name="count") for _ in range(3)]
     cache.close()
     assert [(call.value, call.run.cached) for call in calls] == [(None, False), (2, False), (2, True)]
+
+
+def counted(number: int, value: int | None, *, failed: bool = False) -> JudgeCall[int]:
+    return JudgeCall(f"vote {number}", "", None, value, None, CallRun(), failed)
+
+
+async def collected(
+    ask_one: Callable[[Vote], Any], wanted: int, at_most: int
+) -> tuple[list[JudgeCall[int]], list[list[int | None]]]:
+    """All calls, and the usable values whenever it was asked how many are missing."""
+    seen: list[list[int | None]] = []
+
+    def missing(usable: Sequence[JudgeCall[int]]) -> int:
+        seen.append([call.value for call in usable])
+        return wanted - len(usable)
+
+    return await collect_votes(ask_one, missing, count=wanted, seed=10, redraws=at_most - wanted), seen
+
+
+@pytest.mark.parametrize(
+    ("useless", "wanted", "at_most", "waves"),
+    [
+        (set(), 1, 3, [[0]]),
+        (set(), 4, 6, [[0, 1, 2, 3]]),
+        ({0}, 1, 3, [[0], [1]]),
+        ({0, 1, 2}, 1, 3, [[0], [1], [2]]),
+        ({1}, 3, 5, [[0, 1, 2], [3]]),
+        ({0, 2}, 3, 5, [[0, 1, 2], [3, 4]]),
+        ({0, 1, 2}, 3, 5, [[0, 1, 2], [3, 4]]),
+        ({1, 3}, 3, 5, [[0, 1, 2], [3], [4]]),
+        ({1, 3, 4}, 3, 5, [[0, 1, 2], [3], [4]]),
+        ({0, 1}, 2, 2, [[0, 1]]),
+        (set(), 5, 3, [[0, 1, 2]]),
+        (set(), 0, 3, []),
+        (set(), -1, 3, []),
+        (set(), 3, 0, []),
+    ],
+)
+async def test_votes_without_a_verdict_are_asked_for_again_in_waves(
+    useless: set[int], wanted: int, at_most: int, waves: list[list[int]]
+) -> None:
+    """A wave is asked at once: all its questions before anyone is answered. Zero is an answer."""
+    found: list[list[int]] = []
+    answering = True
+
+    async def ask_one(vote: Vote) -> JudgeCall[int]:
+        nonlocal answering
+        if answering:
+            found.append([])
+        answering = False
+        found[-1].append(vote.number)
+        assert vote.seed == (None if wanted == 1 else 10 + vote.number)
+        await asyncio.sleep(0)
+        answering = True
+        return counted(vote.number, None if vote.number in useless else 0)
+
+    calls, seen = await collected(ask_one, wanted, at_most)
+    assert found == waves
+    asked = [number for wave in waves for number in wave]
+    assert calls == [counted(number, None if number in useless else 0) for number in asked]
+    assert all(None not in usable for usable in seen)
+
+
+async def test_a_judge_that_never_answers_is_asked_once() -> None:
+    """A failed call has had all its retries, up to its deadline: three of them would take three deadlines."""
+
+    async def ask_one(vote: Vote) -> JudgeCall[int]:
+        return counted(vote.number, None, failed=True)
+
+    assert [len((await collected(ask_one, wanted, wanted + 2))[0]) for wanted in (1, 3)] == [1, 3]
+
+
+async def test_votes_come_in_the_order_of_their_numbers_whoever_is_first() -> None:
+    turns = [asyncio.Event() for _ in range(4)]
+    turns[3].set()
+
+    async def ask_one(vote: Vote) -> JudgeCall[int]:
+        await turns[vote.number].wait()
+        turns[vote.number - 1].set()
+        return counted(vote.number, vote.number)
+
+    assert [call.value for call in (await collected(ask_one, 4, 4))[0]] == [0, 1, 2, 3]
+
+
+async def test_an_error_is_not_an_answer() -> None:
+    async def ask_one(vote: Vote) -> JudgeCall[int]:
+        raise LookupError(vote.number)
+
+    with pytest.raises(LookupError):
+        await collected(ask_one, 2, 4)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from judgegym.judges.core.group import GroupCase, GroupJudgment
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
-from judgegym.judges.tournament.progress import tournament_judge
+from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.template_tokens import restored
 from judgegym.llm.wire import scrub
@@ -119,8 +119,8 @@ class Room(NamedTuple):
 
 
 ROOMS = {
-    "listwise": Room(lambda client: listwise_judge(ListwiseJudgeSettings(listwise_orders=2), client), listwise),
-    "tournament": Room(lambda client: tournament_judge(TournamentSettings(), client), tournament),
+    "listwise": Room(lambda client: ListwiseGroupJudge(ListwiseJudgeSettings(listwise_orders=2), client), listwise),
+    "tournament": Room(lambda client: TournamentGroupJudge(TournamentSettings(), client), tournament),
 }
 
 

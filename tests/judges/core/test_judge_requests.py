@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.arena import ArenaCase, ArenaJudgeSettings, arena_judge
-from judgegym.judges.aspects.judge import AspectCase, aspect_judge
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Scale
-from judgegym.judges.pairwise import ChoiceCase, ChoiceJudgeSettings, choice_judge
-from judgegym.judges.peers import PeerCase, PeerJudgeSettings, peer_judge
-from judgegym.judges.rubrics.judge import RubricCase, rubric_judge
+from judgegym.judges.pairwise import ChoiceCase, ChoiceCaseJudge, ChoiceJudgeSettings
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
@@ -33,7 +33,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
     ("factory", "settings", "case", "answer", "count", "digest"),
     [
         pytest.param(
-            arena_judge,
+            ArenaCaseJudge,
             ArenaJudgeSettings(judge_critique_rounds=1),
             ARENA,
             "Fine. [[A>B]]",
@@ -42,7 +42,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="arena three_way with critique",
         ),
         pytest.param(
-            arena_judge,
+            ArenaCaseJudge,
             ArenaJudgeSettings(judge_protocol="arena_hard_v0.1"),
             ARENA,
             "Fine. [[A>>B]]",
@@ -51,7 +51,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="arena v0.1",
         ),
         pytest.param(
-            aspect_judge,
+            AspectPanel,
             AspectJudgeSettings(strictness=3, seed=7, judge_critique_rounds=1),
             AspectCase("Mix both.", "How?", "[Context] none"),
             VERDICT,
@@ -60,7 +60,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="aspects by votes with critique",
         ),
         pytest.param(
-            aspect_judge,
+            AspectPanel,
             AspectJudgeSettings(seed=7, judge_critique_rounds=1),
             ASPECT,
             VERDICT,
@@ -69,7 +69,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="aspects with critique",
         ),
         pytest.param(
-            rubric_judge,
+            RubricCaseJudge,
             RubricJudgeSettings(output_format="result", samples_per_item=3, seed=7, judge_critique_rounds=1),
             RubricCase("How?", "Mix.", WIDE, "Stir."),
             "Feedback: fine [RESULT] 4",
@@ -78,7 +78,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="rubric by several judgments with critique",
         ),
         pytest.param(
-            rubric_judge,
+            RubricCaseJudge,
             RubricJudgeSettings(judge_system_prompt="Judge.\n", judge_critique_rounds=1),
             RubricCase("How?", "Mix.", Rubric("Is it short?")),
             "[FEEDBACK] fine [SCORE] 4",
@@ -87,7 +87,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="rubric with a prompt of its own",
         ),
         pytest.param(
-            peer_judge,
+            PeerCaseJudge,
             PeerJudgeSettings(judge_critique_rounds=1),
             PeerCase("Why?", "RUBRIC: Because.", "Brevity"),
             '{"reasoning": "so", "score": 70}',
@@ -96,7 +96,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             id="peer with critique",
         ),
         pytest.param(
-            choice_judge,
+            ChoiceCaseJudge,
             ChoiceJudgeSettings(),
             ChoiceCase("Why?", ("one", "two", "three")),
             "[[B]]",

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.aspects.judge import AspectCase, AspectCaseJudge, AspectPanel
+from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
+from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, AspectJudgeSettings
-from judgegym.judges.core.judge import with_self_critique
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.peers import PeerCase, PeerCaseJudge
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge
-from judgegym.judges.rubrics.prompt import Rubric
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from tests.peers import REFUSED, scored
-from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.rubrics import weighed
+from tests.scripted import Json, Meeting, Reply, ScriptedEndpoint, in_turn
 
 Connect = Callable[..., Any]
 Said = str | Reply
@@ -33,7 +34,7 @@ class Kind:
     """A judge, a case for it, and two answers with different verdicts.
 
     Attributes:
-        judge: makes the judge from a client.
+        judge: makes the judge from a client and settings.
         case: the case that it judges.
         first: the answer with the first verdict.
         second: an answer with another verdict.
@@ -42,7 +43,7 @@ class Kind:
         component: the component in the history.
     """
 
-    judge: Callable[[Any], Any]
+    judge: Callable[..., Any]
     case: Any
     first: str
     second: str
@@ -54,7 +55,7 @@ class Kind:
 COHERENCE = SUPPORTED_ASPECTS["coherence"]
 KINDS = {
     "peer": Kind(
-        PeerCaseJudge,
+        lambda client, **settings: PeerCaseJudge(PeerJudgeSettings(**settings), client),
         PeerCase("Why?", "Because.", "Brevity"),
         scored(90, "Brief."),
         scored(70, "Too brief."),
@@ -63,7 +64,7 @@ KINDS = {
         "",
     ),
     "rubric": Kind(
-        RubricCaseJudge,
+        lambda client, **settings: RubricCaseJudge(RubricJudgeSettings(**settings), client),
         RubricCase("Say why.", "Because.", Rubric("Is it good?")),
         "[FEEDBACK] Brief. [SCORE] 5",
         "[FEEDBACK] Too brief. [SCORE] 2",
@@ -72,16 +73,7 @@ KINDS = {
         "judgment_1",
     ),
     "aspect": Kind(
-        lambda client: AspectCaseJudge(client, COHERENCE),
-        AspectCase("Because."),
-        verdict(1, "Brief."),
-        verdict(0, "Too brief."),
-        (1, 0),
-        ("yes", "no"),
-        "coherence",
-    ),
-    "panel": Kind(
-        lambda client: AspectPanel(client, AspectJudgeSettings(aspects=(COHERENCE,))),
+        lambda client, **settings: AspectPanel(AspectJudgeSettings(aspects=(COHERENCE,), **settings), client),
         AspectCase("Because."),
         verdict(1, "Brief."),
         verdict(0, "Too brief."),
@@ -93,16 +85,14 @@ KINDS = {
 KIND = pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in KINDS.items()])
 
 
-async def run(
-    connect: Connect, kind: Kind, said: Sequence[Said], *, rounds: int, **settings: Any
-) -> tuple[Judgment[Any], list[Json]]:
+async def run(connect: Connect, kind: Kind, said: Sequence[Said], *, rounds: int) -> tuple[Judgment[Any], list[Json]]:
     """What a judge says at first and in each round, one after the other; no more is asked than there is."""
 
     def script(request: Json, number: int) -> Said:
         return said[number - 1]
 
     async with ScriptedEndpoint(script) as endpoint:
-        judge = with_self_critique(kind.judge(connect(endpoint, **settings)), rounds)
+        judge = kind.judge(connect(endpoint), judge_critique_rounds=rounds)
         judgment = await judge.judge(kind.case)
     assert len(endpoint.requests) == len(said)
     return judgment, endpoint.bodies
@@ -169,15 +159,9 @@ async def test_a_failed_round_keeps_the_verdict_and_is_tried_again(
 
 
 @KIND
-def test_no_rounds_are_the_judge_itself(connect: Connect, kind: Kind) -> None:
-    judge = kind.judge(connect("http://127.0.0.1:1/v1"))
-    assert with_self_critique(judge, 0) is judge
-
-
-@KIND
 async def test_without_a_score_there_is_nothing_to_reconsider(connect: Connect, kind: Kind) -> None:
     async with ScriptedEndpoint("No.") as endpoint:
-        judgment = await with_self_critique(kind.judge(connect(endpoint)), 3).judge(kind.case)
+        judgment = await kind.judge(connect(endpoint), judge_critique_rounds=3).judge(kind.case)
         bare = await kind.judge(connect(endpoint)).judge(kind.case)
     assert (judgment.score, judgment.status, judgment.critique) == (None, Status.UNPARSABLE, None)
     assert len(endpoint.requests) == 2 * len(bare.calls)
@@ -189,7 +173,7 @@ async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     said: list[Said] = [kind.first, "No.", kind.second]
     async with ScriptedEndpoint(lambda request, number: said[number - 1]) as endpoint:
-        judge = with_self_critique(kind.judge(connect(endpoint, cache=cache)), 1)
+        judge = kind.judge(connect(endpoint, cache=cache), judge_critique_rounds=1)
         judgments = [await judge.judge(kind.case) for _ in range(3)]
     cache.close()
     assert [judgment.score for judgment in judgments] == [kind.scores[0], kind.scores[1], kind.scores[1]]
@@ -200,12 +184,138 @@ async def test_what_is_kept_answers_again(connect: Connect, kind: Kind, tmp_path
     ]
 
 
-def test_rounds_cannot_be_negative() -> None:
-    with pytest.raises(ValueError, match="rounds is -1"):
-        with_self_critique(PeerCaseJudge(None), -1)  # type: ignore[arg-type]  # never called
-
-
 async def test_a_critique_that_quotes_the_old_score(connect: Connect) -> None:
     quoting = f'I said {scored(90)}; "Score: 90" and {{90}} were too kind.\n{scored(70)}'
     judgment, _ = await run(connect, KINDS["peer"], [scored(90), quoting], rounds=1)
     assert judgment.score == 70
+
+
+async def test_arena_hard_reconsiders_each_game_by_itself(connect: Connect) -> None:
+    """The game that stays is not asked about again; the other one is, until it stays."""
+    asked: list[str] = []
+
+    def script(request: Json, number: int) -> str:
+        content = request["messages"][-1]["content"]
+        game = 1 if content.index("MINE") < content.index("BASE") else 2
+        if "YOUR PREVIOUS EVALUATION" not in content:
+            return "At first. [[A>B]]" if game == 1 else "At first. [[B>A]]"
+        asked.append(f"{game}:{content.count('On reflection')}")
+        return "I stand by it. [[A>B]]" if game == 1 else "On reflection it is a tie. [[A=B]]"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        judge = ArenaCaseJudge(ArenaJudgeSettings(judge_critique_rounds=4), connect(endpoint))
+        judgment = await judge.judge(ArenaCase("Why?", "MINE", "BASE"))
+    assert (judgment.score, judgment.label) == (0.5, "tie")
+    assert sorted(asked) == ["1:0", "2:0", "2:1"]
+    assert judgment.critique is not None
+    assert judgment.critique.before_score == 1.0
+    assert [
+        (each.round, each.component, each.before, each.after, each.status) for each in judgment.critique.rounds
+    ] == [
+        (1, "game_1", "A>B", "A>B", "unchanged"),
+        (1, "game_2", "B>A", "A=B", "revised"),
+        (2, "game_2", "A=B", "A=B", "unchanged"),
+    ]
+    assert judgment.detail is not None
+    assert [game.label for game in judgment.detail.games] == ["A>B", "A=B"]
+
+
+async def test_the_parts_of_a_round_are_asked_at_once(connect: Connect) -> None:
+    games, critiques = Meeting(2), Meeting(2)
+
+    async def script(request: Json, number: int) -> str:
+        is_critique = "YOUR PREVIOUS EVALUATION" in request["messages"][-1]["content"]
+        await (critiques if is_critique else games).wait()
+        return "[[A>B]]"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        judge = ArenaCaseJudge(ArenaJudgeSettings(judge_critique_rounds=1), connect(endpoint))
+        judgment = await judge.judge(ArenaCase("Why?", "MINE", "BASE"))
+    assert judgment.score == 0
+    assert endpoint.peak == 2
+
+
+async def test_a_panel_reconsiders_each_aspect(connect: Connect) -> None:
+    """One aspect's round fails, the other's turns it around: the score is combined anew."""
+    harm, coherence = SUPPORTED_ASPECTS["harmfulness"], SUPPORTED_ASPECTS["coherence"]
+
+    def script(request: Json, number: int) -> str | Reply:
+        text = json.dumps(request["messages"])
+        about_harm = harm.definition in text
+        if "YOUR PREVIOUS EVALUATION" not in text:
+            return verdict(1 if about_harm else 0)
+        return REFUSED if about_harm else verdict(1, "it is")
+
+    async with ScriptedEndpoint(script) as endpoint:
+        judge = AspectPanel(AspectJudgeSettings(aspects=(harm, coherence), judge_critique_rounds=1), connect(endpoint))
+        judgment = await judge.judge(AspectCase("Because."))
+    assert (judgment.score, judgment.label) == (0.5, "harmfulness=yes coherence=yes")
+    assert judgment.critique is not None
+    assert judgment.critique.before_score == 0
+    assert [(each.component, each.status) for each in judgment.critique.rounds] == [
+        ("harmfulness", "failed"),
+        ("coherence", "revised"),
+    ]
+    assert sorted(call.name for call in judgment.calls) == [
+        "coherence_vote_1",
+        "critique_1_coherence",
+        "critique_1_harmfulness",
+        "harmfulness_vote_1",
+    ]
+
+
+async def test_a_majority_is_reconsidered_in_one_call(connect: Connect) -> None:
+    """Three votes, two of them no, are reconsidered in one call that is shown why they said no."""
+
+    def script(request: Json, number: int) -> str:
+        content = request["messages"][-1]["content"]
+        if "YOUR PREVIOUS EVALUATION" in content:
+            assert "reason 1" in content
+            assert "reason 2" in content
+            return verdict(1, "after all")
+        return verdict(int(request["seed"] == 0), f"reason {request['seed']}")
+
+    async with ScriptedEndpoint(script) as endpoint:
+        settings = AspectJudgeSettings(aspects="coherence", strictness=3, scoring="share", judge_critique_rounds=1)
+        judge = AspectPanel(settings, connect(endpoint, temperature=0.7))
+        judgment = await judge.judge(AspectCase("Because."))
+    assert judgment.score == 1
+    assert len(endpoint.requests) == 4
+    assert judgment.detail is not None
+    (detail,) = judgment.detail.aspects
+    assert (detail.yes, detail.yes_share, detail.agreement) == (True, 1.0, None)
+    assert len(detail.votes) == 3
+
+
+async def test_several_judgments_of_a_rubric_are_reconsidered_each_by_itself(connect: Connect) -> None:
+    """Scores 5 and 3, of which the first goes to 4: their mean goes from 4 to 3.5."""
+
+    def script(request: Json, number: int) -> str:
+        content = request["messages"][-1]["content"]
+        if "YOUR PREVIOUS EVALUATION" in content:
+            return "[FEEDBACK] Now. [SCORE] 4" if "Then 5" in content else "[FEEDBACK] Now. [SCORE] 3"
+        score = 5 - 2 * request["seed"]
+        return f"[FEEDBACK] Then {score}. [SCORE] {score}"
+
+    async with ScriptedEndpoint(script) as endpoint:
+        settings = RubricJudgeSettings(samples_per_item=2, judge_critique_rounds=1)
+        judge = RubricCaseJudge(settings, connect(endpoint, temperature=0.7))
+        judgment = await judge.judge(KINDS["rubric"].case)
+    assert judgment.score == 3.5
+    assert judgment.critique is not None
+    assert judgment.critique.before_score == 4
+    assert [(each.component, each.before, each.after) for each in judgment.critique.rounds] == [
+        ("judgment_1", 5, 4),
+        ("judgment_2", 3, 3),
+    ]
+
+
+async def test_probabilities_that_move_are_a_revision(connect: Connect) -> None:
+    """The number stays, and what counts does not: the history says so as the score does."""
+    script = in_turn(weighed(4, {"4": 0.6, "5": 0.4}), weighed(4, {"4": 0.6, "1": 0.4}))
+    async with ScriptedEndpoint(script) as endpoint:
+        judge = RubricCaseJudge(RubricJudgeSettings(weighting="logprobs", judge_critique_rounds=1), connect(endpoint))
+        judgment = await judge.judge(KINDS["rubric"].case)
+    assert judgment.critique is not None
+    assert (judgment.critique.before_score, judgment.score) == pytest.approx((4.4, 2.8))
+    assert [each.status for each in judgment.critique.rounds] == ["revised"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from judgegym.judges.core.group import GroupCase, GroupJudgment, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.listwise.asking import about_tokens, divide
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings, listwise_prompt, shared_texts
 from judgegym.llm.usage import count_tokens
 from tests.listwise import judging, shown_answers
@@ -39,7 +39,7 @@ async def judged(
 ) -> tuple[GroupJudgment, list[Json]]:
     async with ScriptedEndpoint(script) as endpoint:
         chosen = ListwiseJudgeSettings(**{"judge_max_input_tokens": LIMIT, **settings})
-        judge = listwise_judge(chosen, connect(endpoint))
+        judge = ListwiseGroupJudge(chosen, connect(endpoint))
         judgment = await judge.judge(GroupCase("Why?", answers, anchor=anchor))
     assert all(tokens(body) <= LIMIT for body in endpoint.bodies if len(body["messages"]) == 2)
     return judgment, endpoint.bodies

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judgegym.judges.core.group import GroupCase, GroupJudgment
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from tests.listwise import Shown, judging, shown_answers, verdict
 from tests.scripted import Json, ScriptedEndpoint
@@ -40,7 +40,7 @@ async def judged(
     connect: Connect, script: Any, cases: Sequence[GroupCase], **settings: Any
 ) -> tuple[list[GroupJudgment], ScriptedEndpoint]:
     async with ScriptedEndpoint(script) as endpoint:
-        judge = listwise_judge(ListwiseJudgeSettings(**settings), connect(endpoint))
+        judge = ListwiseGroupJudge(ListwiseJudgeSettings(**settings), connect(endpoint))
         return list(await asyncio.gather(*map(judge.judge, cases))), endpoint
 
 

@@ -13,7 +13,7 @@ import pytest
 from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.core.turns import ChatTurn, conversation_case
-from judgegym.judges.listwise.judge import listwise_judge
+from judgegym.judges.listwise.judge import ListwiseGroupJudge
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.errors import SettingsError
@@ -33,7 +33,7 @@ async def judged(
     connect: Connect, script: Any, answers: tuple[str, ...] = ANSWERS, *, anchor: str | None = None, **settings: Any
 ) -> tuple[GroupJudgment, list[Json]]:
     async with ScriptedEndpoint(script) as endpoint:
-        judge = listwise_judge(ListwiseJudgeSettings(**settings), connect(endpoint))
+        judge = ListwiseGroupJudge(ListwiseJudgeSettings(**settings), connect(endpoint))
         judgment = await judge.judge(GroupCase("Why?", answers, anchor=anchor))
     return judgment, endpoint.bodies
 
@@ -247,7 +247,7 @@ async def test_cache_keeps_calls_with_scores_of_every_answer_only(connect: Conne
 
     async with ScriptedEndpoint(reply) as endpoint:
         client = connect(endpoint, cache=JudgmentCache(tmp_path / "cache.sqlite"))
-        judge = listwise_judge(ListwiseJudgeSettings(judge_reask=0), client)
+        judge = ListwiseGroupJudge(ListwiseJudgeSettings(judge_reask=0), client)
         judgments = [await judge.judge(GroupCase("Why?", answers)) for answers in (ANSWERS, ANSWERS, ANSWERS[::-1])]
     assert len(endpoint.requests) == 2
     assert [scores_of(judgment) for judgment in judgments] == [[None] * 3, [0.5, 0.9, 0.2], [0.2, 0.9, 0.5]]
@@ -259,7 +259,7 @@ async def test_cache_keeps_calls_with_scores_of_every_answer_only(connect: Conne
 
 async def test_group_in_progress_is_judged_as_a_whole_when_it_closes(connect: Connect) -> None:
     async with ScriptedEndpoint(judging(by_quality)) as endpoint:
-        judge = listwise_judge(ListwiseJudgeSettings(), connect(endpoint))
+        judge = ListwiseGroupJudge(ListwiseJudgeSettings(), connect(endpoint))
         group = judge.start(GroupCase("Why?", anchor="base"), 8)
         for text in ANSWERS:
             group.add(text)
@@ -270,8 +270,8 @@ async def test_group_in_progress_is_judged_as_a_whole_when_it_closes(connect: Co
 
 
 def test_self_critique_is_refused(connect: Connect) -> None:
-    with pytest.raises(SettingsError, match="judge_critique_rounds: a listwise judge"):
-        listwise_judge(ListwiseJudgeSettings(judge_critique_rounds=1), connect("http://127.0.0.1:1/v1"))
+    with pytest.raises(SettingsError, match="judge_critique_rounds is 1: a judge of groups"):
+        ListwiseGroupJudge(ListwiseJudgeSettings(judge_critique_rounds=1), connect("http://127.0.0.1:1/v1"))
 
 
 # Conversations.
@@ -287,7 +287,7 @@ async def test_turns_that_all_conversations_share_are_shown_once(connect: Connec
     )
     case = conversation_case("What is 2 + 2?", [[called, result, *ending] for ending in endings])
     async with ScriptedEndpoint(judging(lambda text, place: QUALITY[text.rpartition(" ")[2].strip(".")])) as endpoint:
-        judgment = await listwise_judge(ListwiseJudgeSettings(), connect(endpoint)).judge(case)
+        judgment = await ListwiseGroupJudge(ListwiseJudgeSettings(), connect(endpoint)).judge(case)
     assert scores_of(judgment) == [0.9, 0.2, 0.5]
     content = endpoint.bodies[0]["messages"][1]["content"]
     assert content.count('[tool call: add({"a": 2})]') == content.count("tool: 4") == 1

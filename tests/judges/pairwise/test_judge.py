@@ -13,7 +13,6 @@ from judgegym.judges.pairwise import (
     ChoiceCaseJudge,
     ChoiceDetail,
     ChoiceJudgeSettings,
-    choice_judge,
     choice_prompt,
 )
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn
@@ -26,7 +25,7 @@ Connect = Callable[..., Any]
 
 async def test_the_letter_names_the_best_answer(connect: Connect) -> None:
     async with ScriptedEndpoint("Not [[A]]. [[C]]") as endpoint:
-        judgment = await ChoiceCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ChoiceCaseJudge(ChoiceJudgeSettings(), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.label, judgment.status) == (2.0, "C", Status.OK)
     assert judgment.detail == ChoiceDetail(2, "Not [[A]]. [[C]]")
     assert [(call.name, call.value) for call in judgment.calls] == [("choice", "C")]
@@ -45,7 +44,7 @@ async def test_no_letter_of_those_shown_is_no_verdict(
     connect: Connect, reply: Reply | str, status: Status, words: str
 ) -> None:
     async with ScriptedEndpoint(reply) as endpoint:
-        judgment = await ChoiceCaseJudge(connect(endpoint)).judge(CASE)
+        judgment = await ChoiceCaseJudge(ChoiceJudgeSettings(), connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.label, judgment.status) == (None, None, status)
     assert judgment.detail is not None and judgment.detail.best is None
     assert words in judgment.explanation
@@ -53,7 +52,7 @@ async def test_no_letter_of_those_shown_is_no_verdict(
 
 async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> None:
     async with ScriptedEndpoint("[[A]]") as endpoint:
-        await ChoiceCaseJudge(connect(endpoint), ChoiceJudgeSettings(judge_system_prompt="Choose.\n")).judge(CASE)
+        await ChoiceCaseJudge(ChoiceJudgeSettings(judge_system_prompt="Choose.\n"), connect(endpoint)).judge(CASE)
     system, user = endpoint.bodies[0]["messages"]
     assert system == {"role": "system", "content": "Choose.\n"}
     assert user == choice_prompt(CASE.question, CASE.answers).messages[1]
@@ -62,7 +61,7 @@ async def test_a_system_prompt_replaces_the_built_in_one(connect: Connect) -> No
 async def test_a_letter_is_revised(connect: Connect) -> None:
     settings = ChoiceJudgeSettings(judge_critique_rounds=1)
     async with ScriptedEndpoint(in_turn("Brief. [[A]]", "Too brief. [[B]]")) as endpoint:
-        judgment = await choice_judge(settings, connect(endpoint)).judge(CASE)
+        judgment = await ChoiceCaseJudge(settings, connect(endpoint)).judge(CASE)
     assert (judgment.score, judgment.label, judgment.explanation) == (1.0, "B", "Too brief. [[B]]")
     assert judgment.critique is not None
     assert [(held.before, held.after, held.status) for held in judgment.critique.rounds] == [("A", "B", "revised")]

@@ -17,7 +17,6 @@ from judgegym.judges.peers import (
     PeerCase,
     PeerCaseJudge,
     PeerJudgeSettings,
-    peer_judge,
     peer_prompt,
 )
 from tests.peers import REFUSED, scored
@@ -91,7 +90,7 @@ def test_everything_is_shown_as_it_is(query: str, response: str, rubric: str, re
 
 async def judged(connect: Connect, script: Script | Reply | str, **settings: Any) -> tuple[Any, ScriptedEndpoint]:
     async with ScriptedEndpoint(script) as endpoint:
-        judge = PeerCaseJudge(connect(endpoint, **settings))
+        judge = PeerCaseJudge(PeerJudgeSettings(), connect(endpoint, **settings))
         return await judge.judge(PeerCase("Why?", "Because.", "Brevity (100 points)")), endpoint
 
 
@@ -128,7 +127,7 @@ async def test_a_score_without_a_reason(connect: Connect) -> None:
 async def test_a_system_prompt_replaces_the_instructions_and_not_those_of_a_critique(connect: Connect) -> None:
     settings = PeerJudgeSettings(judge_system_prompt="Score it.\n", judge_critique_rounds=1)
     async with ScriptedEndpoint(scored(85)) as endpoint:
-        await peer_judge(settings, connect(endpoint)).judge(PeerCase("Why?", "Because.", "Brevity"))
+        await PeerCaseJudge(settings, connect(endpoint)).judge(PeerCase("Why?", "Because.", "Brevity"))
     first, critique = (body["messages"] for body in endpoint.bodies)
     assert [first[0], critique[0]] == [{"role": "system", "content": "Score it.\n"}] * 2
     assert (

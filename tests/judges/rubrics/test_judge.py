@@ -36,7 +36,7 @@ def by_number(texts: Sequence[str | Reply], *, first_seed: int = 0) -> Script:
 
 async def judged(client: Any, samples: int = 1, **settings: Any) -> Judgment[RubricDetail]:
     case = replace(CASE, rubric=settings.pop("rubric", RUBRIC))
-    return await RubricCaseJudge(client, RubricJudgeSettings(samples_per_item=samples, **settings)).judge(case)
+    return await RubricCaseJudge(RubricJudgeSettings(samples_per_item=samples, **settings), client).judge(case)
 
 
 def detail_of(judgment: Judgment[RubricDetail]) -> RubricDetail:
@@ -74,7 +74,7 @@ async def test_what_the_judge_is_shown_follows_the_settings(connect: Connect) ->
 
 async def test_without_a_reference(connect: Connect) -> None:
     async with ScriptedEndpoint(said(4)) as endpoint:
-        await RubricCaseJudge(connect(endpoint)).judge(replace(CASE, reference=None))
+        await RubricCaseJudge(RubricJudgeSettings(), connect(endpoint)).judge(replace(CASE, reference=None))
     shown = "".join(message["content"] for message in endpoint.bodies[0]["messages"])
     assert "reference" not in shown.lower() and "None" not in shown
 

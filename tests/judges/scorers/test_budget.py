@@ -11,7 +11,7 @@ import pytest
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.judges.core.tasks import ResponseJudgment
-from judgegym.judges.scorers.registry import JudgeKind, scorer_of
+from judgegym.judges.scorers.registry import JudgeKind, open_judge
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import BudgetError
@@ -34,7 +34,7 @@ async def judged(
         async with ChatClient(settings.chat_settings(retry_delay=0.0), budget=budget) as client:
             with recorded_in(ledger.row("row-1")):
                 try:
-                    return await scorer_of(settings, client).score(ITEMS[kind])
+                    return await open_judge(settings, client).score(ITEMS[kind])
                 except BudgetError as error:
                     return str(error)
 
@@ -86,5 +86,5 @@ async def test_dollars_of_parts_are_those_of_the_run(tmp_path: Path, kind: Judge
                 assert spent.usd == (15.0 if part else 0.0)
                 async with ChatClient(chat, budget=Budget(usd=14.0, before=spent)) as client:
                     with recorded_in(ledger.row("row-1")), pytest.raises(BudgetError, match=r"\$14 is spent: \$15"):
-                        await scorer_of(settings, client).score(ITEMS[kind])
+                        await open_judge(settings, client).score(ITEMS[kind])
     assert len(endpoint.requests) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.judges.scorers.registry import JudgeKind, scorer_of
+from judgegym.judges.scorers.registry import JudgeKind, open_judge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
 from judgegym.llm.ledger import recorded_in
@@ -24,7 +24,7 @@ async def test_answers_of_the_calls_beside_it_are_recorded_before_the_run_ends(k
         async with ChatClient(settings.chat_settings()) as client:
             with recorded_in(ledger):
                 try:
-                    await scorer_of(settings, client).score(ITEMS[kind])
+                    await open_judge(settings, client).score(ITEMS[kind])
                 except EndpointOutage:
                     assert ledger.refused
             at_the_end = ledger.answers

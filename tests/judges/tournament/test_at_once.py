@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from judgegym.judges.core.group import GroupCase
-from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE, TournamentJudge
+from judgegym.judges.tournament.progress import MOST_GAMES_AT_ONCE, TournamentGroupJudge
 from judgegym.judges.tournament.schedule import GameResult, TournamentSettings
 
 
@@ -33,7 +33,9 @@ class Counting:
 async def test_games_of_a_large_group_are_played_a_bounded_number_at_a_time() -> None:
     games = Counting()
     answers = tuple(f"answer {number:02}" for number in range(24))
-    judgment = await TournamentJudge(games, TournamentSettings()).judge(GroupCase("Which?", answers))
+    judgment = await TournamentGroupJudge(TournamentSettings(), games.client, games=games).judge(
+        GroupCase("Which?", answers)
+    )
     scores = [member.score or 0.0 for member in judgment.members]
     assert scores == sorted(scores, reverse=True)
     assert games.played == 24 * 23

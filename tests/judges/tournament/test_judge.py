@@ -13,7 +13,7 @@ from judgegym.judges.config import extras
 from judgegym.judges.config.extras import MissingExtraError
 from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, OrderAgreement
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.tournament.progress import TournamentJudge, tournament_judge
+from judgegym.judges.tournament.progress import TournamentGroupJudge
 from judgegym.judges.tournament.schedule import ArenaPairJudge, GameResult, Schedule, TournamentSettings
 from judgegym.llm.errors import SettingsError
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint
@@ -27,7 +27,7 @@ async def play(
 ) -> tuple[GroupJudgment, list[tuple[int, int]]]:
     """The judgment of a case, and the qualities of all games that were shown, reasks left out."""
     async with ScriptedEndpoint(script) as endpoint:
-        judge = tournament_judge(TournamentSettings.model_validate(settings), connect(endpoint))
+        judge = TournamentGroupJudge(TournamentSettings.model_validate(settings), connect(endpoint))
         judgment = await judge.judge(case)
         return judgment, [shown(body) for body in endpoint.bodies if len(body["messages"]) == 2]
 
@@ -233,9 +233,9 @@ async def test_game_that_raises_ends_the_others(connect: Connect) -> None:
                 ended.append(name)
             raise AssertionError
 
-    settings = TournamentSettings()
+    settings, client = TournamentSettings(), connect("http://127.0.0.1:1/v1")
     with pytest.raises(LookupError):
-        await TournamentJudge(Broken(connect("http://127.0.0.1:1/v1"), settings), settings).judge(group(1, 2, 3))
+        await TournamentGroupJudge(settings, client, games=Broken(client, settings)).judge(group(1, 2, 3))
     await asyncio.sleep(0)
     assert len(ended) == 5
 
@@ -284,7 +284,7 @@ async def test_swiss_plays_no_round_upon_results_that_are_not_there(connect: Con
 
 async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(connect: Connect) -> None:
     async with ScriptedEndpoint(by_quality) as endpoint:
-        in_progress = tournament_judge(TournamentSettings(), connect(endpoint)).start(GroupCase("How good?"), 8)
+        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(GroupCase("How good?"), 8)
         in_progress.add(text_of(3))
         await asyncio.sleep(0.05)
         assert not endpoint.requests
@@ -304,7 +304,7 @@ async def test_every_schedule_compares_those_who_came(connect: Connect) -> None:
         for orders in ("both", "balanced"):
             settings = TournamentSettings(schedule=schedule, game_orders=orders)
             async with ScriptedEndpoint(by_quality) as endpoint:
-                in_progress = tournament_judge(settings, connect(endpoint)).start(GroupCase("How good?"), 12)
+                in_progress = TournamentGroupJudge(settings, connect(endpoint)).start(GroupCase("How good?"), 12)
                 for number in (5, 3, 8, 1, 2):
                     in_progress.add(text_of(number))
                 judgment = await in_progress.close()
@@ -314,7 +314,7 @@ async def test_every_schedule_compares_those_who_came(connect: Connect) -> None:
 
 async def test_one_answer_more_than_planned_is_refused(connect: Connect) -> None:
     async with ScriptedEndpoint(by_quality) as endpoint:
-        in_progress = tournament_judge(TournamentSettings(), connect(endpoint)).start(group(), 1)
+        in_progress = TournamentGroupJudge(TournamentSettings(), connect(endpoint)).start(group(), 1)
         in_progress.add(text_of(1))
         with pytest.raises(ValueError, match="a group of 1 answers"):
             in_progress.add(text_of(1))
@@ -323,7 +323,7 @@ async def test_one_answer_more_than_planned_is_refused(connect: Connect) -> None
 
 async def test_cancelled_group_leaves_no_game_running(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
-        judge = tournament_judge(TournamentSettings(), connect(endpoint))
+        judge = TournamentGroupJudge(TournamentSettings(), connect(endpoint))
         judging = asyncio.create_task(judge.judge(group(1, 2, 3)))
         in_progress = judge.start(group(), 2)
         in_progress.add(text_of(1))
@@ -341,7 +341,7 @@ async def test_cancelled_group_leaves_no_game_running(connect: Connect) -> None:
 async def test_every_game_shows_criteria_reference_and_context(connect: Connect, game: str) -> None:
     case = GroupCase("How good?", (text_of(1), text_of(2)), "The shortest wins.", "It is 9.", "Known: 9.")
     async with ScriptedEndpoint({"choice": "[[A]]", "arena_hard": "[[A>B]]"}[game]) as endpoint:
-        judge = tournament_judge(TournamentSettings.model_validate({"tournament_game": game}), connect(endpoint))
+        judge = TournamentGroupJudge(TournamentSettings.model_validate({"tournament_game": game}), connect(endpoint))
         await judge.judge(case)
     assert len(endpoint.bodies) == 2
     for body in endpoint.bodies:
@@ -367,10 +367,10 @@ async def test_equal_seeds_play_equal_games(connect: Connect, schedule: Schedule
 
 def test_self_critique_is_refused(connect: Connect) -> None:
     with pytest.raises(SettingsError, match="judge_critique_rounds is 2"):
-        tournament_judge(TournamentSettings(judge_critique_rounds=2), connect("http://127.0.0.1:1/v1"))
+        TournamentGroupJudge(TournamentSettings(judge_critique_rounds=2), connect("http://127.0.0.1:1/v1"))
 
 
 def test_missing_extra_is_named(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(extras.EXTRAS, "statistics", ("no_such_module",))  # type: ignore[arg-type]
     with pytest.raises(MissingExtraError, match=r"\[statistics\]"):
-        tournament_judge(TournamentSettings(), connect("http://127.0.0.1:1/v1"))
+        TournamentGroupJudge(TournamentSettings(), connect("http://127.0.0.1:1/v1"))

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from judgegym.judges.core.scorer import ScoresInProgress
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoresInProgress
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
@@ -84,7 +83,7 @@ class JudgeInTest:
     def fewest(self, item: JudgeTask) -> int:
         return self.fewest_members
 
-    def start(self, item: JudgeTask, size: int) -> ScoresInProgress:
+    def begin(self, item: JudgeTask, size: int) -> ScoresInProgress:
         self.groups.append(GroupInTest(self))
         return self.groups[-1]
 

@@ -25,11 +25,10 @@ from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTasks, cost_of
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.prompt_format import ShownPrompt
-from judgegym.judges.core.scorer import Scorer, judge_responses
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.tasks import JudgeTask, TaskJudge, judge_responses
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
 from judgegym.judges.parsing.verdict_parser import without_form
-from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, scorer_of
+from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
@@ -165,7 +164,7 @@ class CountingJudge:
         # Probabilities are asked for in a field of the request, and change nothing of calls and prompts.
         settings = settings.model_copy(update={"weighting": "none"})
         self.client = CountingClient(settings, disagrees=disagrees)
-        self.scorer: Scorer = scorer_of(settings, self.client)
+        self.scorer: TaskJudge = open_judge(settings, self.client)
 
     async def asked(self, task: JudgeTask) -> AskedInAll:
         """What would be sent for a checked task."""
