@@ -25,10 +25,10 @@ from benchmarks.reward_server.processes import Running, running
 from judgegym.engine.completions import Clients, Completion, Conversation, judge_completions
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.command_line.arguments import load_settings
-from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
-from judgegym.environments.rollouts.scored_group import Rollout, TokenSequence
+from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, TokenSequence
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.transport import open_session
@@ -85,7 +85,7 @@ async def of_the_pipeline(judge: Running, options: argparse.Namespace, distinct:
         async with open_session() as session:
             with closing(Clients(settings, session)) as clients:
                 env = RubricAbsoluteEnv(settings, clients, verb="process")
-                metrics, source = TrainingMetrics(config={}), Repeating(distinct)
+                metrics, source = TrainingMetrics(env), Repeating(distinct)
                 pipeline = GroupPipeline(env, source, metrics)
                 tasks = env.tasks("train")
                 before = await calls_of(judge, session)
@@ -99,7 +99,7 @@ async def of_the_pipeline(judge: Running, options: argparse.Namespace, distinct:
     return grouped - before, alone - grouped, float(saved or 0)
 
 
-async def _taken(group: ScoredGroup) -> None:
+async def _taken(group: JudgedGroup) -> None:
     """A sink that takes everything."""
 
 

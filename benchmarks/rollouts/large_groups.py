@@ -21,9 +21,8 @@ import orjson
 from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.completions import Completion
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
-from judgegym.environments.rollouts.groups import ScoredGroup
+from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, TokenSequence, packed
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.scored_group import GroupRewards, JudgedGroup, Rollout, TokenSequence, packed
 from judgegym.judges.core.event_loop import run
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm import wire
@@ -55,7 +54,7 @@ async def longest_stop(work: Callable[[], Awaitable[object]]) -> float:
     return 1000 * longest
 
 
-def scored(options: argparse.Namespace) -> ScoredGroup:
+def scored(options: argparse.Namespace) -> JudgedGroup:
     """A group with random tokens and logprobs."""
     drawn = random.Random(0)
     prompt = tuple(drawn.randrange(150_000) for _ in range(512))
@@ -67,8 +66,7 @@ def scored(options: argparse.Namespace) -> ScoredGroup:
         rollouts.append(Rollout(completion, TokenSequence(prompt, ids, logprobs), completion.answer))
     judgments = tuple(Judgment[Any](1.0, Status.OK) for _ in rollouts)
     values = tuple(float(number % 2) for number, _ in enumerate(rollouts))
-    group = JudgedGroup[Any](CONVERSATION, tuple(rollouts), judgments, values, CallRun(0.0, 1, False, Usage()))
-    return ScoredGroup(group, GroupRewards(values, (False,) * len(values)), EnvConfig())
+    return JudgedGroup(CONVERSATION, tuple(rollouts), judgments, values, CallRun(0.0, 1, False, Usage()))
 
 
 async def measure(options: argparse.Namespace) -> list[Measured]:
@@ -78,7 +76,7 @@ async def measure(options: argparse.Namespace) -> list[Measured]:
     texts = [f"{number:08d}" + "x y z, " * (options.tokens // 7) for number in range(options.group_size)]
     stopped = [True] * len(texts)
     await retokenizer.sequences(CONVERSATION, ["once, to load it"], stopped=[True])
-    group = scored(options)
+    group, config = scored(options), EnvConfig()
     gc.collect()
     gc.freeze()
 
@@ -88,16 +86,16 @@ async def measure(options: argparse.Namespace) -> list[Measured]:
             retokenizer.tokenizer.encode(text, add_special_tokens=False)
 
     async def pack_in_the_loop() -> None:
-        wire.dumps(group.data())
+        wire.dumps(group.data(config))
 
-    assert orjson.loads(packed(group.data())) == orjson.loads(wire.dumps(group.data()))
+    assert orjson.loads(packed(group.data(config))) == orjson.loads(wire.dumps(group.data(config)))
     works: list[tuple[str, Callable[[], Awaitable[object]], Callable[[], Awaitable[object]]]] = [
         (
             "tokenizing",
             lambda: retokenizer.sequences(CONVERSATION, texts, stopped=stopped),
             tokenize_in_the_loop,
         ),
-        ("packing", group.packed, pack_in_the_loop),
+        ("packing", lambda: group.packed(config), pack_in_the_loop),
     ]
     lines = []
     for name, ours, other in works:

@@ -235,7 +235,7 @@ class OpenedEnvironment:
         choices = [Choice(each) if isinstance(each, str) else each for each in completions]
         read = [read_completion(choice, env.config) for choice in choices]
         try:
-            judged = await judge_completions_of(env, task, read)
+            judgments, rewards, together = await judge_completions_of(env, task, read)
         except EndpointOutage as outage:
             results = [CompletionReward(None, JUDGE_FAILED, explanation=str(outage))] * len(choices)
             self._check(results, choices)
@@ -245,7 +245,7 @@ class OpenedEnvironment:
                 raise
             return [CompletionReward(None, JUDGE_FAILED, explanation=_CLOSED)] * len(choices)
         results = []
-        for completion, judgment, reward in zip(read, judged.judgments, judged.rewards, strict=True):
+        for completion, judgment, reward in zip(read, judgments, rewards, strict=True):
             if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
                 results.append(CompletionReward(None, JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
                 continue
@@ -254,7 +254,7 @@ class OpenedEnvironment:
                 continue
             metrics = MetricAggregator(_PREFIX, rounds=0)
             if not judgment.status.is_failure:
-                record_judged(env, metrics, task, completion, judgment, judged.together)
+                record_judged(env, metrics, task, completion, judgment, together)
             values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
             results.append(
                 CompletionReward(reward, judgment.status.value, judgment.label, judgment.explanation, values)

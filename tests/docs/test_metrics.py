@@ -12,14 +12,14 @@ import pytest
 from judgegym.engine.metrics import slug
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.settings import SAMPLES
-from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise import SUBSETS
 from tests.command import RunFiles, write_lines
 from tests.datasets.scoring import score
 from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
-from tests.environments.rollouts_of import group
+from tests.environments.rollouts_of import group, recorder
+from tests.environments.words import Word
 
 SHARED, SCORED = "environments/metrics.md", "datasets/score.md"
 OF_SHARED = ("arena", "arena-groups", "arena-together", "pairwise-dropped")
@@ -111,9 +111,9 @@ def test_each_metric_of_a_scored_data_set_is_explained_and_each_that_is_explaine
 
 
 def test_each_shared_metric_is_written(runs: Runs) -> None:
-    of_serve = TrainingMetrics(config={})
+    of_serve = recorder()
     of_serve.groups_maybe_double = 0
-    of_serve.record_group(group([1.0, 0.0], [20, 30]), None, lambda own, number: None)
+    of_serve.record_group(Word("w"), group([1.0, 0.0], [20, 30]))
     beside = of_serve.flush(max_token_len=100).values
     assert never_written(SHARED, [runs(name) for name in OF_SHARED], [*beside]) == []
 

@@ -1,13 +1,18 @@
-"""Judged groups without a policy or a judge."""
+"""Judged groups without a policy or a judge, and what records them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from judgegym.engine.completions import Completion
-from judgegym.environments.rollouts.scored_group import JudgedGroup, Rollout, TokenSequence
+from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.settings import EnvConfig
+from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, TokenSequence
+from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.judges.core.naming import MetricNames
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import Message
 
@@ -32,7 +37,7 @@ def judgment(score: float | None, status: Status = Status.OK, **run: Any) -> Jud
 
 def group(
     rewards: Sequence[float | None], lengths: Sequence[int] | None = None, *, logprobs: bool = True, cost: float = 0.0
-) -> JudgedGroup[Any]:
+) -> JudgedGroup:
     """A group with these rewards; `None` where the judge failed."""
     return JudgedGroup(
         conversation=[Message(role="system", content="Be brief."), Message(role="user", content="Why?")],
@@ -41,3 +46,16 @@ def group(
         rewards=tuple(rewards),
         policy_run=CallRun(),
     )
+
+
+def recorder(*, together: bool = False, value: float = 1.0) -> TrainingMetrics:
+    """The metrics of training of an environment that counts its rollouts (`observed`) and has one mean (`own`)."""
+
+    def record(metrics: MetricAggregator, task: Any, sample: Any) -> None:
+        metrics.count("observed")
+        metrics.mean("own", value)
+
+    config, names = EnvConfig(thinking_mode=True), MetricNames()
+    more = {"record_metrics": record, "invalid_completion_score": 0.0}
+    env: Any = SimpleNamespace(config=config, metric_names=names, group_judge=object() if together else None, **more)
+    return TrainingMetrics(env)

@@ -55,7 +55,7 @@ async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_re
         proxy.rate = 0.0
         found = await all_until_now(trainer, served)
         doubles = len(found) - len(set(found))
-        assert doubles <= served.serving._delivery.maybe_double, "each group that may be double is counted"
+        assert doubles <= served.serving._outbox.maybe_double, "each group that may be double is counted"
         assert await share_of(trainer, served.connection.registration.env_id) == 1.0
 
 
@@ -71,7 +71,7 @@ async def test_groups_whose_answer_is_lost_are_not_posted_again(arena: Arena) ->
         second = await trainer.take()
         found = [number for batch in (*first, *second) for number in numbers(batch)]
         assert len(found) == len(set(found)) == 8
-        assert served.serving._delivery.maybe_double == 0 or len(served.policy.requests) > 8
+        assert served.serving._outbox.maybe_double == 0 or len(served.policy.requests) > 8
 
 
 @pytest.mark.parametrize("failure", BROKEN, ids=["500", "502", "dropped"])
@@ -154,7 +154,7 @@ async def test_api_that_is_away_for_a_while_keeps_one_registration_and_all_group
         await asyncio.sleep(0.2)
         proxy.away = False
         found = await all_until_now(trainer, served)
-        assert len(found) - len(set(found)) <= served.serving._delivery.maybe_double
+        assert len(found) - len(set(found)) <= served.serving._outbox.maybe_double
         assert served.connection.registration.env_id == 0
         assert await share_of(trainer, served.connection.registration.env_id) == 1.0
 

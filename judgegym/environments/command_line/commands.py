@@ -112,19 +112,19 @@ async def process(
     config.data_path_to_save_groups = str(path)
     async with _opened(env_type, loaded, "process") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
-            processing = ProcessRun(env)
+            processed = ProcessRun(env)
         event_loop.spare_the_collector()
         with (
             resumable(lambda: resume_command(loaded, typed), lambda: f"the groups that are finished are in {path}"),
             terminal.ProgressDisplay("process", "groups") as display,
         ):
-            processed = await processing.run(display)
+            await processed.run(display)
         if loaded.settings.all_metrics:
             terminal.show_all_metrics(f"{env.name}: {processed.groups} groups", processed.metrics, {})
         terminal.show_summary(process_summary(env, processed))
     wanted = config.total_steps
     if processed.groups < wanted:
-        tried = ", ".join(f"{count} {reason}" for reason, count in processed.dropped.items())
+        tried = ", ".join(f"{count} {reason}" for reason, count in processed.recorded.total_dropped.items())
         terminal.warn(
             f"{wanted - processed.groups} of {wanted} groups could not be scored; rows that were tried: {tried}"
         )

@@ -1,192 +1,234 @@
-"""Make a scored group of a row, for `serve`, `process` and the adapter to Atropos.
+"""A group: the rollouts of one conversation with their tokens, their judgments and their scores.
 
-Sample the group, judge it, record its metrics, and drop it or hand it to a sink. Guarantees: each group is recorded
-once, as sent or as dropped with a reason; all verbs drop the same groups.
+`roll_out` makes it of a row; `JudgedGroup.data` is the group as the rollout API takes it. A rollout whose judge failed
+gets the mean score of the others and no advantage; with fewer than two scored rollouts the group has no scores.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.loop import FailureGuard, why_unsampled, why_unscored
-from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.completions import Completion, Conversation
 from judgegym.engine.settings import EnvConfig
-from judgegym.environments.base import DetailT, JudgedEnv
-from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
-from judgegym.environments.rollouts.scored_group import (
-    GroupRewards,
-    JudgedGroup,
-    NoTokens,
-    RolloutSource,
-    RowOfGroup,
-    longest,
-    packed,
-    scored_group,
-    tokens,
-)
-from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import RowLedger, recorded_in
-from judgegym.llm.usage import Usage
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rollouts.judging import GroupComparison, judge_completions_of
+from judgegym.judges.core.group import MemberDetail
+from judgegym.judges.core.judgment import CallRun, Judgment
+from judgegym.llm import wire
+from judgegym.llm.errors import JudgeGymError
 from judgegym.llm.wire import JSON
+from judgegym.statistics.agreement import exact_mean
 
-logger = logging.getLogger(__name__)
-
+MASKED = -100
+PROMPT_LOGPROB = 1.0
+"""What Atropos' trainers expect at the positions of the prompt."""
+ZERO_ADVANTAGE = "set_advantage_to_zero"
+_ROUNDING = 1e-9
 _TOKENS_FOR_A_THREAD = 32_768
 """Packing so many takes two milliseconds; a thread takes a tenth of one."""
 
-GroupOutcome = Literal["sent", "dropped", "failed"]
-"""sent: the sink took the group. dropped: it is of no use to a trainer, or the sink refused it. failed: the policy or
-the judge failed."""
 
-RecordRollout = Callable[[MetricAggregator, int], None]
-"""Records the metrics of the rollout with a number: the environment's own, or those of groups judged together."""
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """A prompt and one completion, as tokens.
+
+    Attributes:
+        prompt: the prompt's token ids, the generation prompt included.
+        completion: the sampled ids; the token that ends the turn among them only if the model stopped by itself.
+        logprobs: one for each completion token; `None` if the source has none.
+    """
+
+    prompt: tuple[int, ...]
+    completion: tuple[int, ...]
+    logprobs: tuple[float, ...] | None
+
+    @property
+    def tokens(self) -> list[int]:
+        """All token ids."""
+        return [*self.prompt, *self.completion]
 
 
-class Recorder(Protocol):
-    """Records groups."""
-
-    def record_group(self, group: JudgedGroup[Any], scores: GroupRewards | None, record_rollout: RecordRollout) -> None:
-        """Record a judged group, before it is sent or dropped."""
-
-    def record_unsampled(self, usage: Usage) -> None:
-        """Record what a request to the policy cost that brought no group."""
-
-    def record_sent(self, sequences: int) -> None:
-        """Record that the sink took a group with this many sequences."""
-
-    def record_dropped(self, reason: str) -> None:
-        """Record that a group was dropped."""
+class NoTokens(JudgeGymError):
+    """An endpoint did not return the sampled tokens that it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredGroup:
-    """A group for a sink."""
+class Rollout:
+    """One completion of a group: the completion to judge, the tokens to train on, the assistant's turn as text."""
 
-    group: JudgedGroup[Any]
-    scores: GroupRewards
-    config: EnvConfig
-
-    def data(self, row: RowOfGroup | None = None) -> dict[str, JSON]:
-        """Return the group as the rollout API takes it; with its messages goes its `row`, if one is given."""
-        config = self.config
-        data = scored_group(
-            self.group,
-            self.scores,
-            temperature=config.rollout_temperature,
-            include_messages=config.include_messages,
-        )
-        if row is not None and config.include_messages:
-            data["row"] = row.to_json(self.group.together)
-        return data
-
-    async def packed(self, row: RowOfGroup | None = None) -> bytes:
-        """Return `data` as JSON; a group of many tokens is packed in a thread."""
-        if tokens(self.group) < _TOKENS_FOR_A_THREAD:
-            return packed(self.data(row))
-        return await asyncio.to_thread(lambda: packed(self.data(row)))
+    completion: Completion
+    sequence: TokenSequence
+    text: str
 
 
-Sink = Callable[[ScoredGroup], Awaitable["str | None"]]
-"""Takes a group; returns why it refuses it, or `None`."""
+class RolloutSource(Protocol):
+    """Samples rollouts."""
 
-
-class GroupPipeline(Generic[TaskT, DetailT]):
-    """Makes groups of rows, and hands them to a sink."""
-
-    def __init__(
-        self,
-        env: JudgedEnv[Any, TaskT, DetailT],
-        source: RolloutSource,
-        recorder: Recorder,
-    ) -> None:
-        """Set up the pipeline; `run` makes the groups.
-
-        Args:
-            env: the environment.
-            source: samples the rollouts.
-            recorder: records each group.
-        """
-        self.env = env
-        self.max_token_len = -1
-        """Drop groups with a sequence of this many tokens or more; ≤ 0: drop none."""
-        self._source = source
-        self._recorder = recorder
-        self._guard = FailureGuard()
-
-    async def run(self, task: TaskT, sink: Sink, calls: RowLedger | None = None) -> GroupOutcome:
-        """Make the group of a row, and hand it to the sink unless it must be dropped.
-
-        Args:
-            task: the row.
-            sink: takes the group.
-            calls: records the calls of the group, and answers those that an earlier run has made.
-
-        Raises:
-            NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
-        """
-        limit = self.env.config.worker_timeout
-        try:
-            with recorded_in(calls):
-                group = await asyncio.wait_for(self.roll_out(task), limit if limit > 0 else None)
-        except asyncio.TimeoutError:
-            return self._drop("timed_out", f"group {task.uid!r} took longer than env.worker_timeout")
-        except (EndpointError, NoTokens) as error:
-            if isinstance(error, EndpointError):
-                self._recorder.record_unsampled(error.usage)
-            self._guard.record_unsampled(error)
-            what = f"group {task.uid!r} is dropped, its policy failed: {why_unsampled(error)}"
-            return self._drop("policy_failed", what, outcome="failed")
-        scores = group.scores
-
-        def record_rollout(metrics: MetricAggregator, number: int) -> None:
-            completion, judgment = group.rollouts[number].completion, group.judgments[number]
-            record_judged(self.env, metrics, task, completion, judgment, group.together)
-
-        self._recorder.record_group(group, scores, record_rollout)
-        self._guard.record_judged(group.judgments, has_scores=scores is not None)
-        if group.together is not None and group.together.is_alone:
-            return self._drop("nothing_to_compare", f"group {task.uid!r} is dropped: it has nothing to compare")
-        if scores is None:
-            what = f"group {task.uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}"
-            return self._drop("judge_failed", what, outcome="failed")
-        reason = self.drop_reason(group, scores)
-        if reason is not None:
-            return self._drop(reason, f"group {task.uid!r} is dropped: {reason}")
-        refusal = await sink(ScoredGroup(group, scores, self.env.config))
-        if refusal is not None:
-            return self._drop("refused", f"group {task.uid!r} is refused: {refusal}")
-        self._recorder.record_sent(len(group.rollouts))
-        return "sent"
-
-    async def roll_out(self, task: TaskT) -> JudgedGroup[Any]:
-        """Sample `group_size` completions of the row's first conversation in one request, and judge them at once.
-
-        Each is judged by itself, or, with a judge of groups, all of them against each other.
+    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        """Sample `n` rollouts of one conversation.
 
         Raises:
             EndpointError: the policy never answered.
             NoTokens: it answered without the tokens that it was asked for.
         """
-        env = self.env
-        conversation = env.checked_conversations(task)[0]
-        rollouts, policy_run = await self._source.sample(conversation, env.config.group_size)
-        judged = await judge_completions_of(env, task, [rollout.completion for rollout in rollouts])
-        return JudgedGroup(conversation, tuple(rollouts), judged.judgments, judged.rewards, policy_run, judged.together)
 
-    def drop_reason(self, group: JudgedGroup[Any], scores: GroupRewards) -> str | None:
-        """Return why a group with scores must be dropped, or `None`."""
-        if self.env.config.ensure_scores_are_not_same and scores.equal:
-            return "no_signal"
-        if group.together is None and (reason := self.env.drop_reason(group.judgments)) is not None:
-            return reason
-        return "too_long" if 0 < self.max_token_len <= longest(group) else None
+    @property
+    def waiting(self) -> str | None:
+        """What all requests wait for, such as an endpoint that refuses connections; `None` otherwise."""
 
-    def _drop(self, reason: str, what: str, *, outcome: GroupOutcome = "dropped") -> GroupOutcome:
-        self._recorder.record_dropped(reason)
-        logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", what)
-        return outcome
+    def rescale(self, share: float) -> None:
+        """Use this share (0 to 1) of the policy's concurrency; the rollout API assigns it."""
+
+
+@dataclass(frozen=True)  # no slots: its scores are computed once
+class JudgedGroup:
+    """The rollouts of one conversation with their judgments.
+
+    Attributes:
+        conversation: the policy's prompt.
+        rollouts: the sampled completions.
+        judgments: one for each rollout; of equal completions, the calls are in that of the first alone.
+        rewards: the reward of each judgment; `None` where the judge failed.
+        policy_run: latency and usage of the request to the policy.
+        together: how its completions were judged against each other; `None` if each was judged by itself.
+    """
+
+    conversation: Conversation
+    rollouts: tuple[Rollout, ...]
+    judgments: tuple[Judgment[Any], ...]
+    rewards: tuple[float | None, ...]
+    policy_run: CallRun
+    together: GroupComparison | None = None
+
+    @cached_property
+    def scores(self) -> tuple[float, ...] | None:
+        """Return the scores; `None` if fewer than two rollouts (in a group of one: none) have a reward."""
+        return fill_in(self.rewards)
+
+    @property
+    def has_equal_scores(self) -> bool:
+        """Return whether all scores are equal up to rounding, so that the group has no signal."""
+        return self.scores is not None and max(self.scores) - min(self.scores) <= _ROUNDING
+
+    @property
+    def longest(self) -> int:
+        """Return the length of the longest sequence in tokens, prompt included."""
+        sequences = [rollout.sequence for rollout in self.rollouts]
+        return max(len(each.prompt) for each in sequences) + max(len(each.completion) for each in sequences)
+
+    def data(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
+        """Return the group, which has scores, as the rollout API takes it.
+
+        Keys: `tokens` and `masks` (G lists each, of equal lengths), `scores` (G finite numbers), `inference_logprobs`
+        if the source has them, `overrides` (one object for each rollout) if a score is substituted, `messages` with
+        each judgment's explanation (and, of a judge of groups, its `looks`) if they are asked for,
+        `generation_params`. `group_overrides` is left out: Atropos calls `.get` on it.
+
+        Args:
+            config: says whether messages are asked for.
+            row: the row of the group in a file, which no trainer needs; it goes with its messages.
+
+        Source:
+            atroposlib 0.4.0, `api/server.py` (ScoredData) and `example_trainer/data.py`.
+        """
+        assert self.scores is not None
+        sequences = [rollout.sequence for rollout in self.rollouts]
+        data: dict[str, JSON] = {
+            "tokens": [sequence.tokens for sequence in sequences],
+            "masks": [[*[MASKED] * len(each.prompt), *each.completion] for each in sequences],
+            "scores": list(self.scores),
+            "generation_params": {"temperature": config.rollout_temperature},
+        }
+        logprobs = [
+            [*[PROMPT_LOGPROB] * len(each.prompt), *each.logprobs] for each in sequences if each.logprobs is not None
+        ]
+        if len(logprobs) == len(sequences):
+            data["inference_logprobs"] = logprobs
+        if None in self.rewards:
+            data["overrides"] = [{ZERO_ADVANTAGE: True} if reward is None else {} for reward in self.rewards]
+        if config.include_messages:
+            data["messages"] = [
+                self._messages(rollout, judgment, score)
+                for rollout, judgment, score in zip(self.rollouts, self.judgments, self.scores, strict=True)
+            ]
+            if row is not None:
+                data["row"] = {**row, **self._comparison()}
+        return data
+
+    def _messages(self, rollout: Rollout, judgment: Judgment[Any], score: float) -> list[dict[str, JSON]]:
+        judged: dict[str, JSON] = {
+            "status": judgment.status.value,
+            "label": judgment.label,
+            "explanation": judgment.explanation,
+        }
+        if isinstance(judgment.detail, MemberDetail):
+            judged |= {"own": judgment.detail.own, "looks": [look._asdict() for look in judgment.detail.looks]}
+        turns: list[dict[str, JSON]] = [
+            {"role": message["role"], "content": message["content"]} for message in self.conversation
+        ]
+        return [*turns, {"role": "assistant", "content": rollout.text, "reward": score, "judgment": judged}]
+
+    def _comparison(self) -> dict[str, JSON]:
+        """Return which judge compared the group, and how it went; nothing if none did."""
+        together = self.together
+        if together is None:
+            return {}
+        orders: dict[str, JSON] = {"orders_agreed": together.orders.agreed, "orders_pairs": together.orders.pairs}
+        which: dict[str, JSON] = {"judge": together.judge, "anchored": together.anchored}
+        return {"together": {**which, **orders, "calls": together.calls, "is_again": together.is_again}}
+
+    async def packed(self, config: EnvConfig, row: Mapping[str, JSON] | None = None) -> bytes:
+        """Return `data` as JSON; a group of many tokens is packed in a thread."""
+        sequences = [rollout.sequence for rollout in self.rollouts]
+        if sum(len(each.prompt) + len(each.completion) for each in sequences) < _TOKENS_FOR_A_THREAD:
+            return packed(self.data(config, row))
+        return await asyncio.to_thread(lambda: packed(self.data(config, row)))
+
+
+async def roll_out(env: JudgedEnv[Any, TaskT, Any], source: RolloutSource, task: TaskT) -> JudgedGroup:
+    """Sample `group_size` completions of a row's first conversation in one request, and judge them at once.
+
+    Each is judged by itself, or, with a judge of groups, all of them against each other.
+
+    Raises:
+        EndpointError: the policy never answered.
+        NoTokens: it answered without the tokens that it was asked for.
+    """
+    conversation = env.checked_conversations(task)[0]
+    rollouts, policy_run = await source.sample(conversation, env.config.group_size)
+    completions = [rollout.completion for rollout in rollouts]
+    judgments, rewards, together = await judge_completions_of(env, task, completions)
+    return JudgedGroup(conversation, tuple(rollouts), judgments, rewards, policy_run, together)
+
+
+def fill_in(rewards: Sequence[float | None]) -> tuple[float, ...] | None:
+    """Make scores of rewards: a missing one becomes the mean of the others.
+
+    Returns:
+        `None` if fewer than two rewards are there (fewer than one in a group of one).
+
+    Raises:
+        ValueError: a reward is not finite: the rollout API takes such a score and then fails the trainer's next batch.
+    """
+    there = [reward for reward in rewards if reward is not None]
+    if not all(math.isfinite(reward) for reward in there):
+        raise ValueError(f"a reward is not a finite number: {rewards}")
+    if not there or len(there) < min(2, len(rewards)):
+        return None
+    mean = exact_mean(there)
+    return tuple(mean if reward is None else float(reward) for reward in rewards)
+
+
+def packed(group: Mapping[str, JSON]) -> bytes:
+    """Return the same JSON as `wire.dumps`, made in pieces: in a thread, the other threads run between them."""
+    fields = []
+    for name, value in group.items():
+        pieces = b"[%b]" % b",".join(map(wire.dumps, value)) if isinstance(value, list) else wire.dumps(value)
+        fields.append(b"%b:%b" % (wire.dumps(name), pieces))
+    return b"{%b}" % b",".join(fields)

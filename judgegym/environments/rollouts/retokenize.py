@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from judgegym.data.hub import why_out_of_reach
 from judgegym.engine.completions import Conversation
-from judgegym.environments.rollouts.scored_group import NoTokens, TokenSequence
+from judgegym.environments.rollouts.groups import NoTokens, TokenSequence
 from judgegym.llm import wire
 from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.client import ChatClient

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from judgegym.engine.completions import Clients, Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, EnvSettings
+from judgegym.environments.rollouts.groups import NoTokens, Rollout, RolloutSource, TokenSequence
 from judgegym.environments.rollouts.retokenize import LlamaCpp, Retokenizer
-from judgegym.environments.rollouts.scored_group import NoTokens, Rollout, RolloutSource, TokenSequence
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, FailureKind, SettingsError

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from judgegym.engine.completions import Conversation, read_completion
 from judgegym.engine.settings import EnvConfig, PolicySettings
+from judgegym.environments.rollouts.groups import MASKED, NoTokens, Rollout, TokenSequence
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.scored_group import MASKED, NoTokens, Rollout, TokenSequence
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.ledger import CallInProgress, RequestRecord

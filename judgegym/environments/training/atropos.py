@@ -18,11 +18,12 @@ from atroposlib.envs.base import BaseEnv, BaseEnvConfig
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.evaluate.command import evaluate_during_training
 from judgegym.environments.evaluate.evaluation import Evaluation
-from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.rollouts.token_server import server_configs
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm.wire import JSON
 
@@ -47,9 +48,7 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self.name = env.name
         self.config.wandb_name = config.wandb_name or env.name
         self._env = env
-        self._metrics = TrainingMetrics(
-            config={"thinking_mode": float(config.thinking_mode)}, together=env.group_judge is not None
-        )
+        self._metrics = TrainingMetrics(env)
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics)
         self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), config.seed)
@@ -67,8 +66,8 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         """Return the group of a row, or `None` if it is dropped; there is nothing to try again."""
         groups: list[dict[str, JSON]] = []
 
-        async def collect(group: ScoredGroup) -> None:
-            groups.append(group.data())
+        async def collect(group: JudgedGroup) -> None:
+            groups.append(group.data(self._env.config))
 
         self._pipeline.max_token_len = self.max_token_len
         await self._pipeline.run(item, collect)

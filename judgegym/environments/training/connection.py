@@ -171,51 +171,33 @@ class TrainerConnection:
     """Registers at the rollout API, and finds back after the API was down or restarted.
 
     Attributes:
-        joined: set while groups can be sent.
+        config: the environment's settings.
+        joined: set while groups can be sent; cleared by who finds that the API is away.
         changed: set when there is a new status or the connection is back; cleared by the code that waits for it.
         sent_since: groups sent since the last status, which its queue does not include yet.
+        registration: the registration at the API, once it has joined.
+        trainer: the trainer's batch size and longest sequence, once it has joined.
+        status: the latest status, once it has joined.
     """
 
     def __init__(self, api: RolloutApi, config: EnvConfig, name: str) -> None:
         """Set up the connection; `join` registers."""
         self.api = api
+        self.config = config
         self.joined = asyncio.Event()
         self.changed = asyncio.Event()
         self.sent_since = 0
-        self._config = config
+        self.registration: Registration
+        self.trainer: TrainerLimits
+        self.status: ApiStatus
         self._membership = Membership(api, config, name)
         self._said = ""
-        self._registration: Registration | None = None
-        self._trainer: TrainerLimits | None = None
-        self._status: ApiStatus | None = None
+        self._has_joined = False
 
     @property
     def epoch(self) -> int:
         """A number that changes when the API has forgotten everything, its queue too."""
         return self._membership.epoch
-
-    @property
-    def group_size(self) -> int:
-        """Sequences in each group of ours."""
-        return self._config.group_size
-
-    @property
-    def registration(self) -> Registration:
-        """The registration at the API."""
-        assert self._registration is not None, "join first"
-        return self._registration
-
-    @property
-    def trainer(self) -> TrainerLimits:
-        """The trainer's batch size and longest sequence."""
-        assert self._trainer is not None, "join first"
-        return self._trainer
-
-    @property
-    def status(self) -> ApiStatus:
-        """The latest status."""
-        assert self._status is not None, "join first"
-        return self._status
 
     async def join(self) -> None:
         """Wait until the API is up, a trainer has registered and asked for its first batch; then register.
@@ -234,18 +216,16 @@ class TrainerConnection:
                 self._membership.forget()
                 self._say(f"waiting for a trainer to register at {self.api.url}")
                 return False
-            check_group_size(self._config.group_size, trainer.batch_size)
+            check_group_size(self.config.group_size, trainer.batch_size)
             registration = await self._membership.settle()
             if registration is None:
                 self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
                 return False
-            is_back, self._registration, self._trainer = registration is self._registration, registration, trainer
+            is_back = self._has_joined and registration is self.registration
+            self.registration, self.trainer, self._has_joined = registration, trainer, True
             self._update(await insist(partial(self.api.status, registration.env_id)))
-        except ApiUnavailable as error:
-            self._say(f"waiting for the rollout API: {error}")
-            return False
-        except ApiRefusal as error:
-            if self._registration is None:
+        except (ApiUnavailable, ApiRefusal) as error:
+            if isinstance(error, ApiRefusal) and not self._has_joined:
                 raise SettingsError(f"--env.rollout_server_url: there is no rollout API: {error}") from error
             self._say(f"waiting for the rollout API: {error}")
             return False
@@ -267,27 +247,23 @@ class TrainerConnection:
                 await self.join()
             await asyncio.sleep(_POLL_S)
 
-    def lost(self) -> None:
-        """Mark the API as down: nothing is sent until it is back."""
-        self.joined.clear()
-
     async def _refresh(self) -> None:
         sent_before = self.sent_since
         try:
             status = await insist(partial(self.api.status, self.registration.env_id))
         except (ApiUnavailable, ApiRefusal) as error:
             self._say(f"the rollout API is away: {error}")
-            self.lost()
+            self.joined.clear()
             return
         sent_while_asking = self.sent_since - sent_before  # the status may be older than they are
         if status.step < self.status.step:  # another run of the API
-            self.lost()
+            self.joined.clear()
         else:
             self._update(status)
             self.sent_since = sent_while_asking
 
     def _update(self, status: ApiStatus) -> None:
-        self._status = status
+        self.status = status
         self.sent_since = 0
         self.changed.set()
 

@@ -6,16 +6,10 @@ its groups arrived; if they cannot, they are posted again and counted (`maybe_do
 one.
 
 The API takes the groups of one post all or not at all: it checks the whole list, and queues it without a pause. There
-is one post at a time, so that a counter that grew by the size of a list can only mean that list.
-
-The groups that wait to be posted: they go together, and hold nobody up.
-
-Guarantees: a group leaves the outbox only when its outcome is known: the API has it, or refuses it. Groups that are
-ready while a post is on its way go in the next one, within the limits of a list; if the API refuses a list, each of its
+is one post at a time, so that a counter that grew by the size of a list can only mean that list. Groups that are ready
+while a post is on its way go in the next one, within the limits of a list; if the API refuses a list, each of its
 groups is posted alone, so that only what is wrong is dropped. How many groups may wait is decided before they begin
-(`slots.available_slots`).
-
-Compute how many groups to begin now.
+(`available_slots`).
 """
 
 from __future__ import annotations
@@ -26,7 +20,6 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -40,19 +33,14 @@ from judgegym.llm.wire import JSON
 logger = logging.getLogger(__name__)
 
 Arrival = Literal["arrived", "missing", "unknown"]
+MOST_GROUPS = 64
+"""In one post: so many are posted again, and counted, if nobody can tell whether they arrived."""
+MOST_BYTES = 16 * 1024 * 1024
+"""In one post, unless its first group is larger."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Post:
-    """When and as whom groups were posted: the API's epoch, our number there, and its status before the post."""
-
-    epoch: int
-    env_id: int
-    before: ApiStatus
-
-
-class Delivery:
-    """Posts groups over a connection; `outbox.Outbox` calls it with the groups that are ready together.
+class Outbox:
+    """Posts the groups that are put into it, while `run` runs; they go together, and hold nobody up.
 
     Attributes:
         maybe_double: groups that were posted again although the first post may have arrived.
@@ -61,14 +49,72 @@ class Delivery:
     """
 
     def __init__(self, connection: TrainerConnection) -> None:
-        """Post nothing yet."""
+        """Begin empty."""
         self.maybe_double = 0
         self.undecided = 0
         self.is_posting = False
         self._connection = connection
         self._last: bytes | None = None
+        self._waiting: deque[tuple[bytes, asyncio.Future[str | None]]] = deque()
+        self._on_its_way = 0
+        self._is_ready = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._is_closed = False
 
-    async def deliver(self, groups: Sequence[bytes]) -> str | None:
+    @property
+    def waiting(self) -> int:
+        """Groups whose outcome is not known, those that are on their way among them."""
+        return len(self._waiting) + self._on_its_way
+
+    async def deliver(self, group: bytes) -> str | None:
+        """Post a group, as JSON; return why the API refuses it, or `None`, however long that takes."""
+        outcome: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((group, outcome))
+        self._is_ready.set()
+        return await outcome
+
+    async def run(self) -> None:
+        """Post groups as they come, until `close`."""
+        while await self._is_ready.wait() and not self._is_closed:
+            groups = self._next_post()
+            self._on_its_way = len(groups)
+            self._is_idle.clear()
+            try:
+                refusal = await self.post([group for group, _ in groups])
+                for group, outcome in groups:
+                    is_alone = refusal is None or len(groups) == 1
+                    why = refusal if is_alone else await self.post([group])
+                    if not outcome.done():  # whoever waited for it was cancelled
+                        outcome.set_result(why)
+            finally:
+                self._on_its_way = 0
+                self._is_idle.set()
+
+    async def close(self, patience_s: float) -> None:
+        """Begin no further post; wait, for so long at most, until the outcome of the one on its way is known.
+
+        Its groups are done when this returns: nobody can tell later whether they arrived.
+        """
+        self._is_closed = True
+        self._is_ready.set()
+        if self.is_posting:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._is_idle.wait(), patience_s)
+
+    def _next_post(self) -> list[tuple[bytes, asyncio.Future[str | None]]]:
+        """Take the groups of the next post from those that wait."""
+        post = [self._waiting.popleft()]
+        size = len(post[0][0])
+        while self._waiting and len(post) < MOST_GROUPS:
+            size += len(self._waiting[0][0])
+            if size > MOST_BYTES:
+                break
+            post.append(self._waiting.popleft())
+        if not self._waiting and not self._is_closed:
+            self._is_ready.clear()
+        return post
+
+    async def post(self, groups: Sequence[bytes]) -> str | None:
         """Post groups together, once the API is up; return why the API refuses them, or `None`.
 
         Args:
@@ -77,13 +123,11 @@ class Delivery:
         connection = self._connection
         while True:
             await connection.joined.wait()
-            epoch, env_id = connection.epoch, connection.registration.env_id
             try:
-                before = await insist(partial(connection.api.status, env_id))
-                arrived = await self._arrive(groups, _Post(epoch, env_id, before))
+                arrived = await self._arrive(groups)
             except ApiUnavailable as error:
                 logger.info("%d groups wait for the rollout API: %s", len(groups), error)
-                connection.lost()
+                connection.joined.clear()
             except ApiRefusal as error:
                 return f"the rollout API refuses it: {error}"
             else:
@@ -99,21 +143,24 @@ class Delivery:
         if self.undecided:
             logger.warning("groups that may not have reached the trainer: %d", self.undecided)
 
-    async def _arrive(self, groups: Sequence[bytes], post: _Post) -> bool:
+    async def _arrive(self, groups: Sequence[bytes]) -> bool:
         """Post groups; return whether the API has them.
 
         Raises:
             ApiUnavailable: the API did not get them.
             ApiRefusal: the API does not accept them.
         """
+        connection, api = self._connection, self._connection.api
+        epoch, env_id = connection.epoch, connection.registration.env_id
+        before = await insist(partial(api.status, env_id))
         self.is_posting = True
         try:
-            await self._connection.api.send(groups, post.env_id)
+            await api.send(groups, env_id)
         except ApiUnavailable as error:
             if not error.may_have_acted:
                 raise
             self.undecided += len(groups)
-            arrival = await self._find_out(groups, post)
+            arrival = await self._find_out(groups, epoch, env_id, before)
             self.undecided -= len(groups)
             logger.info("the answer to a post of %d groups was lost (%s): it is %s", len(groups), error, arrival)
             if arrival == "unknown" or (arrival == "missing" and error.timed_out):
@@ -123,27 +170,29 @@ class Delivery:
             self.is_posting = False
         return True
 
-    async def _find_out(self, groups: Sequence[bytes], post: _Post) -> Arrival:
-        """Ask the API whether it has the groups of a post, as soon as it is up."""
+    async def _find_out(self, groups: Sequence[bytes], epoch: int, env_id: int, before: ApiStatus) -> Arrival:
+        """Ask the API whether it has the groups of a post, as soon as it is up.
+
+        Args:
+            groups: those that were posted.
+            epoch: the API's, at the post.
+            env_id: our number there.
+            before: its status before the post.
+        """
         connection = self._connection
         while True:
             await connection.joined.wait()
-            if connection.epoch != post.epoch:
+            if connection.epoch != epoch:
                 return "missing"  # what the API had in its queue is gone
             try:
-                after = await insist(partial(connection.api.status, post.env_id))
-                arrival = by_counters(
-                    post.before,
-                    after,
-                    posted=len(groups),
-                    group_size=connection.group_size,
-                    batch_size=connection.trainer.batch_size,
-                )
+                after = await insist(partial(connection.api.status, env_id))
+                sizes = {"group_size": connection.config.group_size, "batch_size": connection.trainer.batch_size}
+                arrival = by_counters(before, after, posted=len(groups), **sizes)
                 if arrival != "unknown":
                     return arrival
-                return self._by_content(groups[-1], post.env_id, await insist(connection.api.latest_group))
+                return self._by_content(groups[-1], env_id, await insist(connection.api.latest_group))
             except (ApiUnavailable, ApiRefusal):
-                connection.lost()
+                connection.joined.clear()
 
     def _by_content(self, last: bytes, env_id: int, latest: Mapping[str, JSON]) -> Arrival:
         """Look for the last group of a post at the end of the queue.
@@ -181,88 +230,6 @@ def _content(group: JSON) -> bytes:
     """Return what two groups have in common if they are the same one: tokens and scores."""
     assert isinstance(group, Mapping)
     return wire.dumps([group.get("tokens"), group.get("scores")])
-
-
-MOST_GROUPS = 64
-"""In one post: so many are posted again, and counted, if nobody can tell whether they arrived."""
-MOST_BYTES = 16 * 1024 * 1024
-"""In one post, unless its first group is larger."""
-
-
-@dataclass(frozen=True, slots=True)
-class _QueuedGroup:
-    """A group as JSON; its outcome is why it is refused, or `None`."""
-
-    group: bytes
-    outcome: asyncio.Future[str | None]
-
-
-class Outbox:
-    """Posts what is put into it, while `run` runs."""
-
-    def __init__(self, delivery: Delivery) -> None:
-        """Begin empty."""
-        self._delivery = delivery
-        self._waiting: deque[_QueuedGroup] = deque()
-        self._on_its_way: list[_QueuedGroup] = []
-        self._is_ready = asyncio.Event()
-        self._is_idle = asyncio.Event()
-        self._is_closed = False
-
-    @property
-    def waiting(self) -> int:
-        """Groups whose outcome is not known, those that are on their way among them."""
-        return len(self._waiting) + len(self._on_its_way)
-
-    async def deliver(self, group: bytes) -> str | None:
-        """Post a group, as JSON; return why the API refuses it, or `None`, however long that takes."""
-        waiting = _QueuedGroup(group, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        self._is_ready.set()
-        return await waiting.outcome
-
-    async def run(self) -> None:
-        """Post groups as they come, until `close`."""
-        while await self._is_ready.wait() and not self._is_closed:
-            self._on_its_way = self._next_post()
-            self._is_idle.clear()
-            try:
-                await self._post(self._on_its_way)
-            finally:
-                self._on_its_way = []
-                self._is_idle.set()
-
-    async def close(self, patience_s: float) -> None:
-        """Begin no further post; wait, for so long at most, until the outcome of the one on its way is known.
-
-        Its groups are done when this returns: nobody can tell later whether they arrived.
-        """
-        self._is_closed = True
-        self._is_ready.set()
-        if self._delivery.is_posting:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._is_idle.wait(), patience_s)
-
-    def _next_post(self) -> list[_QueuedGroup]:
-        """Take the groups of the next post from those that wait."""
-        post = [self._waiting.popleft()]
-        size = len(post[0].group)
-        while self._waiting and len(post) < MOST_GROUPS:
-            size += len(self._waiting[0].group)
-            if size > MOST_BYTES:
-                break
-            post.append(self._waiting.popleft())
-        if not self._waiting and not self._is_closed:
-            self._is_ready.clear()
-        return post
-
-    async def _post(self, post: list[_QueuedGroup]) -> None:
-        refusal = await self._delivery.deliver([waiting.group for waiting in post])
-        for waiting in post:
-            is_alone = refusal is None or len(post) == 1
-            outcome = refusal if is_alone else await self._delivery.deliver([waiting.group])
-            if not waiting.outcome.done():  # whoever waited for it was cancelled
-                waiting.outcome.set_result(outcome)
 
 
 def worker_slots(settings: EnvSettings[Any]) -> int:

@@ -14,16 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from judgegym.data.rows import Task
 from judgegym.data.task_list import select
 from judgegym.engine.loop import run_each
 from judgegym.engine.metrics import Metrics
-from judgegym.engine.runs.directory import RunDirectory, run_directory_of
-from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import pack
 from judgegym.engine.terminal import ProgressDisplay, ProgressState, offline_notice
@@ -39,16 +37,17 @@ from judgegym.engine.terminal.summary import (
     outcome_lines,
 )
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.scored_group import RowOfGroup
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.delivery import worker_slots
-from judgegym.environments.training.group_file import GroupFile, make_folder
+from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
-from judgegym.llm.errors import RunDirectoryError, SettingsError, UserError
+from judgegym.llm.errors import RunDirectoryError, SettingsError
+from judgegym.llm.wire import JSON
 from judgegym.reports.run_page.page import report_of, write_report_after
 
 logger = logging.getLogger(__name__)
@@ -58,29 +57,6 @@ METRICS = "train_metrics.json"
 
 _ROWS_FOR_EACH_GROUP = 3
 """Try at most this many rows, in the mean, for each group that is wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessResult:
-    """The result of `process`.
-
-    Attributes:
-        path: the file of groups.
-        page: the HTML page; `None` without one.
-        groups: how many groups were written.
-        dropped: how many groups were dropped, by reason.
-        metrics: the metrics of all groups.
-        metrics_file: the file that holds them.
-        seconds: how long this command took for them.
-    """
-
-    path: Path
-    page: Path | None
-    groups: int
-    dropped: Mapping[str, int]
-    metrics: Metrics
-    metrics_file: Path
-    seconds: float
 
 
 def forecast(groups: int, group_size: int, rows: int) -> str:
@@ -94,7 +70,17 @@ def forecast(groups: int, group_size: int, rows: int) -> str:
 
 
 class ProcessRun:
-    """One run of `process`."""
+    """One run of `process`.
+
+    Attributes:
+        path: the file of groups.
+        page: the HTML page; `None` without one.
+        groups: how many groups were written.
+        recorded: the metrics of the groups in progress, and how many groups were dropped.
+        metrics: the metrics of all groups, once the run has ended.
+        metrics_file: the file that holds them.
+        seconds: how long this command took for them.
+    """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
         """Load the rows that `--limit` chooses, and open the file and its run directory.
@@ -107,47 +93,31 @@ class ProcessRun:
         config, settings = env.config, env.settings
         if config.total_steps < 1:
             raise SettingsError(f"--env.total_steps: process needs the number of groups, got {config.total_steps}")
-        source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
-        self._wanted, self._group_size = config.total_steps, config.group_size
-        self._without = {"judge"} if env.policy_is_judge else set[str]()
-        self._workers = worker_slots(settings)
-        self._metrics = TrainingMetrics(
-            config={"thinking_mode": float(config.thinking_mode)}, together=env.group_judge is not None
-        )
-        self._source, self._clients = source, env.clients
-        self._pipeline = GroupPipeline(env, source, self._metrics)
+        self._env, self._wanted = env, config.total_steps
+        self._source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
+        self.recorded = TrainingMetrics(env)
+        self._pipeline = GroupPipeline(env, self._source, self.recorded)
         if "max_token_length" in config.model_fields_set:  # there is no trainer that sets a limit
             self._pipeline.max_token_len = config.max_token_length
         tasks = select(env.load_tasks("train"), limit=settings.limit, seed=config.seed)
         self._rows = len(tasks)
         self._sampler: EpochSampler[Any] = EpochSampler(tasks, config.seed)
-        self._begun = self._written = self._dropped = 0
-        self._disk = Disk(config.disk_full_deadline)
-        self._keeps_calls, self._writes_report = settings.keep_calls, config.write_report
-        path = Path(config.data_path_to_save_groups)
-        make_folder(path)
-        self._run, _ = RunDirectory.open(
-            run_directory_of(path),
-            config=settings.public(),
-            matters=settings.matters("process"),
-            defaults=settings.defaults("process"),
-            resume=settings.resume,
-            disk=self._disk,
-            elsewhere="--env.data_path_to_save_groups",
-        )
-        try:
-            self._file = GroupFile(path, self._disk, resume=settings.resume)
-            self._ledger = CallLedger(self._run, finished=(), keep_texts=settings.keep_calls)
-            if self._file.kept and not self._ledger.is_resumed:
-                raise RunDirectoryError(
-                    f"{path} cannot be resumed: its groups are complete, and the answers were not kept "
-                    "(--keep_calls=False)"
-                )
-        except UserError:
+        self._begun = self.groups = 0
+        self.metrics = Metrics({}, {})
+        self.page: Path | None = None
+        self.seconds = 0.0
+        open_ledger = partial(CallLedger, finished=(), keep_texts=settings.keep_calls)
+        self._run, file, self._ledger = open_files(settings, "process", open_ledger)
+        assert file is not None  # the settings name it
+        self._file, self.path, self.metrics_file = file, file.path, self._run.path / METRICS
+        if file.kept and not self._ledger.is_resumed:
             self._run.close()
-            raise
+            raise RunDirectoryError(
+                f"{file.path} cannot be resumed: its groups are complete, and the answers were not kept "
+                "(--keep_calls=False)"
+            )
 
-    async def run(self, display: ProgressDisplay) -> ProcessResult:
+    async def run(self, display: ProgressDisplay) -> None:
         """Write `total_steps` groups, as many at once as there are workers; `display` shows the progress.
 
         Raises:
@@ -155,66 +125,61 @@ class ProcessRun:
             EndpointOutage: an endpoint answers no call; the groups in progress that do not need it are written.
             DiskFull: the file could not be written to for too long.
         """
-        started = time.monotonic()
-        logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self._file.path)
-        logger.info("%s", forecast(self._wanted - self._file.kept, self._group_size, self._rows))
+        started, config, file, disk = time.monotonic(), self._env.config, self._file, self._run.disk
+        logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self.path)
+        logger.info("%s", forecast(self._wanted - file.kept, config.group_size, self._rows))
         if self._ledger.is_resumed:
-            report_of(self._file.path).unlink(missing_ok=True)  # it would not fit the groups that come
-            logger.info("resuming: %d groups are written; %s", self._file.kept, self._ledger.loss)
-        at_once = min(self._workers, self._wanted)
+            report_of(self.path).unlink(missing_ok=True)  # it would not fit the groups that come
+            logger.info("resuming: %d groups are written; %s", file.kept, self._ledger.loss)
+        at_once = min(worker_slots(self._env.settings), self._wanted)
         try:
             with self._run.log.ending():
                 with display.following(self._progress, self._run.log.write, left=self._wanted):
-                    await run_each(self._take, self._make, disk=self._disk, in_flight=at_once)
-                await self._file.finish()
-                metrics = self._metrics.flush(max_token_len=-1)
-                for name, reason in metrics.left_out.items():
+                    await run_each(self._take, self._make, disk=disk, in_flight=at_once)
+                await file.finish()
+                self.metrics = self.recorded.flush(max_token_len=-1)
+                for name, reason in self.metrics.left_out.items():
                     self._run.log.write(f"{name} is left out: {reason}")
-                await self._disk.write(self._run.path / METRICS, wire.dumps_readable(metrics.to_json()))
-                if self._keeps_calls or self._written == self._wanted:  # groups that failed still need the answers
-                    await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
-                page = await write_report_after(self._file.path, self._disk) if self._writes_report else None
+                await disk.write(self.metrics_file, wire.dumps_readable(self.metrics.to_json()))
+                keeps_calls = self._env.settings.keep_calls
+                if keeps_calls or self.groups == self._wanted:  # groups that failed still need the answers
+                    await asyncio.to_thread(pack, self._run.path, keep=keeps_calls)
+                self.page = await write_report_after(self.path, disk) if config.write_report else None
         finally:
-            self._file.close()
+            file.close()
             self._ledger.close()
             self._run.close()
-        return ProcessResult(
-            path=self._file.path,
-            page=page,
-            groups=self._written,
-            dropped=self._metrics.total_dropped,
-            metrics=metrics,
-            metrics_file=self._run.path / METRICS,
-            seconds=time.monotonic() - started,
-        )
+        self.seconds = time.monotonic() - started
 
-    def _take(self) -> tuple[int, Any] | None:
+    def _take(self) -> tuple[int, Task] | None:
         """Return the next row with its number; `None` if no further one is needed now, or too many were tried."""
-        if self._begun >= min(self._wanted + self._dropped, self._wanted * _ROWS_FOR_EACH_GROUP):
+        needed = self._wanted + self.recorded.total_dropped.total()
+        if self._begun >= min(needed, self._wanted * _ROWS_FOR_EACH_GROUP):
             return None
         self._begun += 1
         return self._begun - 1, self._sampler.next()
 
     def _progress(self) -> ProgressState:
-        waiting = "; ".join(filter(None, (self._disk.waiting, self._source.waiting, self._clients.waiting))) or None
-        found = self._metrics
-        costs = {role: cost for role, cost in found.costs.items() if role not in self._without}
-        return ProgressState(self._written, "reward", found.reward_mean, self._dropped, costs, waiting)
+        found, env = self.recorded, self._env
+        waiting = "; ".join(filter(None, (self._run.disk.waiting, self._source.waiting, env.clients.waiting))) or None
+        costs = {role: of.cost for role, of in found.usage.items() if role == "policy" or not env.policy_is_judge}
+        reward = sum(found.rewards) / len(found.rewards) if found.rewards else None
+        return ProgressState(self.groups, "reward", reward, found.total_dropped.total(), costs, waiting)
 
-    async def _make(self, item: tuple[int, Any]) -> None:
+    async def _make(self, item: tuple[int, Task]) -> None:
         """Make the group of a row, and write it if it is of use."""
-        number, task = item
-        calls = self._ledger.row(task.uid, number)
-        row = RowOfGroup(task.uid, number, task.category, task.question, self._pipeline.env.texts(task))
+        place, task = item
+        calls = self._ledger.row(task.uid, place)
+        row: dict[str, JSON] = {"uid": task.uid, "group": place, "category": task.category, "question": task.question}
+        row["texts"] = dict(self._env.texts(task))
 
-        async def to_file(group: ScoredGroup) -> None:
-            self._file.write(number, await group.packed(row))
+        async def write(group: JudgedGroup) -> None:
+            self._file.write(place, await group.packed(self._env.config, row))
 
-        outcome = await self._pipeline.run(task, to_file, calls)
+        outcome = await self._pipeline.run(task, write, calls)
         if outcome == "failed":
             calls.row_failed()
-        self._written += outcome == "sent"
-        self._dropped += outcome != "sent"
+        self.groups += outcome == "sent"
 
 
 _REWARDS = {
@@ -229,7 +194,7 @@ _FAULTS = {
 }
 
 
-def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> Summary:
+def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Summary:
     """Return what the command prints."""
     metrics, stand_ins = processed.metrics, env.settings.stand_ins
     headline = env.training_headline or env.headline[0]
@@ -249,7 +214,10 @@ def process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessResult) -> 
         what = "tokens or markers of the judge's prompt, in texts under judgment"
         faults.append(SummaryLine("suspects", f"{suspects:,}", what))
     costs = [line for line in cost_lines(metrics, "train") if not (env.policy_is_judge and line.label == "judge")]
-    dropped = [SummaryLine(f"dropped: {reason}", f"{count:,}", "groups") for reason, count in processed.dropped.items()]
+    dropped = [
+        SummaryLine(f"dropped: {reason}", f"{count:,}", "groups")
+        for reason, count in processed.recorded.total_dropped.items()
+    ]
     own_faults = outcome_lines(env.outcomes(), metrics, "train", faults=True)
     return Summary(
         title=f"{env.name}: {processed.groups} groups",

@@ -30,14 +30,17 @@ from typing import Any
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import LedgerOfRow
+from judgegym.engine.runs.recorded_calls import pack
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
+from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.delivery import Delivery, Outbox, available_slots, worker_slots
-from judgegym.environments.training.group_file import ServeFiles
+from judgegym.environments.training.delivery import Outbox, available_slots, worker_slots
+from judgegym.environments.training.group_file import open_files
+from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
+from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
@@ -46,7 +49,11 @@ from judgegym.llm.wire import JSON
 
 
 class Checkpoints:
-    """Saves and loads the state that a restarted environment resumes from."""
+    """Saves and loads the state that a restarted environment resumes from.
+
+    Attributes:
+        folder: where this registration's checkpoints are; `None` if nothing is saved.
+    """
 
     def __init__(self, registration: Registration, desired_name: str) -> None:
         """Use the directory of the trainer's registration; without one, save nothing.
@@ -57,15 +64,10 @@ class Checkpoints:
         """
         directory = registration.checkpoint_dir
         self._all = Path(directory) / "env_checkpoints" if directory else None
-        self._folder = self._all / registration.name if self._all is not None else None
+        self.folder = self._all / registration.name if self._all is not None else None
         self._name = desired_name
         self._unsaved: tuple[int, Mapping[str, JSON]] | None = None
         self._is_refused = False
-
-    @property
-    def folder(self) -> Path | None:
-        """Where this registration's checkpoints are; `None` if nothing is saved."""
-        return self._folder
 
     def save(self, step: int, state: Mapping[str, JSON]) -> None:
         """Save the state of a step. If the disk refuses it, training goes on, and `retry` writes it later."""
@@ -74,15 +76,15 @@ class Checkpoints:
 
     def retry(self) -> None:
         """Write the latest state, if it is not written yet; warn once if the disk refuses it."""
-        if self._folder is None or self._unsaved is None:
+        if self.folder is None or self._unsaved is None:
             return
         step, state = self._unsaved
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(self._folder / f"step-{step}.json", wire.dumps_readable(state))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_atomic(self.folder / f"step-{step}.json", wire.dumps_readable(state))
         except OSError as error:
             if not self._is_refused:
-                logger.warning("no checkpoint in %s (it is tried again): %s", self._folder, error.strerror)
+                logger.warning("no checkpoint in %s (it is tried again): %s", self.folder, error.strerror)
             self._is_refused = True
         else:
             self._unsaved, self._is_refused = None, False
@@ -104,11 +106,11 @@ class Checkpoints:
 
     def _found(self, latest: int) -> list[tuple[int, float, Path]]:
         """Return step, time and path of the checkpoints of this registration, or else of earlier ones."""
-        if self._all is None or self._folder is None or not self._all.is_dir():
+        if self._all is None or self.folder is None or not self._all.is_dir():
             return []
         number = re.compile(rf"{re.escape(self._name)}_[0-9]+")
         earlier = [folder for folder in self._all.iterdir() if number.fullmatch(folder.name)]
-        for folders in ([self._folder], earlier):
+        for folders in ([self.folder], earlier):
             paths = [path for folder in folders for path in folder.glob("step-*.json")]
             steps = [(path.stem.removeprefix("step-"), path.stat().st_mtime, path) for path in paths]
             found = [(int(step), time, path) for step, time, path in steps if step.isdigit() and int(step) <= latest]
@@ -185,41 +187,35 @@ class ServeRun:
             connection: to the rollout API.
             evaluate: called with the step every `steps_per_eval` steps.
 
-        The settings name the run's place (`serve_files.settle`).
+        The settings name the run's place (`group_file.settle`).
 
         Raises:
             DataError: the rows cannot be loaded.
             SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the file not be created.
             RunDirectoryError: the run cannot be resumed, another process is at it, or its directory is not empty.
         """
-        config = env.config
-        self.env = env
-        self.connection = connection
-        self.metrics = TrainingMetrics(
-            config={"thinking_mode": float(config.thinking_mode)}, together=env.group_judge is not None
-        )
-        self._config = config
+        self.env, self._config, self.connection = env, env.config, connection
+        self.metrics = TrainingMetrics(env)
         retokenizer = Retokenizer(env.settings.tokenizer)
-        if config.use_wandb:
+        if self._config.use_wandb:
             _ = retokenizer.tokenizer  # report an error in its name before the first call
         self._source = open_source(env.settings, env.clients, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics)
-        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), config.seed)
+        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), self._config.seed)
         headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
-        self._log = TrainingLog(config, retokenizer, headlines=tuple(headlines))
-        self._files = ServeFiles(env.settings)
-        self._ledger, self._disk = self._files.ledger, self._files.disk
-        self._delivery = Delivery(connection)
-        self._outbox = Outbox(self._delivery)
+        self._log = TrainingLog(self._config, retokenizer, headlines=tuple(headlines))
+        self._keeps_calls = env.settings.keeps_rollout_calls
+        open_ledger = partial(GroupLedger, keep=self._keeps_calls)
+        self._run, self._file, self._ledger = open_files(env.settings, "serve", open_ledger)
+        self._disk = self._run.disk
+        self._outbox = Outbox(connection)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluations = Evaluations(evaluate, self._log_evaluation, self._ended)
         self._crashed: BaseException | None = None
-        self._sent_this_step = 0
-        self._sent = 0
+        self._written = self._sent_this_step = self._sent = self._step = 0
         self._checkpoints: Checkpoints | None = None
-        self._step = 0
         self._logged_at = time.monotonic()
-        self._total_steps = config.total_steps
+        self._total_steps = self._config.total_steps
 
     async def run(self) -> None:
         """Serve until the trainer has made `total_steps` (−1: the number that it gives when it registers).
@@ -231,11 +227,13 @@ class ServeRun:
             DiskFull: the files of the run could not be written to for too long.
         """
         try:
-            with self._files.log.ending():
+            with self._run.log.ending():
                 await self._serve()
-                await self._files.pack()
+                # Nothing is left to resume.
+                await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
         finally:
-            self._files.close()
+            self._ledger.close()
+            self._run.close()
 
     async def _serve(self) -> None:
         connection = self.connection
@@ -255,7 +253,10 @@ class ServeRun:
             helper.add_done_callback(self._ended)
         try:
             self._restore(checkpoints)
-            await self._log.open(registration.name, await self._wandb_place(), self.env.settings.public())
+            place = ("", "")
+            with suppress(ApiUnavailable, ApiRefusal):
+                place = await connection.api.wandb_place()
+            await self._log.open(registration.name, place, self.env.settings.public())
             while connection.status.step < self._total_steps:
                 self._fill()
                 await connection.changed.wait()
@@ -279,11 +280,10 @@ class ServeRun:
         if self._checkpoints is None:
             return "no trainer had asked for groups yet; nothing was sent"
         parts = [f"at step {self._step}, {self._sent} groups were sent"]
-        if self._files.groups is not None:
-            parts.append(f"those groups are in {self._files.groups}")
-        folder = self._checkpoints.folder
-        if folder is not None:
-            parts.append(f"the position in the data is also in {folder}")
+        if self._file is not None:
+            parts.append(f"those groups are in {self._file.path}")
+        if self._checkpoints.folder is not None:
+            parts.append(f"the position in the data is also in {self._checkpoints.folder}")
         return "; ".join(parts)
 
     def _restore(self, checkpoints: Checkpoints) -> None:
@@ -298,12 +298,6 @@ class ServeRun:
             self._sampler.load_state_dict(state)
         except ValueError as error:
             logger.warning("the checkpoint is not used: %s", error)
-
-    async def _wandb_place(self) -> tuple[str, str]:
-        try:
-            return await self.connection.api.wandb_place()
-        except (ApiUnavailable, ApiRefusal):
-            return "", ""
 
     def _fill(self) -> None:
         """Begin a group for each free slot."""
@@ -356,14 +350,16 @@ class ServeRun:
             while self._crashed is None and (self._source.waiting or self.env.clients.waiting):  # noqa: ASYNC110  # states, seen from outside
                 await asyncio.sleep(_AFTER_FAILURE_S)
 
-    async def _hand_over(self, group: ScoredGroup, *, is_new: bool) -> str | None:
+    async def _hand_over(self, group: JudgedGroup, *, is_new: bool) -> str | None:
         """Take a group from the pipeline: to the table of rollouts, the file of groups, and the API.
 
         One that was resumed (not `is_new`) may be in the file, if the earlier process ended before the API had it.
         """
-        self._log.keep(group.group, group.scores)
-        packed = await group.packed()
-        self._files.write(packed, is_new=is_new)
+        self._log.keep(group)
+        packed = await group.packed(self._config)
+        if self._file is not None:
+            self._written += 1
+            self._file.write(self._written, packed, is_new=is_new)
         self.connection.changed.set()  # when that is seen, the group waits in the outbox, and its slot is free
         refusal = await self._outbox.deliver(packed)
         self._sent_this_step += refusal is None
@@ -392,7 +388,7 @@ class ServeRun:
     async def _flush(self) -> None:
         self._sent_this_step = 0
         self._logged_at = time.monotonic()
-        self.metrics.groups_maybe_double = self._delivery.maybe_double
+        self.metrics.groups_maybe_double = self._outbox.maybe_double
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
         await self._log.log(self._step, metrics)
 
@@ -409,10 +405,12 @@ class ServeRun:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         checkpoints.save(self._step, self._sampler.state_dict())
-        self._files.close_groups()
+        if self._file is not None:
+            self._file.close()
+        self._disk.close()  # try once more to write what a full disk has refused
         await self._leave()
         await self._log.close()
-        self._delivery.say_what_is_not_known()
+        self._outbox.say_what_is_not_known()
 
     async def _leave(self) -> None:
         with suppress(asyncio.TimeoutError):

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import cast
 
-from judgegym.environments.rollouts.scored_group import fill_in
+from judgegym.environments.rollouts.groups import fill_in
 from judgegym.integrations.scores.requests import Conversation, conversation_json
 from judgegym.integrations.scores.results import CompletionReward
 from judgegym.integrations.scores.sources import JudgeSource, shared_scoring
@@ -132,7 +132,7 @@ def group_rewards(results: Sequence[CompletionReward], name: str) -> list[tuple[
         failed = [result for result in results if result.reward is None]
         why = f": {failed[0].status}: {failed[0].explanation}" if failed else ""
         raise NoRewardsError(f"{name}: the judge failed for {len(failed)} of {len(results)} rollouts{why}")
-    return [(value, {**result.metrics, **result.flags}) for value, result in zip(scores.values, results, strict=True)]
+    return [(value, {**result.metrics, **result.flags}) for value, result in zip(scores, results, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from judgegym.engine.loop import HOPELESS_AFTER, FailureGuard, NothingSucceeds, why_unscored
-from judgegym.environments.rollouts.scored_group import NoTokens
+from judgegym.environments.rollouts.groups import NoTokens
 from judgegym.llm.errors import EndpointError, FailureKind
 from tests.environments import rollouts_of
 

@@ -13,15 +13,17 @@ from atroposlib.api.server import ScoredData
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.records import Sample
+from judgegym.engine.settings import EnvConfig
 from judgegym.engine.settings.group_judge import GroupJudgeSettings
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.rollouts.groups import GroupPipeline, ScoredGroup
-from judgegym.environments.rollouts.judging import RolloutJudgments, judge_together, reward_of
-from judgegym.environments.rollouts.scored_group import RowOfGroup
+from judgegym.environments.rollouts.groups import JudgedGroup
+from judgegym.environments.rollouts.judging import GroupComparison, judge_together
+from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.judges.core.group import GroupCase, GroupInProgress, GroupJudgment, Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
-from tests.environments.rollouts.test_groups import Fixed, Records
 from tests.environments.rollouts_of import rollout
+from tests.environments.training.test_pipeline import Fixed
 from tests.environments.words import Said, Word, WordsEnv, opened, speaking
 
 CASE = GroupCase("Which one?")
@@ -61,12 +63,18 @@ class Planted:
         raise AssertionError("all answers are there")
 
 
-async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> RolloutJudgments:
+@dataclass(frozen=True)
+class Found:
+    judgments: tuple[Judgment[MemberDetail], ...]
+    together: GroupComparison
+
+
+async def judged(judge: Planted, *completions: Completion | str, anchor: str | None = None) -> Found:
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
-    return await judge_together(judge, "listwise", replace(CASE, anchor=anchor), wanted)
+    return Found(*await judge_together(judge, "listwise", replace(CASE, anchor=anchor), wanted))
 
 
-def scores(found: RolloutJudgments) -> list[float | None]:
+def scores(found: Found) -> list[float | None]:
     return [judgment.score for judgment in found.judgments]
 
 
@@ -144,11 +152,6 @@ async def test_group_is_not_judged_again_for_an_answer_that_no_call_was_about() 
     assert (found.together.calls, found.together.is_again) == (1, False)
 
 
-def test_range_of_rewards() -> None:
-    assert [reward_of(score, "unit") for score in (0.0, 0.5, 1.0)] == [0.0, 0.5, 1.0]
-    assert [reward_of(score, "signed") for score in (0.0, 0.5, 1.0)] == [-1.0, 0.0, 1.0]
-
-
 class GroupedWords(JudgedEnv[GroupJudgeSettings, Word, Said]):
     """What none of these methods may be asked for a group that is judged together raises."""
 
@@ -175,19 +178,20 @@ class GroupedWords(JudgedEnv[GroupJudgeSettings, Word, Said]):
 
 async def piped(
     judge: Planted, *completions: Completion | str, flags: Sequence[str] = (), category: str | None = None
-) -> tuple[str, Records, list[ScoredGroup]]:
+) -> tuple[str, TrainingMetrics, list[JudgedGroup]]:
     """What becomes of a row whose policy says these, its records, and the groups that were sent."""
     wanted = [Completion(each) if isinstance(each, str) else each for each in completions]
-    source, records, sent = Fixed(), Records(), list[ScoredGroup]()
+    source, sent = Fixed(), list[JudgedGroup]()
     source.rollouts = [replace(rollout(text=each.answer), completion=each) for each in wanted]
 
-    async def keep(group: ScoredGroup) -> None:
+    async def keep(group: JudgedGroup) -> None:
         sent.append(group)
 
     async with opened(speaking, *flags, "--env.group_judge=listwise", verb="serve", env_type=GroupedWords) as (env, _):
         env.group_judge = judge
-        outcome = await GroupPipeline(env, source, records).run(Word("w", category), keep)
-    return outcome, records, sent
+        metrics = TrainingMetrics(env)
+        outcome = await GroupPipeline(env, source, metrics).run(Word("w", category), keep)
+    return outcome, metrics, sent
 
 
 ALL = "--env.ensure_scores_are_not_same=false"
@@ -198,17 +202,17 @@ SIGNED = "--env.group_reward_range=signed"
 async def test_rewards_are_the_scores_and_a_malformed_completion_has_that_of_the_settings() -> None:
     planted = {"a": 0.25, "b": 0.75}
     _, _, (group,) = await piped(Planted([planted]), "a", UNJUDGEABLE["malformed"], "b", flags=[INVALID])
-    assert group.scores.values == (0.25, -2.0, 0.75)
+    assert group.scores == (0.25, -2.0, 0.75)
     _, _, (group,) = await piped(Planted([planted]), "a", UNJUDGEABLE["malformed"], "b", flags=[INVALID, SIGNED])
-    assert group.scores.values == (-0.5, -2.0, 0.5)
+    assert group.scores == (-0.5, -2.0, 0.5)
 
 
 async def test_completion_without_a_verdict_has_the_mean_of_the_others_and_no_advantage() -> None:
     planted: dict[str, float | None] = {"a": 0.2, "b": None, "c": 0.8}
-    _, records, (group,) = await piped(Planted([planted, planted]), "a", "b", "c")
-    assert group.scores.values == (0.2, 0.5, 0.8)
-    assert group.data()["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
-    assert records.dropped == []
+    _, metrics, (group,) = await piped(Planted([planted, planted]), "a", "b", "c")
+    assert group.scores == (0.2, 0.5, 0.8)
+    assert group.data(EnvConfig())["overrides"] == [{}, {"set_advantage_to_zero": True}, {}]
+    assert not metrics.total_dropped
 
 
 @pytest.mark.parametrize(
@@ -229,24 +233,24 @@ async def test_group_is_sent_or_dropped_with_a_reason(
     outcome: str,
     reason: str | None,
 ) -> None:
-    found, records, _ = await piped(Planted([planted, planted]), *completions, flags=flags)
-    assert (found, records.dropped) == (outcome, [] if reason is None else [reason])
-    assert records.judged == 1
+    found, metrics, _ = await piped(Planted([planted, planted]), *completions, flags=flags)
+    assert (found, metrics.total_dropped) == (outcome, {} if reason is None else {reason: 1})
+    assert metrics.flush(max_token_len=-1).values["train/groups_judged"] == 1
 
 
 async def test_metrics_of_a_rollout_are_those_of_groups() -> None:
-    _, records, _ = await piped(
+    _, metrics, _ = await piped(
         Planted([{"a": 0.2, "b": 0.7}]), "a", "b", UNJUDGEABLE["empty"], flags=[INVALID, SIGNED], category="Hard Ones"
     )
-    found = records.metrics.result()
-    assert found.values == pytest.approx({"train/mean_reward": 0.3, "train/mean_reward_hard_ones": 0.3})
+    found = metrics.flush(max_token_len=-1)
+    assert found.values["train/mean_reward"] == found.values["train/mean_reward_hard_ones"] == pytest.approx(0.3)
     assert found.observations["train/mean_reward"] == 3
 
 
 async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was_judged() -> None:
-    flag = "--env.include_messages=true"
-    _, _, (group,) = await piped(Planted([{"a": 0.2, "b": 0.7}]), "a", UNJUDGEABLE["empty"], "b", flags=[flag])
-    data: Any = group.data(RowOfGroup("w", 0, None, "Which one?", {}))
+    _, _, (group,) = await piped(Planted([{"a": 0.2, "b": 0.7}]), "a", UNJUDGEABLE["empty"], "b")
+    config = EnvConfig(include_messages=True)
+    data: Any = group.data(config, {"uid": "w"})
     judgments = [turns[-1]["judgment"] for turns in data["messages"]]
     assert judgments[0]["looks"] == [{"place": 1, "of": 9, "points": 0.2}]
     assert judgments[0]["own"] == 0.2
@@ -260,7 +264,7 @@ async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was
         "calls": 1,
         "is_again": False,
     }
-    sent = group.data()
+    sent = group.data(config)
     assert "row" not in sent
     read = ScoredData(**sent).model_dump(exclude_none=True)  # type: ignore[arg-type]  # as the rollout API does
     assert read == sent
@@ -268,6 +272,6 @@ async def test_group_in_the_file_has_the_looks_of_each_completion_and_how_it_was
 
 async def test_group_that_takes_too_long_is_dropped_and_its_judge_stops() -> None:
     judge = Planted([], waits=True)
-    outcome, records, _ = await piped(judge, "a", "b", flags=["--env.worker_timeout=2"])
-    assert (outcome, records.dropped, len(judge.cases)) == ("dropped", ["timed_out"], 1)
+    outcome, metrics, _ = await piped(judge, "a", "b", flags=["--env.worker_timeout=2"])
+    assert (outcome, metrics.total_dropped, len(judge.cases)) == ("dropped", {"timed_out": 1}, 1)
     assert len(asyncio.all_tasks()) == 1

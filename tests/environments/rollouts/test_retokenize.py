@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.environments.rollouts.groups import TokenSequence
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.scored_group import TokenSequence
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Message
 

@@ -17,8 +17,8 @@ from judgegym.engine.completions import Conversation
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
+from judgegym.environments.rollouts.groups import NoTokens, TokenSequence
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.scored_group import NoTokens, TokenSequence
 from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError

@@ -252,7 +252,7 @@ async def test_shares_that_change_while_they_are_compared_are_compared_again() -
     api.envs = [2.0]
     async with member(api) as (joining, _):
         await joining.join()
-        joining.lost()
+        joining.joined.clear()
         await joining.join()
         assert (joining.registration.env_id, joining.epoch, api.connected) == (1, 0, [1])
 
@@ -271,7 +271,7 @@ async def test_shares_too_small_to_be_told_apart_disconnect_nobody(caplog: pytes
     api.envs = [0.5] * 3
     async with member(api) as (joining, _):
         await joining.join()
-        joining.lost()
+        joining.joined.clear()
         await joining.join()
         assert {0, 1, 2} <= set(api.connected)
         assert "may be left" in caplog.text
@@ -300,7 +300,7 @@ async def test_another_trainer_whose_batch_does_not_fit(api: Api) -> None:
 async def test_what_could_not_be_sent_stops_the_sending_until_the_api_is_back(api: Api) -> None:
     async with watched(api) as (joined, server):
         api.down = True
-        joined.lost()
+        joined.joined.clear()
         assert not joined.joined.is_set()
         await server.arrived(len(server.requests) + 3)
         assert not joined.joined.is_set()

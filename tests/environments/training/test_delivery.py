@@ -13,7 +13,7 @@ import pytest
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.training import connection, rollout_api
 from judgegym.environments.training.connection import TrainerConnection
-from judgegym.environments.training.delivery import Arrival, Delivery, by_counters
+from judgegym.environments.training.delivery import Arrival, Outbox, by_counters
 from judgegym.environments.training.rollout_api import ApiStatus, RolloutApi
 from judgegym.llm import wire
 from tests.scripted import Recorded, Reply
@@ -144,14 +144,14 @@ def packed(*groups: Any) -> list[bytes]:
     return [wire.dumps(group) for group in groups]
 
 
-async def delivered(api: Api, *posts: list[Any]) -> Delivery:
+async def delivered(api: Api, *posts: list[Any]) -> Outbox:
     """Deliver the groups of each post, one post after the other."""
     async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
         joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
         await joined.join()
-        delivery = Delivery(joined)
+        delivery = Outbox(joined)
         for groups in posts:
-            assert await asyncio.wait_for(delivery.deliver(packed(*groups)), 60) is None
+            assert await asyncio.wait_for(delivery.post(packed(*groups)), 60) is None
         assert joined.sent_since == sum(map(len, posts))
     return delivery
 
@@ -226,7 +226,7 @@ async def test_refused_group_is_said_and_not_posted_again() -> None:
     async with ScriptedServer(api) as server, aiohttp.ClientSession() as session:
         joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
         await joined.join()
-        assert "scores: not a number" in str(await Delivery(joined).deliver(packed(GROUP)))
+        assert "scores: not a number" in str(await Outbox(joined).post(packed(GROUP)))
         assert len(server.asked(*POSTS)) == 1
 
 
@@ -245,7 +245,7 @@ async def test_nothing_is_posted_while_the_api_does_not_know_us() -> None:
         joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
         await joined.join()
         knows = False
-        delivering = asyncio.create_task(Delivery(joined).deliver(packed(GROUP)))
+        delivering = asyncio.create_task(Outbox(joined).post(packed(GROUP)))
         watching = asyncio.create_task(joined.watch())
         await server.arrived(len(server.requests) + 60)
         assert not server.asked(*POSTS)
@@ -279,8 +279,8 @@ async def test_group_of_a_queue_that_is_gone_is_posted_again_and_is_no_double() 
         joined = TrainerConnection(RolloutApi(server.url, session), EnvConfig(group_size=2), "env")
         await joined.join()
         watching = asyncio.create_task(joined.watch())
-        delivery = Delivery(joined)
+        delivery = Outbox(joined)
         for groups in ([GROUP], [OTHER, THIRD]):
-            assert await asyncio.wait_for(delivery.deliver(packed(*groups)), 60) is None
+            assert await asyncio.wait_for(delivery.post(packed(*groups)), 60) is None
         watching.cancel()
     assert (tokens(api), delivery.maybe_double) == ([OTHER["tokens"], THIRD["tokens"]], 0)

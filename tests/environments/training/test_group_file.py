@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.runs.disk import Disk
-from judgegym.environments.training.group_file import GroupFile, free_path
+from judgegym.environments.training.group_file import GroupFile, groups_path
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from tests.engine.runs.full_disk import RefusingDisk
@@ -23,7 +23,7 @@ def lines(path: Path) -> list[Any]:
 
 
 def test_each_group_is_there_before_the_next_and_in_order_once_closed(tmp_path: Path) -> None:
-    file = GroupFile(tmp_path / "deep" / "groups.jsonl", Disk())
+    file = GroupFile(tmp_path / "groups.jsonl", Disk())
     for count, number in enumerate([2, 0, 1], start=1):
         file.write(number, wire.dumps({"number": number}))
         assert len(lines(file.path)) == count
@@ -54,7 +54,7 @@ def test_any_text_stays_on_its_line(tmp_path_factory: pytest.TempPathFactory, nu
 def test_a_file_that_is_there_is_not_touched(tmp_path: Path, there: list[str], expected: str) -> None:
     for name in there:
         (tmp_path / name).write_text("mine")
-    assert free_path(tmp_path / "groups.jsonl").name == expected
+    assert groups_path(str(tmp_path / "groups.jsonl"), resume=False).name == expected
     if "groups.jsonl" in there:
         with pytest.raises(SettingsError, match=r"groups\.jsonl"):
             GroupFile(tmp_path / "groups.jsonl", Disk())

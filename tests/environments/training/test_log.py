@@ -37,9 +37,7 @@ def log_of(**config: Any) -> TrainingLog:
 
 
 def keep(log: TrainingLog, *rewards: float) -> None:
-    judged = group(list(rewards))
-    assert judged.scores is not None
-    log.keep(judged, judged.scores)
+    log.keep(group(list(rewards)))
 
 
 async def test_a_line_for_each_step(caplog: pytest.LogCaptureFixture, wandb: Wandb) -> None:

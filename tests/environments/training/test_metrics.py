@@ -9,39 +9,38 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.engine.completions import Completion
-from judgegym.engine.metrics import MetricAggregator, Metrics
-from judgegym.environments.rollouts.groups import RecordRollout
-from judgegym.environments.rollouts.judging import GroupComparison, record_compared
-from judgegym.environments.rollouts.scored_group import JudgedGroup
+from judgegym.engine.metrics import Metrics
+from judgegym.environments.rollouts.groups import JudgedGroup
+from judgegym.environments.rollouts.judging import GroupComparison
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.usage import Usage
 from tests.command import ROOT
-from tests.environments.rollouts_of import group, judgment, rollout
+from tests.environments.rollouts_of import group, judgment, recorder, rollout
+from tests.environments.words import Word
 
 Observed = list[int]
 
 
-def metrics_of(*groups: JudgedGroup[Any], max_token_len: int = -1) -> Metrics:
+def metrics_of(*groups: JudgedGroup, max_token_len: int = -1) -> Metrics:
     return collected(groups).flush(max_token_len=max_token_len)
 
 
-def collected(groups: Sequence[JudgedGroup[Any]], metrics: TrainingMetrics | None = None) -> TrainingMetrics:
-    metrics = metrics or TrainingMetrics(config={"thinking_mode": 1.0})
+def collected(groups: Sequence[JudgedGroup], metrics: TrainingMetrics | None = None) -> TrainingMetrics:
+    metrics = metrics or recorder()
     for each in groups:
-        metrics.record_group(each, each.scores, lambda own, number: own.count("observed"))
+        metrics.record_group(Word("w"), each)
     return metrics
 
 
-def with_statuses(*statuses: Status) -> JudgedGroup[Any]:
+def with_statuses(*statuses: Status) -> JudgedGroup:
     """A group whose judgments have these statuses; an invalid completion has the reward 0."""
     rewards = {Status.OK: 1.0, Status.INVALID_COMPLETION: 0.0}
     judged = group([rewards.get(status) for status in statuses])
@@ -143,10 +142,10 @@ def test_share_of_cached_prompt_tokens_is_that_of_all_calls_in_the_window() -> N
 
 def test_groups_that_were_dropped_are_counted_for_good() -> None:
     metrics = collected([group([1.0, 1.0])])
-    metrics.record_dropped("no_signal")
-    metrics.record_dropped("policy_failed")
+    metrics.total_dropped["no_signal"] += 1
+    metrics.total_dropped["policy_failed"] += 1
     metrics.flush(max_token_len=-1)
-    metrics.record_dropped("no_signal")
+    metrics.total_dropped["no_signal"] += 1
     found = metrics.flush(max_token_len=-1).values
     dropped = {name: value for name, value in found.items() if "dropped" in name}
     assert dropped == {"train/groups_dropped_no_signal": 2, "train/groups_dropped_policy_failed": 1}
@@ -168,7 +167,7 @@ def test_each_flush_begins_anew_but_for_the_totals() -> None:
 
 
 def test_a_window_without_a_group() -> None:
-    found = TrainingMetrics(config={}).flush(max_token_len=100)
+    found = recorder().flush(max_token_len=100)
     assert found.values["train/groups_judged"] == 0
     assert "train/reward_mean" not in found.values
     assert all(math.isfinite(value) for value in found.values.values())
@@ -188,16 +187,9 @@ def test_every_value_is_a_finite_number(groups: list[list[float | None]], longes
 
 
 def test_what_the_environment_observes_is_not_a_number() -> None:
-    metrics = TrainingMetrics(config={})
-
-    def record_own(own: MetricAggregator, number: int) -> None:
-        own.mean("odd", math.nan)
-
-    judged = group([1.0, 0.0])
-    metrics.record_group(judged, judged.scores, record_own)
-    found = metrics.flush(max_token_len=-1)
-    assert "train/odd" not in found.values
-    assert "train/odd" in found.left_out
+    found = collected([group([1.0, 0.0])], recorder(value=math.nan)).flush(max_token_len=-1)
+    assert "train/own" not in found.values
+    assert "train/own" in found.left_out
 
 
 def test_refusals_are_a_share_of_the_completions_of_a_window() -> None:
@@ -234,7 +226,7 @@ def together(
     *members: tuple[float | None, Sequence[tuple[int, int, float]]],
     texts: str = "",
     how: GroupComparison = ONCE,
-) -> JudgedGroup[Any]:
+) -> JudgedGroup:
     """A group with the score of each member and the looks at it; `texts` are the answers, a letter each."""
     scores = [score for score, _ in members]
     judgments = tuple(
@@ -249,18 +241,11 @@ def together(
     return replace(group(scores), rollouts=rollouts, judgments=judgments, together=how)
 
 
-def flushed(*groups: JudgedGroup[Any], category: str | None = None) -> Metrics:
-    metrics = TrainingMetrics(config={}, together=True)
+def flushed(*groups: JudgedGroup, category: str | None = None) -> Metrics:
+    metrics = recorder(together=True)
     for each in groups:
-        metrics.record_group(each, each.scores, recording(each, category))
+        metrics.record_group(Word("w", category), each)
     return metrics.flush(max_token_len=-1)
-
-
-def recording(judged: JudgedGroup[Any], category: str | None) -> RecordRollout:
-    """Records a rollout as the pipeline does."""
-    how = judged.together
-    assert how is not None
-    return lambda own, number: record_compared(own, how, judged.judgments[number], category)
 
 
 def values(metrics: Metrics) -> dict[str, float]:
@@ -343,7 +328,7 @@ def test_calls_that_equal_completions_saved_are_not_counted_for_a_whole_group() 
     found = flushed(replace(judged, rollouts=(same, same)))
     assert "train/judge_calls_saved" not in found.values
     assert values(found)["equal_completions_rate"] == 0.5
-    assert TrainingMetrics(config={}).flush(max_token_len=-1).values["train/judge_calls_saved"] == 0
+    assert recorder().flush(max_token_len=-1).values["train/judge_calls_saved"] == 0
 
 
 @pytest.mark.parametrize(
@@ -358,7 +343,7 @@ def test_calls_that_equal_completions_saved_are_not_counted_for_a_whole_group() 
     ],
     ids=["none", "one look", "no verdict", "two looks", "four looks", "equal"],
 )
-def test_documented_metric_is_there_or_is_left_out_with_a_reason(groups: tuple[JudgedGroup[Any], ...]) -> None:
+def test_documented_metric_is_there_or_is_left_out_with_a_reason(groups: tuple[JudgedGroup, ...]) -> None:
     found = flushed(*groups)
     assert len(NAMES) > 10
     for name in NAMES:

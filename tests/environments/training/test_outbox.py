@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 
 from judgegym.environments.training import delivery
-from judgegym.environments.training.delivery import Delivery, Outbox
+from judgegym.environments.training.connection import TrainerConnection
+from judgegym.environments.training.delivery import Outbox
 
 
-@dataclass
-class Posts:
-    """Takes the place of a `Delivery`: notes each post, and lets it through when it is told to.
+class Posts(Outbox):
+    """Notes each post, and lets it through when it is told to."""
 
-    Attributes:
-        refused: groups that are refused, with the list that they are in.
-    """
+    def __init__(self, refused: Collection[bytes] = ()) -> None:
+        """Refuse these groups, with the list that they are in."""
+        super().__init__(cast("TrainerConnection", None))
+        self.refused = set(refused)
+        self.posts: list[list[bytes]] = []
+        self.free = asyncio.Event()
 
-    refused: set[bytes] = field(default_factory=set)
-    posts: list[list[bytes]] = field(default_factory=list)
-    free: asyncio.Event = field(default_factory=asyncio.Event)
-    is_posting: bool = False
-
-    async def deliver(self, groups: Sequence[bytes]) -> str | None:
+    async def post(self, groups: Sequence[bytes]) -> str | None:
         self.posts.append(list(groups))
         self.is_posting = True
         await self.free.wait()
@@ -38,9 +35,8 @@ class Posts:
 
 @asynccontextmanager
 async def running(posts: Posts) -> AsyncIterator[Outbox]:
-    box = Outbox(cast("Delivery", posts))
-    task = asyncio.create_task(box.run())
-    yield box
+    task = asyncio.create_task(posts.run())
+    yield posts
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task

@@ -10,8 +10,8 @@ import pytest
 
 from judgegym.engine.completions import Conversation
 from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig, PolicySettings
+from judgegym.environments.rollouts.groups import Rollout
 from judgegym.environments.rollouts.retokenize import Retokenizer
-from judgegym.environments.rollouts.scored_group import Rollout
 from judgegym.environments.rollouts.sources import ChatSource
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Message

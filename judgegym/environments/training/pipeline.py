@@ -1,0 +1,96 @@
+"""Make a group of a row for `serve`, `process` and the adapter to Atropos: record it, and drop it or hand it on.
+
+Guarantees: each group is recorded once, as sent or as dropped with a reason; all verbs drop the same groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from judgegym.data.rows import Task
+from judgegym.engine.loop import FailureGuard, why_unsampled, why_unscored
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, RolloutSource, roll_out
+from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import RowLedger, recorded_in
+
+logger = logging.getLogger(__name__)
+
+GroupOutcome = Literal["sent", "dropped", "failed"]
+"""sent: the sink took the group. dropped: it is of no use to a trainer, or the sink refused it. failed: the policy or
+the judge failed."""
+
+Sink = Callable[[JudgedGroup], Awaitable["str | None"]]
+"""Takes a group; returns why it refuses it, or `None`."""
+
+
+class GroupPipeline:
+    """Makes groups of rows, and hands them to a sink.
+
+    Attributes:
+        max_token_len: groups with a sequence of this many tokens or more are dropped; ≤ 0: none is.
+    """
+
+    def __init__(self, env: JudgedEnv[Any, Any, Any], source: RolloutSource, metrics: TrainingMetrics) -> None:
+        """Sample rollouts from `source`, and record each group in `metrics`; `run` makes the groups."""
+        self.env = env
+        self.max_token_len = -1
+        self._source = source
+        self._metrics = metrics
+        self._guard = FailureGuard()
+
+    async def run(self, task: Task, sink: Sink, calls: RowLedger | None = None) -> GroupOutcome:
+        """Make the group of a row, and hand it to the sink unless it must be dropped.
+
+        Args:
+            task: the row.
+            sink: takes the group.
+            calls: records the calls of the group, and answers those that an earlier run has made.
+
+        Raises:
+            NothingSucceeds: an endpoint refused the first ten groups, so it would refuse the next.
+        """
+        limit, uid = self.env.config.worker_timeout, task.uid
+        try:
+            with recorded_in(calls):
+                group = await asyncio.wait_for(roll_out(self.env, self._source, task), limit if limit > 0 else None)
+        except asyncio.TimeoutError:
+            return self._drop("timed_out", f"group {uid!r} took longer than env.worker_timeout")
+        except (EndpointError, NoTokens) as error:
+            if isinstance(error, EndpointError):
+                self._metrics.record_unsampled(error.usage)
+            self._guard.record_unsampled(error)
+            return self._drop("policy_failed", f"group {uid!r} is dropped, its policy failed: {why_unsampled(error)}")
+        self._metrics.record_group(task, group)
+        self._guard.record_judged(group.judgments, has_scores=group.scores is not None)
+        if group.together is not None and group.together.is_alone:
+            return self._drop("nothing_to_compare", f"group {uid!r} is dropped: it has nothing to compare")
+        if group.scores is None:
+            return self._drop(
+                "judge_failed", f"group {uid!r} is dropped, its judge failed: {why_unscored(group.judgments)}"
+            )
+        reason = self._drop_reason(group)
+        if reason is not None:
+            return self._drop(reason, f"group {uid!r} is dropped: {reason}")
+        refusal = await sink(group)
+        if refusal is not None:
+            return self._drop("refused", f"group {uid!r} is refused: {refusal}")
+        self._metrics.record_sent(len(group.rollouts))
+        return "sent"
+
+    def _drop_reason(self, group: JudgedGroup) -> str | None:
+        """Return why a group with scores must be dropped, or `None`."""
+        if self.env.config.ensure_scores_are_not_same and group.has_equal_scores:
+            return "no_signal"
+        if group.together is None and (reason := self.env.drop_reason(group.judgments)) is not None:
+            return reason
+        return "too_long" if 0 < self.max_token_len <= group.longest else None
+
+    def _drop(self, reason: str, what: str) -> GroupOutcome:
+        self._metrics.total_dropped[reason] += 1
+        logger.log(logging.DEBUG if reason == "no_signal" else logging.WARNING, "%s", what)
+        return "failed" if reason in ("policy_failed", "judge_failed") else "dropped"

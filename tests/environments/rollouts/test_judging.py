@@ -1,0 +1,107 @@
+"""The completions of a row that are judged each by itself: at once, equal ones once, and once more what failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from judgegym.engine.completions import Completion
+from judgegym.environments.rollouts.judging import judge_each
+from judgegym.judges.core.judgment import Judgment, Status
+from tests.environments.rollouts_of import judgment, rollout
+from tests.environments.words import Word, opened
+from tests.scripted import Meeting
+
+OK = judgment(0.5)
+AGAIN = {Status.JUDGE_FAILED: True, Status.UNPARSABLE: True, Status.OK: False, Status.INVALID_COMPLETION: False}
+Judge = Callable[[Completion, "Judgment[Any] | None"], Awaitable[Judgment[Any]]]
+
+
+async def judged_by(judge: Judge, *completions: Completion | str) -> Sequence[Judgment[Any]]:
+    async def checked_judge(task: Any, shown: Sequence[Completion], earlier: Judgment[Any] | None = None) -> Any:
+        return await judge(shown[0], earlier)
+
+    env: Any = SimpleNamespace(checked_judge=checked_judge, policy_is_judge=True)
+    wanted = [rollout(text=each).completion if isinstance(each, str) else each for each in completions]
+    return await judge_each(env, Word("w"), wanted)
+
+
+@pytest.mark.parametrize(("status", "again"), AGAIN.items())
+async def test_judge_again_only_where_the_judge_failed(status: Status, again: bool) -> None:
+    earlier = OK if status is Status.OK else judgment(None, status)
+    async with opened("unused") as (env, _):
+        found = await env.judge_again(Word("level"), [Completion("level")], earlier)
+    assert (found is not earlier) is again
+    assert found.status is (Status.OK if again else status)
+
+
+@pytest.mark.parametrize("helps", [True, False])
+async def test_judge_each_incomplete_judgment_is_judged_once_more_and_both_are_paid_for(helps: bool) -> None:
+    failed = judgment(None, Status.JUDGE_FAILED)
+    judged: list[str] = []
+
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        if earlier is OK:
+            return earlier
+        judged.append(asked.answer)
+        return replace(failed) if asked.answer == "1" and not (earlier and helps) else OK
+
+    found = await judged_by(judge, *"012")
+    assert sorted(judged) == ["0", "1", "1", "2"]
+    last = OK if helps else failed
+    assert [*found] == [OK, replace(last, calls=(*failed.calls, *last.calls)), OK]
+
+
+async def test_all_are_judged_at_once() -> None:
+    meeting = Meeting(5)
+
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        await meeting.wait()
+        return earlier or judgment(float(asked.answer))
+
+    found = await asyncio.wait_for(judged_by(judge, *"01234"), 60)
+    assert [each.score for each in found] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("helps", [True, False])
+async def test_equal_completions_share_one_judgment_whose_calls_count_once(helps: bool) -> None:
+    failed, judged = judgment(None, Status.JUDGE_FAILED), list[tuple[str, bool]]()
+
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        if earlier is OK:
+            return earlier
+        judged.append((asked.answer, earlier is not None))
+        return OK if asked.answer == "b" or (earlier and helps) else replace(failed)
+
+    found = await judged_by(judge, *"abaa")
+    assert sorted(judged) == [("a", False), ("a", True), ("b", False)], "a shared failure is asked again once"
+    assert [each.status for each in found] == [Status.OK if helps or text == "b" else failed.status for text in "abaa"]
+    assert [len(each.calls) for each in found] == [2, 1, 0, 0]
+    assert {(each.score, each.label, each.explanation) for each in (found[0], found[2], found[3])} == {
+        (found[0].score, "label", "because")
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"thinking": "hm"}, {"thinking_fault": "no_close_tag"}, {"finish_reason": "length"}, {"answer": "a "}],
+    ids=lambda other: next(iter(other)),
+)
+async def test_completions_that_differ_in_anything_a_judge_may_see_are_judged_apart(other: dict[str, Any]) -> None:
+    judged: list[Completion] = []
+
+    async def judge(asked: Completion, earlier: Judgment[Any] | None) -> Judgment[Any]:
+        if earlier is None:
+            judged.append(asked)
+        return OK
+
+    same = rollout(text="a").completion
+    different = replace(same, **other)
+    found = await judged_by(judge, same, different, same)
+    assert len(judged) == 2
+    assert [len(each.calls) for each in found] == [1, 1, 0]

@@ -1,0 +1,160 @@
+"""The pipeline of groups: what becomes of a row, and what is recorded of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from judgegym.engine.completions import Completion, Conversation
+from judgegym.engine.loop import HOPELESS_AFTER, NothingSucceeds
+from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, Rollout
+from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.pipeline import GroupPipeline
+from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.llm.errors import EndpointError, FailureKind
+from judgegym.llm.usage import Usage
+from tests.environments.rollouts_of import judgment, rollout
+from tests.environments.words import Said, Word, WordsEnv, opened, speaking
+
+WORD = Word("w")
+DOWN = EndpointError(FailureKind.BROKEN, endpoint="http://x/v1", answer="refused")
+REJECTED = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
+
+
+class Fixed:
+    """A source that gives the same texts again and again, or raises an error."""
+
+    def __init__(self, *texts: str, error: Exception | None = None, **completion: Any) -> None:
+        self.rollouts = [replace(rollout(text=text), completion=Completion(text, **completion)) for text in texts]
+        self.error = error
+
+    async def sample(self, conversation: Conversation, n: int) -> tuple[list[Rollout], CallRun]:
+        if self.error is not None:
+            raise self.error
+        return self.rollouts, CallRun()
+
+    @property
+    def waiting(self) -> str | None:
+        raise AssertionError("nobody asked for it")
+
+    def rescale(self, share: float) -> None:
+        raise AssertionError("nobody asked for it")
+
+
+class Failing(WordsEnv):
+    """Its judge always fails."""
+
+    name = "failing"
+
+    async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
+        return Judgment(None, Status.JUDGE_FAILED, explanation="no key", calls=judgment(None).calls)
+
+
+class Slow(WordsEnv):
+    """Its judge never answers."""
+
+    name = "slow"
+
+    async def judge(self, task: Word, completions: Sequence[Completion]) -> Judgment[Said]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Picky(WordsEnv):
+    """Drops groups in which nothing is right."""
+
+    name = "picky"
+
+    def drop_reason(self, judgments: Sequence[Judgment[Said]]) -> str | None:
+        return None if any(judgment.score for judgment in judgments) else "all_wrong"
+
+
+async def taken(group: JudgedGroup) -> None:
+    """A sink that takes everything."""
+
+
+@pytest.mark.parametrize(
+    ("env_type", "flags", "source", "outcome", "reason"),
+    [
+        (WordsEnv, [], Fixed("w", "x"), "sent", None),
+        (WordsEnv, [], Fixed("x", "x"), "dropped", "no_signal"),
+        (WordsEnv, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "sent", None),
+        (Picky, ["--env.ensure_scores_are_not_same=false"], Fixed("x", "x"), "dropped", "all_wrong"),
+        (Picky, [], Fixed("x", "x"), "dropped", "no_signal"),
+        (Failing, [], Fixed("w", "x"), "failed", "judge_failed"),
+        (Slow, ["--env.worker_timeout=0.05"], Fixed("w", "x"), "dropped", "timed_out"),
+        (WordsEnv, [], Fixed(error=DOWN), "failed", "policy_failed"),
+        (WordsEnv, [], Fixed(error=REJECTED), "failed", "policy_failed"),
+        (WordsEnv, [], Fixed(error=NoTokens("no ids")), "failed", "policy_failed"),
+    ],
+)
+async def test_row_is_sent_or_dropped_with_a_reason(
+    env_type: type[WordsEnv], flags: list[str], source: Fixed, outcome: str, reason: str | None
+) -> None:
+    async with opened(speaking, *flags, verb="serve", env_type=env_type) as (env, _):
+        metrics = TrainingMetrics(env)
+        assert await GroupPipeline(env, source, metrics).run(WORD, taken) == outcome
+    assert metrics.total_dropped == ({reason: 1} if reason else {})
+    values = metrics.flush(max_token_len=-1).values
+    assert (values["train/sequences_per_second"] > 0) is (outcome == "sent")
+    assert values["train/groups_judged"] == (source.error is None and reason != "timed_out")
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [(-1, "sent"), (0, "sent"), (8, "sent"), (7, "dropped")])
+async def test_group_with_a_sequence_as_long_as_the_limit_is_dropped(limit: int, outcome: str) -> None:
+    """A prompt of 3 tokens and completions of 4."""
+    async with opened(speaking, verb="serve") as (env, _):
+        pipeline = GroupPipeline(env, Fixed("w", "x"), TrainingMetrics(env))
+        pipeline.max_token_len = limit
+        assert await pipeline.run(WORD, taken) == outcome
+
+
+async def test_group_that_the_sink_refuses_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    async def refuse(group: JudgedGroup) -> str:
+        return f"{len(group.rollouts)} scores are too many"
+
+    async with opened(speaking, verb="serve") as (env, _):
+        metrics = TrainingMetrics(env)
+        assert await GroupPipeline(env, Fixed("w", "x"), metrics).run(WORD, refuse) == "dropped"
+    assert metrics.total_dropped == {"refused": 1}
+    assert "2 scores are too many" in caplog.text
+
+
+async def test_what_a_policy_cost_that_failed_is_recorded() -> None:
+    error = EndpointError(FailureKind.REJECTED, endpoint="http://x/v1", answer="no such key", status=401)
+    error.usage = Usage(10, 5, 0.25)
+    async with opened(speaking, verb="serve") as (env, _):
+        metrics = TrainingMetrics(env)
+        assert await GroupPipeline(env, Fixed(error=error), metrics).run(WORD, taken) == "failed"
+    assert metrics.usage["policy"] == error.usage
+
+
+@pytest.mark.parametrize("env_type", [WordsEnv, Failing])
+async def test_run_ends_when_an_endpoint_refuses_the_first_groups(env_type: type[WordsEnv]) -> None:
+    async with opened(speaking, verb="serve", env_type=env_type) as (env, _):
+        pipeline = GroupPipeline(env, Fixed(error=REJECTED), TrainingMetrics(env))
+        for _ in range(HOPELESS_AFTER - 1):
+            await pipeline.run(WORD, taken)
+        with pytest.raises(NothingSucceeds, match="no such key"):
+            await pipeline.run(WORD, taken)
+
+
+async def test_malformed_thinking_is_not_judged_and_has_the_reward_of_the_settings() -> None:
+    groups: list[JudgedGroup] = []
+
+    async def keep(group: JudgedGroup) -> None:
+        groups.append(group)
+
+    flags = "--env.invalid_thinking_reward=-1", "--env.ensure_scores_are_not_same=false"
+    async with opened(speaking, *flags, verb="serve") as (env, _):
+        metrics = TrainingMetrics(env)
+        await GroupPipeline(env, Fixed("w", "w", thinking_fault="no_close_tag"), metrics).run(WORD, keep)
+    (group,) = groups
+    assert [judgment.status for judgment in group.judgments] == [Status.INVALID_COMPLETION] * 2
+    assert group.scores == (-1.0, -1.0)
+    values = metrics.flush(max_token_len=-1).values
+    assert values["train/right"] == -1.0, "the environment's score of the wrong format"
