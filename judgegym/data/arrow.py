@@ -1,90 +1,138 @@
-"""CSV, TSV and Parquet files, and datasets of the hub, as tables that the library `datasets` maps into memory.
+"""CSV, TSV and Parquet files, and datasets of the hub, as Arrow tables that are mapped into memory.
 
 Guarantees: a file is copied when it is opened, so that later changes to it do not matter; its digest is that of the
-copied bytes. Rows are read from the copy when they are asked for. What memory holds of them are pages of a file that is
-mapped into it, which are given back as reading goes on (`mapped.py`).
+copied bytes. Columns keep the types of the file or the dataset (timestamps, decimals, dictionaries, the features of
+`datasets` in the metadata); those of a CSV file are text. Rows are read from the copy when they are asked for.
+
+A page of a mapped file counts as the process's memory (its resident set) until the system needs it. No more than a few
+megabytes of a file are held: pages are given back as reading goes on, and one that is needed again is read again. Where
+the system has no `/proc/self/maps` (it is Linux's), nothing is done.
 """
 
 from __future__ import annotations
 
 import csv
+import ctypes
 import hashlib
+import json
 import logging
+import os
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from judgegym.data.hub import why_out_of_reach
+from judgegym.data.json_file import digest_of_file
 from judgegym.data.lazy_sequence import LazySequence
-from judgegym.data.stored import (
-    JoinedTables,
-    MappedFiles,
-    MappedTable,
-    ParquetFile,
-    StoredTable,
-    WithoutColumns,
-    json_text_columns,
-    maps_as_lists,
-    version_of,
-    without_maps,
-)
-from judgegym.judges.config.extras import needs
+from judgegym.judges.config.extras import needs, require
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
-_AT_ONCE = 16
+if TYPE_CHECKING:
+    import pyarrow
+
+_CONVERTED_AT_ONCE = 16
 """Rows that are converted together: a row alone takes twenty times as long."""
 _COPIED_AT_ONCE = 500
-"""Rows of a CSV file that are in memory while it is copied; the library's default is ten thousand."""
-_PIECE = 1 << 20
+_AT_ONCE = 1000
+"""Rows of a batch, at most."""
+_HELD = 32 << 20
+_DONTNEED = 4  # MADV_DONTNEED of Linux
+_MAPS = Path("/proc/self/maps")
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_END = "\ue000 the end"
+"""A line after the last one of a CSV file, which is a row of its own unless a quotation mark is not closed."""
+_NOTE, _JSON_TEXT = b"judgegym", "json_text"
+
+
+class MappedFiles:
+    """The files of a table, and how much of them was read since their pages were given back."""
+
+    def __init__(self, paths: Collection[str]) -> None:
+        """Find where files are mapped, of nothing else: memory that is no file's would be lost. They may be deleted."""
+        self._places: list[tuple[int, int]] = []
+        self._read = 0
+        wanted = {os.path.realpath(path) for path in paths}
+        for line in _MAPS.read_text("utf-8", "replace").splitlines() if wanted and _MAPS.exists() else ():
+            addresses, _, _, _, inode, *path = line.split(maxsplit=5)
+            if inode != "0" and path and path[0] in wanted:
+                start, _, stop = addresses.partition("-")
+                self._places.append((int(start, 16), int(stop, 16)))
+        self.size = sum(stop - start for start, stop in self._places)
+        """The bytes that are mapped."""
+
+    def read(self, size: int) -> None:
+        """Note that so many bytes were read; give back the pages if it is time."""
+        self._read += size
+        if self._read >= _HELD:
+            self._read = 0
+            self.give_back()
+
+    def give_back(self) -> None:
+        """Give back all pages. Who reads meanwhile gets them anew."""
+        for start, stop in self._places:
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), _DONTNEED)
 
 
 class ArrowRows(LazySequence[Mapping[str, JSON]]):
-    """The rows of a table of `datasets`.
+    """The rows of a table.
 
     Attributes:
-        table: a `datasets.Dataset`.
-        stored: the same rows as they are stored.
+        table: the columns as they are stored.
+        entries_keep_names: the entries of lists are called as Parquet had them; else they have no name of their own.
     """
 
-    def __init__(self, table: Any, stored: StoredTable | None = None) -> None:
-        """Read from `table`, a `datasets.Dataset`; by default its own columns are what is stored."""
-        self.stored: StoredTable = stored or MappedTable(table)
-        self._json_text = json_text_columns(self.stored.schema)
-        for name in self._json_text:
-            feature = table.features[name]
-            if hasattr(feature, "decode"):  # the library's reader rounds numbers and refuses long ones
-                table = table.cast_column(name, type(feature)(decode=False))
+    def __init__(self, table: pyarrow.Table, files: Collection[str] = (), *, entries_keep_names: bool = False) -> None:
+        """Read from a table that is mapped from `files`."""
         self.table = table
-        self._mapped = MappedFiles([file["filename"] for file in table.cache_files])
+        self.entries_keep_names = entries_keep_names
+        self._json_text = json_text_columns(table.schema)
+        self._has_maps = any("map<" in str(kind) for kind in table.schema.types)
+        self._files = files
+        self._mapped = MappedFiles(files)
         self._mapped_each = self._mapped.size // max(len(table), 1)
         self._block: tuple[int, list[dict[str, JSON]]] = (0, [])  # replaced as a whole: threads may read, too
 
+    @classmethod
+    def of_dataset(cls, dataset: Any) -> ArrowRows:
+        """The rows of a `datasets.Dataset`."""
+        held = dataset if dataset._indices is None else dataset.flatten_indices()
+        return cls(held.data.table, [file["filename"] for file in held.cache_files])
+
     def __len__(self) -> int:
         """How many rows there are."""
-        return len(self.table)
+        return int(self.table.num_rows)
 
     def read(self, place: int) -> Mapping[str, JSON]:
         """Read a row, and those beside it."""
         first, rows = self._block
         if not first <= place < first + len(rows):
-            first = place - place % _AT_ONCE
-            columns = self.table[first : first + _AT_ONCE]
+            first = place - place % _CONVERTED_AT_ONCE
+            columns = self.table.slice(first, _CONVERTED_AT_ONCE).to_pydict()
             for name in self._json_text:
                 columns[name] = [text if text is None else wire.loads(text) for text in columns[name]]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            rows = [_without_pairs(row) for row in rows] if self._has_maps else rows
             self._block = first, rows
             self._mapped.read(self._mapped_each * len(rows))
         return rows[place - first]
 
+    def batches(self, places: range) -> Iterator[pyarrow.RecordBatch]:
+        """The rows at places that follow each other as they are stored, in batches of any length."""
+        for first in range(places.start, places.stop, _AT_ONCE):
+            part = self.table.slice(first, min(_AT_ONCE, places.stop - first))
+            yield from part.to_batches()
+            self._mapped.read(part.nbytes)
+
     def without(self, columns: Collection[str]) -> ArrowRows:
         """The same rows without the columns of these names."""
-        left_out = [name for name in self.table.column_names if name in columns]
-        return ArrowRows(self.table.remove_columns(left_out), WithoutColumns(self.stored, columns))
+        left = self.table.select([place for place, each in enumerate(self.table.schema) if each.name not in columns])
+        return ArrowRows(left, self._files, entries_keep_names=self.entries_keep_names)
 
     def digest(self) -> str:
         """SHA-256 of the rows as JSON lines; the order of the columns does not matter."""
@@ -93,6 +141,31 @@ class ArrowRows(LazySequence[Mapping[str, JSON]]):
             hashed.update(orjson.dumps(row, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
             hashed.update(b"\n")
         return hashed.hexdigest()
+
+
+def _without_pairs(value: Any) -> Any:
+    """A value of Arrow with objects of key and value in place of the pairs of maps."""
+    if isinstance(value, tuple):
+        return {"key": _without_pairs(value[0]), "value": _without_pairs(value[1])}
+    if isinstance(value, list):
+        return [_without_pairs(each) for each in value]
+    return {name: _without_pairs(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def with_json_text(schema: pyarrow.Schema, columns: Sequence[str]) -> pyarrow.Schema:
+    """A schema that says of columns of text that their values are JSON. Other readers see texts."""
+    if not columns:
+        return schema
+    note = json.dumps({_JSON_TEXT: list(columns)}).encode()
+    return schema.with_metadata({**(schema.metadata or {}), _NOTE: note})
+
+
+def json_text_columns(schema: pyarrow.Schema) -> frozenset[str]:
+    """The columns whose texts are JSON: those of Arrow's type for that, and those of `with_json_text`."""
+    noted = json.loads((schema.metadata or {}).get(_NOTE, b"{}")).get(_JSON_TEXT, ())
+    return frozenset(
+        (*noted, *(each.name for each in schema if getattr(each.type, "extension_name", "") == "arrow.json"))
+    )
 
 
 def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[str, JSON]], str]:
@@ -105,62 +178,82 @@ def read_table(path: Path, name: str | None = None) -> tuple[Sequence[Mapping[st
     Raises:
         DataError: it cannot be loaded, or changes while it is.
     """
-    datasets = _datasets()
-    before = version_of(path)
-    digest, is_blank = _digest_of(path)
-    if is_blank:
-        return (), digest
-    stored: ParquetFile | None = None
+    require("data")
+    import pyarrow.parquet  # late: an extra
+
+    before, digest = _version_of(path), digest_of_file(path)
+    separator = _SEPARATORS.get(path.suffix.lower())
     try:
-        # A temporary cache: the library's own cache may return the rows of an earlier version of the file. The system
-        # keeps the file that is mapped into memory until the process ends.
-        with tempfile.TemporaryDirectory() as cache:
-            if _separator(path) is not None:
-                table = datasets.Dataset.from_csv(
-                    str(path),
-                    features=_all_text(path),
-                    keep_default_na=False,
-                    sep=_separator(path),
-                    cache_dir=cache,
-                    chunksize=_COPIED_AT_ONCE,
-                )
-            else:
-                stored = ParquetFile(path)
-                table = _mapped_copy(stored, Path(cache) / "rows.arrow")
-            rows = ArrowRows(table, stored)
-            all(True for _ in rows)  # each can be read
-        _return_memory()
-    except Exception as error:  # pandas and pyarrow each raise their own kinds
-        if _is_header_alone(path):
-            return (), digest
+        if separator is None:
+            with path.open("rb") as file:
+                parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+                batches = parquet.iter_batches(_AT_ONCE, use_threads=False)
+                rows = _mapped_copy(batches, parquet.schema_arrow, entries_keep_names=True)
+        else:
+            with path.open(encoding="utf-8-sig", newline="") as lines:
+                rows = _texts(csv.reader(chain(lines, [_END]), delimiter=separator))
+        all(True for _ in rows)  # each can be read
+        pyarrow.default_memory_pool().release_unused()
+    except (pyarrow.ArrowException, csv.Error, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{name or path}: cannot be loaded: {_first_line(error)}") from error
-    if version_of(path) != before:
+    if _version_of(path) != before:
         raise DataError(
             f"{name or path}: the file changed while it was read; run again with a file that nobody writes to"
         )
     return rows, digest
 
 
-def _separator(path: Path) -> str | None:
-    """What separates the fields of a table of texts; `None` for Parquet."""
-    return {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
-
-
-def _mapped_copy(stored: ParquetFile, copy: Path) -> Any:
-    """A `datasets.Dataset` of a Parquet file, with the types that the library gives its columns.
-
-    The library's own reader holds a group of rows of the file in memory, which is often all of them.
-    """
-    import datasets  # late, with pyarrow: the imports take a second and a half
+def _mapped_copy(
+    batches: Iterator[pyarrow.RecordBatch], schema: pyarrow.Schema, *, entries_keep_names: bool = False
+) -> ArrowRows:
+    """A copy of a table in a temporary file, which the system keeps until the process ends."""
     import pyarrow
 
-    schema = datasets.Features.from_arrow_schema(without_maps(stored.schema)).arrow_schema
-    with pyarrow.OSFile(str(copy), "wb") as file, pyarrow.ipc.new_stream(file, schema) as writer:
-        for batch in stored.batches(range(stored.rows)):
-            whole = pyarrow.Table.from_batches([batch])
-            plain = whole if whole.schema == without_maps(whole.schema) else maps_as_lists(whole)
-            writer.write_table(datasets.table.table_cast(plain, schema))
-    return datasets.Dataset.from_file(str(copy))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = str(Path(folder) / "rows.arrow")
+        with pyarrow.OSFile(copy, "wb") as file, pyarrow.ipc.new_stream(file, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        table = pyarrow.ipc.open_stream(pyarrow.memory_map(copy)).read_all()
+        return ArrowRows(table, [copy], entries_keep_names=entries_keep_names)
+
+
+def _texts(lines: Iterator[list[str]]) -> ArrowRows:
+    """The rows of a CSV file, of which every cell is a text, or null where a row is shorter than the header.
+
+    Raises:
+        ValueError: a row has more fields than the header, or the header has a name twice; or a quote does not end.
+    """
+    import pyarrow
+
+    rows = filter(None, lines)
+    header = next(rows)
+    columns = [] if header == [_END] else header
+    twice = next((column for column in columns if columns.count(column) > 1), None)
+    if twice is not None:
+        raise ValueError(f"the header names {twice} twice; rename one of the columns")
+    schema = pyarrow.schema([(column, pyarrow.string()) for column in columns])
+    checked = _within(len(columns), rows)
+
+    def batches() -> Iterator[pyarrow.RecordBatch]:
+        last = header
+        while block := list(islice(checked, _COPIED_AT_ONCE)):
+            last = block[-1]
+            texts = zip_longest(*block, [None] * len(columns))  # a short row ends with nulls
+            count = len(block) - (last == [_END])
+            yield pyarrow.record_batch([pyarrow.array(each[:count], pyarrow.string()) for each in texts], schema)
+        if last != [_END]:
+            raise ValueError("a quotation mark is opened and not closed")
+
+    return _mapped_copy(batches(), schema)
+
+
+def _within(width: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
+    """The rows of a CSV file, none of which may have more fields than the header."""
+    for number, fields in enumerate(rows, start=1):
+        if len(fields) > width:
+            raise ValueError(f"row {number} has {len(fields)} fields, and the header names {width} columns")
+        yield fields
 
 
 def joined_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
@@ -169,13 +262,14 @@ def joined_tables(name: str, parts: Sequence[ArrowRows]) -> ArrowRows:
     Raises:
         DataError: the files have different columns.
     """
-    datasets = _datasets()
+    import pyarrow
+
     first, *others = parts
-    for other in others:
-        if other.stored.schema != first.stored.schema:
-            raise DataError(f"{name}: expected files with the same columns and types, and they differ")
-    table = datasets.concatenate_datasets([part.table for part in parts])
-    return ArrowRows(table, None if isinstance(first.stored, MappedTable) else JoinedTables([p.stored for p in parts]))
+    if any(other.table.schema != first.table.schema for other in others):
+        raise DataError(f"{name}: expected files with the same columns and types, and they differ")
+    files = [file for part in parts for file in part._files]
+    table = pyarrow.concat_tables([part.table for part in parts])
+    return ArrowRows(table, files, entries_keep_names=first.entries_keep_names)
 
 
 def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], str]:
@@ -197,7 +291,7 @@ def read_saved(path: Path, split: str) -> tuple[Sequence[Mapping[str, JSON]], st
         if split not in saved:
             raise DataError(f"{path}: has no split {split!r}; expected one of {', '.join(saved)} (--split)")
         saved = saved[split]
-    rows = ArrowRows(saved)
+    rows = ArrowRows.of_dataset(saved)
     return rows, rows.digest()
 
 
@@ -215,7 +309,7 @@ def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence
     unreachable = why_out_of_reach()
     datasets = _datasets()
     try:
-        rows = ArrowRows(datasets.load_dataset(name, split=split))
+        rows = ArrowRows.of_dataset(datasets.load_dataset(name, split=split))
         return rows, rows.digest()
     except Exception as error:  # the hub, the network and the dataset's own files each raise their own kinds
         why = _first_line(error)
@@ -229,45 +323,10 @@ def read_hub(name: str, split: str, file_kinds: Sequence[str]) -> tuple[Sequence
         ) from error
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
-
-
-def _digest_of(path: Path) -> tuple[str, bool]:
-    """The SHA-256 of a file, and whether it holds white space alone."""
-    hashed, is_blank = hashlib.sha256(), True
-    for piece in _pieces(path):
-        hashed.update(piece)
-        is_blank = is_blank and not piece.strip()
-    return hashed.hexdigest(), is_blank
-
-
-def _all_text(path: Path) -> Any:
-    """Features that load every column of a CSV file as text.
-
-    Raises:
-        ValueError: a row has more fields than the header, which the loader would read one column off; or the header has
-            a name twice, of which the loader would read one.
-    """
-    import datasets  # late: the import takes a second and a half
-
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines, delimiter=_separator(path) or ",")
-        columns = next(reader)
-        twice = next((column for column in columns if column.strip() and columns.count(column) > 1), None)
-        if twice is not None:
-            raise ValueError(f"the header names {twice} twice; rename one of the columns")
-        for number, fields in enumerate(reader, start=1):
-            if len(fields) > len(columns):
-                raise ValueError(f"row {number} has {len(fields)} fields, and the header names {len(columns)} columns")
-    return datasets.Features({column: datasets.Value("string") for column in columns})
-
-
-def _is_header_alone(path: Path) -> bool:
-    """Whether a CSV file has only a header, for which the loader raises an error."""
-    return _separator(path) is not None and sum(piece.count(b"\n") for piece in _pieces(path)) < 2
+def _version_of(path: Path) -> tuple[int, int, int]:
+    """What differs when a file was written to."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _datasets() -> Any:
@@ -277,13 +336,6 @@ def _datasets() -> Any:
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(logging.CRITICAL)  # our errors contain the library's
     return datasets
-
-
-def _return_memory() -> None:
-    """Give back what the library has reserved to read a file: tens of megabytes."""
-    import pyarrow  # late: with `datasets`
-
-    pyarrow.default_memory_pool().release_unused()
 
 
 def _first_line(error: BaseException) -> str:

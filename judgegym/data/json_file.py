@@ -15,6 +15,7 @@ import re
 import weakref
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -184,6 +185,21 @@ def _check(text: bytes, place: str) -> Mapping[str, JSON]:
     if not isinstance(value, Mapping):
         raise DataError(f"{place}: expected an object, found {type(value).__name__}")
     return value
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, a megabyte at a time."""
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def digest_of_file(*paths: Path) -> str:
+    """The SHA-256 of a file, as `sha256sum` gives it; of several, one after the other."""
+    hashed = hashlib.sha256()
+    for piece in chain.from_iterable(map(pieces, paths)):
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def _begins_with_bracket(file: int) -> bool:

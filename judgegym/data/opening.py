@@ -6,20 +6,21 @@ and number; a digest is that of the bytes as they are, compressed or not, of sev
 
 from __future__ import annotations
 
+import atexit
 import gzip
-import hashlib
 import shutil
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from judgegym.data.arrow import ArrowRows, joined_tables, read_hub, read_saved, read_table
-from judgegym.data.json_file import BadLine, JsonFile
+from judgegym.data.json_file import BadLine, JsonFile, digest_of_file
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 
@@ -90,10 +91,10 @@ def _open_file(path: Path, name: str, skips: bool) -> OpenedData:
     with _decompressed(path, name) as plain:
         if plain.suffix.lower() in (".jsonl", ".json"):
             rows = JsonFile(plain, name=name, skips=skips)
-            digest = rows.digest if plain == path else digest_of_file(path)
-            return OpenedData(rows, digest, bad_lines=rows.bad_lines)
-        values, digest = read_table(plain, name)
-        return OpenedData(values, digest if plain == path else digest_of_file(path))
+            opened = OpenedData(rows, rows.digest, bad_lines=rows.bad_lines)
+        else:
+            opened = OpenedData(*read_table(plain, name))
+        return opened if plain == path else replace(opened, digest=digest_of_file(path))
 
 
 def _open_pattern(pattern: str, skips: bool) -> OpenedData:
@@ -111,23 +112,18 @@ def _open_pattern(pattern: str, skips: bool) -> OpenedData:
         some = ", ".join(names[:3]) or "none"
         raise DataError(f"{pattern}: expected files of one of the kinds {', '.join(FILE_KINDS)}, found {some}")
     opened = [_open_file(Path(name), name, skips) for name in names]
-    files, start, hashed = list[tuple[int, str]](), 0, hashlib.sha256()
-    for name, each in zip(names, opened, strict=True):
-        files.append((start, name))
-        start += len(each.values)
-        for piece in _pieces(Path(name)):
-            hashed.update(piece)
+    starts = accumulate((len(each.values) for each in opened), initial=0)
     bad_lines = [line for each in opened for line in each.bad_lines]
     values = _joined(pattern, [each.values for each in opened if len(each.values)])
-    return OpenedData(values, hashed.hexdigest(), files, bad_lines)
+    return OpenedData(values, digest_of_file(*map(Path, names)), list(zip(starts, names, strict=False)), bad_lines)
 
 
 def _joined(pattern: str, parts: Sequence[Sequence[Mapping[str, JSON]]]) -> Sequence[Mapping[str, JSON]]:
     tables = [part for part in parts if isinstance(part, ArrowRows)]
     if tables:
         return joined_tables(pattern, tables)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "all.jsonl"
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "all.jsonl"
         with path.open("wb") as file:
             for part in parts:
                 for text in part.texts() if isinstance(part, JsonFile) else ():
@@ -165,28 +161,11 @@ def standard_input() -> Path:
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise DataError("-: expected rows in JSON on standard input, such as zcat rows.jsonl.gz | judgegym score - …")
-    folder = tempfile.TemporaryDirectory()
-    _KEPT.append(folder)
-    path = Path(folder.name) / "input.jsonl"
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "input.jsonl"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, _PIECE)
     with path.open("rb") as file:
         is_list = file.read(_PIECE).lstrip().startswith(b"[")
     return path.rename(path.with_suffix(".json")) if is_list else path
-
-
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
-
-
-def digest_of_file(path: Path) -> str:
-    """The SHA-256 of a file, as `sha256sum` gives it."""
-    hashed = hashlib.sha256()
-    for piece in _pieces(path):
-        hashed.update(piece)
-    return hashed.hexdigest()

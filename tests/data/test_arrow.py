@@ -21,7 +21,7 @@ ROWS = [
 
 
 def table() -> ArrowRows:
-    return ArrowRows(datasets.Dataset.from_list(ROWS))
+    return ArrowRows.of_dataset(datasets.Dataset.from_list(ROWS))
 
 
 def test_rows_are_the_same_in_any_order() -> None:
@@ -56,15 +56,14 @@ def test_file_that_changes_while_it_is_read_is_an_error_that_names_it(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / name)
-    loader = "from_csv" if name.endswith("csv") else "from_file"
-    load: Callable[..., Any] = getattr(datasets.Dataset, loader)
+    load: Callable[..., Any] = pyarrow.ipc.open_stream
 
     def loaded_and_written_to(*arguments: Any, **named: Any) -> Any:
         found = load(*arguments, **named)
         path.write_bytes(path.read_bytes() + b"c\n")
         return found
 
-    monkeypatch.setattr(datasets.Dataset, loader, loaded_and_written_to)
+    monkeypatch.setattr(pyarrow.ipc, "open_stream", loaded_and_written_to)
     with pytest.raises(DataError, match=rf"{name}: the file changed while it was read"):
         read_table(path)
 

@@ -10,8 +10,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from judgegym.data.arrow import MappedFiles
 from judgegym.data.rows import load_rows
-from judgegym.data.stored import MappedFiles
 
 ROWS, LENGTH = 24_000, 4_000
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux alone")

@@ -166,7 +166,7 @@ def check_columns(rows: Sequence[Row], columns: AddedColumns, out: Path) -> None
     """
     values = rows.values if isinstance(rows, DataSet) else None
     if isinstance(values, ArrowRows):
-        _check_names(rows[0], values.stored.schema.names, columns)
+        _check_names(rows[0], values.table.schema.names, columns)
         return
     names: set[str] = set()
     for row in rows:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from judgegym.data.stored import StoredTable, json_text_columns
+from judgegym.data.arrow import ArrowRows, json_text_columns
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -131,10 +131,10 @@ def _scrubbed(value: Any) -> Any:
     return [_scrubbed(item) for item in value] if isinstance(value, list) else value
 
 
-def json_texts(table: StoredTable, places: range) -> Iterator[bytes]:
+def json_texts(rows: ArrowRows, places: range) -> Iterator[bytes]:
     """The rows of a table at places that follow each other, each as a JSON object on one line, without its end."""
-    json_text = json_text_columns(table.schema)
-    for batch in table.batches(places):
+    json_text = json_text_columns(rows.table.schema)
+    for batch in rows.batches(places):
         columns = [_values(batch, number, json_text) for number in range(batch.num_columns)]
         names = [wire.dumps(name) for name in batch.schema.names]
         for values in zip(*columns, strict=True):

@@ -5,7 +5,7 @@ size of the whole data set, and nothing is written that tells one run from anoth
 every column keeps its type. Of JSON rows a column has one type, found over all rows, and no value is lost or changed: a
 column of which no Arrow type says everything (texts beside numbers, objects with different keys, integers of more than
 64 bits, integers that a float64 would round) keeps each value as JSON text, and the file says so
-(`judgegym/data/stored.py`), so that `load_rows` makes the same values again. (The readers of `datasets` and pyarrow
+(`judgegym/data/arrow.py`), so that `load_rows` makes the same values again. (The readers of `datasets` and pyarrow
 refuse such a column, or give all objects the same keys.) What Parquet cannot say: that a row lacks a key (null), and a
 lone surrogate (U+FFFD, as in everything that this project reads).
 """
@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from judgegym.data.arrow import ArrowRows, with_json_text
 from judgegym.data.json_file import JsonFile
-from judgegym.data.stored import StoredTable, with_json_text
 from judgegym.datasets.files.columns import MOST_COLUMNS, AddedColumns, too_many_columns
 from judgegym.datasets.files.own_text import read_exactly, value_texts
 from judgegym.llm import wire
@@ -138,25 +138,30 @@ class StoredColumns:
 
     json_text = ()
 
-    def __init__(self, table: StoredTable) -> None:
-        """Read from this table."""
-        self._table = table
-        self.entries_keep_names = table.entries_keep_names
+    def __init__(self, rows: ArrowRows) -> None:
+        """Read from the table of these rows."""
+        self._rows = rows
+        self.entries_keep_names = rows.entries_keep_names
         """Whether the entries of lists are called as they were; else they are `element`, as Parquet asks."""
-        self.schema = _without_fingerprint(table.schema)
+        self.schema = _without_fingerprint(rows.table.schema)
 
     def groups(self, places: range, rows: int) -> Iterator[RowGroup]:
         """The rows at places that follow each other, in groups of so many rows."""
-        import pyarrow  # late: an extra
+        return row_groups(self._rows.table.schema, self._rows.batches(places), rows)
 
-        waiting = self._table.schema.empty_table()
-        for batch in self._table.batches(places):
-            waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch], self._table.schema)])
-            while len(waiting) >= rows:
-                yield rows, waiting.slice(0, rows).columns
-                waiting = waiting.slice(rows)
-        if len(waiting):
-            yield len(waiting), waiting.columns
+
+def row_groups(schema: pyarrow.Schema, batches: Iterable[pyarrow.RecordBatch], rows: int) -> Iterator[RowGroup]:
+    """The rows of batches of any length, in groups of so many rows."""
+    import pyarrow  # late: an extra
+
+    waiting = schema.empty_table()
+    for batch in batches:
+        waiting = pyarrow.concat_tables([waiting, pyarrow.Table.from_batches([batch], schema)])
+        while len(waiting) >= rows:
+            yield rows, waiting.slice(0, rows).columns
+            waiting = waiting.slice(rows)
+    if len(waiting):
+        yield len(waiting), waiting.columns
 
 
 class JsonColumns:

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator
 
 from judgegym.data.rows import Row
-from judgegym.data.stored import ParquetFile
 from judgegym.datasets.files.columns import JUDGED, SAMPLED, STATUS, AddedColumns, is_parquet
 from judgegym.datasets.files.own_text import with_keys
-from judgegym.datasets.files.parquet import StoredColumns
+from judgegym.datasets.files.parquet import row_groups
 from judgegym.datasets.files.writer import StoredRows, write_scored
 from judgegym.datasets.rows.task import groups_of
 from judgegym.llm import wire
@@ -258,9 +257,10 @@ def _other_line(path: Path, own: StoredRows, numbers: range, columns: AddedColum
 def _other_columns(path: Path, own: StoredRows, numbers: range, columns: AddedColumns) -> int | None:
     """The first row of a shard in Parquet, from 0, that may be another than that of the data set."""
     names, first = own.columns.schema.names, 0
-    if _parquet(path).schema_arrow.names != [*names, *columns.names]:
+    shard = _parquet(path)
+    if shard.schema_arrow.names != [*names, *columns.names]:
         return 0
-    here = StoredColumns(ParquetFile(path)).groups(range(len(numbers)), _AT_ONCE)
+    here = row_groups(shard.schema_arrow, shard.iter_batches(_AT_ONCE, use_threads=False), _AT_ONCE)
     for (rows, found), (_, expected) in zip(here, own.columns.groups(numbers, _AT_ONCE), strict=True):
         if not all(map(_is_equal, found, expected)):
             return first

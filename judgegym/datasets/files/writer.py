@@ -72,13 +72,13 @@ class StoredRows:
         """Rows as JSON, in their own words if they are JSON."""
         if isinstance(self._values, JsonFile):
             return map(self._values.text, numbers)
-        return json_texts(self._values.stored, numbers)
+        return json_texts(self._values, numbers)
 
     @cached_property
     def columns(self) -> StoredColumns | JsonColumns:
         """The columns as a Parquet file has them; those whose values become JSON text are in the log, once."""
         if not isinstance(self._values, JsonFile):
-            return StoredColumns(self._values.stored)
+            return StoredColumns(self._values)
         found = JsonColumns(self._values, self.source)
         if found.json_text:
             logger.warning(
@@ -92,7 +92,7 @@ class StoredRows:
     def rows_of_group(self) -> int:
         """How many rows a group of a Parquet file has."""
         values = self._values
-        return rows_of_group(len(values), values.size if isinstance(values, JsonFile) else values.stored.size)
+        return rows_of_group(len(values), values.size if isinstance(values, JsonFile) else values.table.nbytes)
 
 
 def write_scored(

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judgegym.data.opening import digest_of_file
+from judgegym.data.json_file import digest_of_file
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import uids_of
 from judgegym.engine.completions import Completion, Conversation, read_completion

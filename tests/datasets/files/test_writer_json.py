@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from judgegym.data.arrow import json_text_columns
 from judgegym.data.rows import load_rows
-from judgegym.data.stored import json_text_columns
 from judgegym.datasets.files.writer import StoredRows, scored_content
 from tests.datasets.files.verdicts import ONE, SAMPLED, SEVERAL, added, write
 
