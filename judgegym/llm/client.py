@@ -4,6 +4,10 @@ One HTTP session, one encoder, one HTTP retry layer and one concurrency limit fo
 or raises `EndpointError`; or a `RunStop`, if none may be sent any more. The caller decides what a refusal or an answer
 that was cut off means (`Choice.state`).
 
+A call has exactly as many choices as were asked for, whether the endpoint takes `n`, ignores it or refuses it, which is
+found out once for a client. Where each choice counts by itself (`chat_each`), one that fails keeps its place among the
+others, also when a run is resumed.
+
 Asks for an answer in a response format, or in words where the endpoint refuses the format.
 
 Guarantees: the refusal of a format is no failure of the call; an answer in words is recorded and cached as the answer
@@ -13,27 +17,28 @@ either way, without a request.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import aiohttp
 
 from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.budget import Budget
 from judgegym.llm.cache import JudgmentCache, request_key
-from judgegym.llm.choices import Choices
-from judgegym.llm.errors import EndpointError
-from judgegym.llm.ledger import CallInProgress, RequestRecord, is_held
-from judgegym.llm.outcome import is_usable
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop
+from judgegym.llm.ledger import CallInProgress, RequestRecord, call_key, current_row
+from judgegym.llm.outcome import checked
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits
 from judgegym.llm.transport import Transport, open_session
 from judgegym.llm.types import ChatResponse, ChatSettings
-from judgegym.llm.usage import Meter
+from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
@@ -41,6 +46,8 @@ logger = logging.getLogger(__name__)
 __all__ = ["ChatClient", "ChatResponse", "ChatSettings", "open_session"]
 
 Parameter = Literal["default"]
+_NAMES_N = re.compile(r"\bn\b")
+"""An error about `n`, such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots."""
 
 
 class ChatClient:
@@ -72,12 +79,13 @@ class ChatClient:
         if budget is not None:
             budget.check(settings)
         self.settings = settings
-        self.meter = Meter()
-        self._transport = Transport(settings, self.meter, session, budget)
-        self._choices = Choices(self._transport, settings)
+        self._transport = Transport(settings, session, budget)
+        self.meter = self._transport.meter
+        self._n_is_ignored = settings.n_is_ignored
         self._flights: SingleFlight[ChatResponse] = SingleFlight()
         self._cache = cache
         first = settings.endpoints[0]
+        self._model = first.model
         self._identity = f"{settings.identity or first.base_url} {first.model}"
 
     async def __aenter__(self) -> ChatClient:
@@ -130,8 +138,8 @@ class ChatClient:
         name: str = "",
     ) -> bool:
         """Whether the ledger of the row's run has an answer to this call of `chat`, of an earlier run."""
-        parameters = self._parameters(temperature, max_tokens, extra, seed)
-        return is_held(name, vote, self.settings.endpoints[0].model, messages, parameters)
+        row, parameters = current_row(), self._parameters(temperature, max_tokens, extra, seed)
+        return row is not None and row.holds(call_key(name, vote, self._model, messages, parameters))
 
     def rescale(self, share: float) -> None:
         """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
@@ -186,7 +194,7 @@ class ChatClient:
             RunStop: no request, or no further attempt, may be made.
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
-        call = CallInProgress.begin(name, vote, self.settings.endpoints[0].model, messages, parameters)
+        call = CallInProgress.begin(name, vote, self._model, messages, parameters)
         if unkeyed:
             parameters = {**parameters, **unkeyed}
         if n == 1 and not call.parts:
@@ -194,7 +202,15 @@ class ChatClient:
             one = partial(self._one, messages, parameters, vote, cache, keep)
             answer = await call.ask(one, keep=keep, verdict_at=verdict_at)
         else:
-            answer = await self._choices.several(call, messages, parameters, n, singly=singly)
+            failures = await self._ask_all(call, messages, parameters, n, singly=singly)
+            if failures:
+                first, *others = (failures[part] for part in sorted(failures))
+                spent: list[EndpointError | ChatResponse] = [*others, *call.answers]
+                for other in spent:  # the call has cost what all its requests have cost
+                    first.usage += other.usage
+                    first.attempts += other.attempts
+                raise first
+            answer = _one_answer(call.answers, n)
         if logger.isEnabledFor(logging.DEBUG):
             endpoint = self.settings.endpoints[0]
             logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
@@ -226,8 +242,15 @@ class ChatClient:
             RunStop: no request, or no further attempt, may be made.
         """
         parameters = self._parameters(temperature, max_tokens, None, None)
-        call = CallInProgress.begin(name, 0, self.settings.endpoints[0].model, messages, parameters)
-        return await self._choices.each(call, messages, parameters, n)
+        call = CallInProgress.begin(name, 0, self._model, messages, parameters)
+        try:
+            failures = await self._ask_all(call, messages, parameters, n, singly=n == 1)
+        except EndpointError as error:
+            return [error] * n
+        found: list[ChatResponse | EndpointError] = []
+        for part in sorted({*call.parts, *failures}):
+            found += [failures[part]] if part in failures else _apart(call.parts[part])
+        return found[:n]
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
         """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
@@ -260,6 +283,56 @@ class ChatClient:
             parameters["max_tokens"] = longest
         return {**parameters, **settings.extra_body, **(extra or {}), **({} if seed is None else {"seed": seed})}
 
+    async def _ask_all(
+        self, call: CallInProgress, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, *, singly: bool
+    ) -> Mapping[int, EndpointError]:
+        """Ask for all choices in one request, then in one request for each that is missing or unusable.
+
+        Returns:
+            The errors of requests for one of them, by the parts that these would have been.
+
+        Raises:
+            EndpointError: the request for all of them failed.
+            RunStop: a request was not sent. The call has not failed: a resumed run asks for the rest.
+        """
+        refused: EndpointError | None = None
+
+        async def ask_together(record: RequestRecord) -> ChatResponse:
+            answer = await self._transport.request(messages, {**parameters, "n": n}, record)
+            self._n_is_ignored = record.received == 1
+            return answer
+
+        if not call.parts and not self._n_is_ignored and not singly:
+            try:
+                await call.ask(ask_together)
+            except EndpointError as error:
+                if error.kind is not FailureKind.REJECTED or not _NAMES_N.search(error.answer):
+                    raise
+                refused = error
+        # The first `n` seeds are taken by a request for `n` choices, also those of choices that cannot be used.
+        first, failures, seed = n if call.parts else 0, dict[int, EndpointError](), parameters.get("seed")
+
+        async def ask_one(record: RequestRecord) -> ChatResponse:
+            # A seed of its own: the same request with the same seed is the same completion.
+            own = {**parameters, "seed": seed + first + record.part} if isinstance(seed, int) else parameters
+            try:
+                return _of_first(await self._transport.request(messages, own, record))
+            except EndpointError as error:
+                failures[record.part] = error
+                raise
+
+        # Wait for all, so that none is in flight after the call has failed.
+        requests = (call.ask(ask_one) for _ in range(n - call.choices))
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
+        others = [each for each in outcomes if isinstance(each, BaseException) and not isinstance(each, EndpointError)]
+        if others:
+            raise next((each for each in others if isinstance(each, RunStop)), others[0])
+        if refused is not None and call.parts and not self._n_is_ignored:
+            self._n_is_ignored = True  # only now: the message may have named it for another reason
+            shown = self.settings.endpoints[0].shown
+            logger.info("%s refuses n=%d (%s): each completion is asked for by itself", shown, n, refused.answer)
+        return failures
+
     async def _one(
         self,
         messages: Sequence[Message],
@@ -272,19 +345,35 @@ class ChatClient:
         """Ask for one choice, in the cache and among the calls in flight before the model."""
         is_greedy = parameters.get("temperature") == 0
         if cache is None and not is_greedy:
-            return await self._choices.one(messages, parameters, record)
+            return _of_first(await self._transport.request(messages, parameters, record))
         key = request_key(self._identity, messages, parameters, vote)
-        if not is_greedy:
-            return await self._cached_or_asked(cache, key, messages, parameters, record, keep)
         is_own = False
 
+        def is_kept(choice: Choice) -> bool:
+            is_whole = choice.state == "whole" and not isinstance(checked(choice, self.settings.finish_rules), str)
+            return is_whole and (keep is None or keep(choice))
+
         async def ask() -> ChatResponse:
+            """Take the answer from the cache, or ask the model and store what is kept."""
             nonlocal is_own
             is_own = True
-            # Read the cache within the flight: another flight may end between reading it and starting one.
-            return await self._cached_or_asked(cache, key, messages, parameters, record, keep)
+            if cache is None:
+                return _of_first(await self._transport.request(messages, parameters, record))
+            row = await cache.get(key)
+            if row.choice is not None and is_kept(row.choice):
+                return ChatResponse((row.choice,), cached=True)
+            answer = _of_first(await self._transport.request(messages, parameters, record))
+            if not is_kept(answer.first):
+                return answer
+            stored = await cache.put(key, answer.first, instead_of=row)
+            if stored is answer.first or not is_kept(stored):
+                return answer
+            return dataclasses.replace(answer, choices=(stored,))  # another process was first: all have one verdict
 
+        if not is_greedy:
+            return await ask()
         try:
+            # The cache is read within the flight: another flight may end between reading it and starting one.
             answer, shared = await self._flights.run(key, ask)
         except EndpointError as error:
             if is_own:
@@ -292,33 +381,31 @@ class ChatClient:
             raise error.of_another_call() from error
         return ChatResponse(answer.choices, latency_s=answer.latency_s, cached=True) if shared else answer
 
-    async def _cached_or_asked(
-        self,
-        cache: JudgmentCache | None,
-        key: str,
-        messages: Sequence[Message],
-        parameters: dict[str, JSON],
-        record: RequestRecord,
-        keep: Callable[[Choice], bool] | None,
-    ) -> ChatResponse:
-        """The answer from the cache, or else from the model; then it is stored if it is whole and `keep` allows."""
-        if cache is None:
-            return await self._choices.one(messages, parameters, record)
 
-        def is_kept(choice: Choice) -> bool:
-            is_whole = is_usable(choice, self.settings.finish_rules) and choice.state == "whole"
-            return is_whole and (keep is None or keep(choice))
+def _of_first(answer: ChatResponse) -> ChatResponse:
+    """The answer with its first choice; what an endpoint gives beyond that is left out."""
+    return answer if len(answer.choices) == 1 else dataclasses.replace(answer, choices=answer.choices[:1])
 
-        row = await cache.get(key)
-        if row.choice is not None and is_kept(row.choice):
-            return ChatResponse((row.choice,), cached=True)
-        answer = await self._choices.one(messages, parameters, record)
-        if not is_kept(answer.first):
-            return answer
-        stored = await cache.put(key, answer.first, instead_of=row)
-        if stored is answer.first or not is_kept(stored):
-            return answer
-        return dataclasses.replace(answer, choices=(stored,))  # another process was first: all have the same verdict
+
+def _apart(answer: ChatResponse) -> list[ChatResponse]:
+    """An answer of several choices as one of each; the first has cost what all of them have."""
+    first, *others = answer.choices
+    paid = dataclasses.replace(answer, choices=(first,))
+    return [paid, *(dataclasses.replace(paid, choices=(other,), usage=Usage(), attempts=0) for other in others)]
+
+
+def _one_answer(answers: Sequence[ChatResponse], n: int) -> ChatResponse:
+    """Answers to requests that ran at once, as one of `n` choices; its latency is the longest of theirs."""
+    if len(answers) == 1 and len(answers[0].choices) == n:
+        return answers[0]
+    return ChatResponse(
+        tuple(choice for answer in answers for choice in answer.choices)[:n],
+        usage=sum((answer.usage for answer in answers), Usage()),
+        latency_s=max(answer.latency_s for answer in answers),
+        attempts=sum(answer.attempts for answer in answers),
+        prompt_token_ids=answers[0].prompt_token_ids,
+        prompt_tokens=answers[0].prompt_tokens,
+    )
 
 
 async def structured_chat(
@@ -330,9 +417,8 @@ async def structured_chat(
     vote: int = 0,
     seed: int | None = None,
     extra: Mapping[str, JSON] | None = None,
-    keep: Callable[[Choice], bool] | None = None,
-    verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
     name: str = "",
+    **other: Any,
 ) -> ChatResponse:
     """Ask a model for one answer.
 
@@ -344,31 +430,27 @@ async def structured_chat(
         vote: this and the others are those of `ChatClient.chat`.
         seed: the sampling seed.
         extra: further fields of the body.
-        keep: whether a choice may be stored or taken.
-        verdict_at: where a choice has what it was asked for.
         name: the component of the call.
+        other: `keep` and `verdict_at`.
 
     Raises:
         EndpointError: no attempt succeeded.
     """
+    asked: dict[str, Any] = {"vote": vote, "seed": seed, "name": name}
     formatted = {**(extra or {}), RESPONSE_FORMAT: response_format}
     refused: EndpointError | None = None
-    is_held = client.holds(messages, vote=vote, seed=seed, extra=formatted, name=name)
-    if not is_held and client.holds(in_words, vote=vote, seed=seed, extra=extra, name=name):
+    is_held = client.holds(messages, extra=formatted, **asked)
+    if not is_held and client.holds(in_words, extra=extra, **asked):
         client.formats.note_earlier(client.settings.endpoints[0].shown)
     if is_held or client.formats.refusal is None:
         try:
-            return await client.chat(
-                messages, vote=vote, seed=seed, extra=formatted, keep=keep, verdict_at=verdict_at, name=name
-            )
+            return await client.chat(messages, extra=formatted, **asked, **other)
         except EndpointError as error:
             if not client.formats.may_be_refused_by(error):
                 raise
             refused = error
     try:
-        answer = await client.chat(
-            in_words, vote=vote, seed=seed, extra=extra, keep=keep, verdict_at=verdict_at, name=name
-        )
+        answer = await client.chat(in_words, extra=extra, **asked, **other)
     except EndpointError as error:
         if refused is not None:
             error.attempts, error.usage = error.attempts + refused.attempts, error.usage + refused.usage

@@ -7,6 +7,7 @@ is noted as sent before it leaves. The ledger on disk is `judgegym.engine.runs.l
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.types import ChatResponse
+from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice, Message
 
 
@@ -74,21 +76,50 @@ class RowLedger(Protocol):
         """Record that a request has no answer, so that it is not in flight, and what its attempts have cost."""
 
 
+NOTHING_PAID = Usage()
+
+
 @dataclass(slots=True)
 class RequestRecord:
-    """One request of a call, for whoever sends it.
+    """One request of a call, over all its attempts, and its record in the ledger.
 
     Attributes:
         part: which part of the call's answer it asks for.
         row: the ledger that it is noted in; `None` if nothing is recorded.
         number: its number in the ledger; `None` until it is sent.
         finish: called once when the answer is recorded, or will not be; `None` if nobody waits for that.
+        body: what is sent, but for the model's name at the replica; without one, the request is a GET.
+        path: beside the API; `None` for chat completions.
+        tokens: what it takes of the tokens a minute.
+        received: how many choices its answer had, the unusable ones too.
+        attempts: requests sent.
+        broken: those that count against `max_retries`.
+        paid: the usage of all answers, unusable ones too.
+        started: when its first attempt was admitted (monotonic clock).
+        away: seconds that it waited since for a model that was away, or until its answer could be recorded.
+        failure: of the attempt before; `None` before the first one.
+        is_probe: it is sent although the circuit breaker is open.
     """
 
     part: int = 0
     row: RowLedger | None = None
     number: int | None = None
     finish: Callable[[], None] | None = None
+    body: dict[str, JSON] | None = None
+    path: str | None = None
+    tokens: int = 0
+    received: int = 0
+    attempts: int = 0
+    broken: int = 0
+    paid: Usage = NOTHING_PAID
+    started: float = 0.0
+    away: float = 0.0
+    failure: EndpointError | None = None
+    is_probe: bool = False
+
+    def elapsed(self) -> float:
+        """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
+        return time.monotonic() - self.started - self.away
 
     def leaves(self) -> None:
         """Note that an attempt leaves now."""
@@ -135,11 +166,9 @@ def component(name: str) -> Iterator[None]:
         _COMPONENT.reset(token)
 
 
-def is_held(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> bool:
-    """Whether the ledger of the row, if it has one, holds an answer to this call, which is not begun."""
-    row = _ROW.get()
-    where = f"{_COMPONENT.get()}{name}".removesuffix("/")
-    return row is not None and row.holds(CallKey(where, vote, model, messages, parameters))
+def call_key(name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> CallKey:
+    """What a call that is made here asks, named within the components of the context."""
+    return CallKey(f"{_COMPONENT.get()}{name}".removesuffix("/"), vote, model, messages, parameters)
 
 
 @dataclass(slots=True)
@@ -164,8 +193,7 @@ class CallInProgress:
         cls, name: str, vote: int, model: str, messages: Sequence[Message], parameters: Mapping[str, JSON]
     ) -> CallInProgress:
         """Begin a call, recorded if its row has a ledger."""
-        row, where = _ROW.get(), f"{_COMPONENT.get()}{name}".removesuffix("/")
-        asked = CallKey(where, vote, model, messages, parameters)
+        row, asked = _ROW.get(), call_key(name, vote, model, messages, parameters)
         return cls(asked) if row is None else cls(asked, row, *row.open(asked))
 
     @property

@@ -50,6 +50,7 @@ class Reachability:
     """The replicas of one model that are there or away.
 
     Attributes:
+        replicas: the replicas.
         is_any_there: whether a replica is there.
         on_lost: called when none is there any more.
     """
@@ -77,7 +78,7 @@ class Reachability:
             start_setting: the setting that changes that.
             url_setting: the setting that names the replicas.
         """
-        self._replicas = replicas
+        self.replicas = replicas
         self._title = title
         self._deadline_s = deadline_s
         self._setting = setting
@@ -88,6 +89,16 @@ class Reachability:
         self._probes: set[asyncio.Task[None]] = set()
         self._back = asyncio.Event()
         self._last_failure: EndpointError | None = None
+
+    def pick(self) -> Replica:
+        """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""
+        if len(self.replicas) == 1:
+            return self.replicas[0]
+        now = time.monotonic()
+        return min(
+            self.replicas,
+            key=lambda replica: (not replica.is_there, max(0.0, replica.paused_until - now), replica.in_flight),
+        )
 
     @property
     def waiting(self) -> str | None:
@@ -110,7 +121,7 @@ class Reachability:
             probe = asyncio.get_running_loop().create_task(self._probe(replica, failure.answer))
             self._probes.add(probe)
             probe.add_done_callback(self._probes.discard)
-        was_any_there, self.is_any_there = self.is_any_there, any(each.is_there for each in self._replicas)
+        was_any_there, self.is_any_there = self.is_any_there, any(each.is_there for each in self.replicas)
         if not self.is_any_there:
             self._back.clear()
             if was_any_there and self.on_lost is not None:
@@ -153,17 +164,17 @@ class Reachability:
 
     def _away_for(self) -> float:
         """Seconds since the last of the replicas went away."""
-        return time.monotonic() - max(each.away_since or float("-inf") for each in self._replicas)
+        return time.monotonic() - max(each.away_since or float("-inf") for each in self.replicas)
 
     @property
     def _who(self) -> str:
-        names = ", ".join(dict.fromkeys(replica.endpoint.shown for replica in self._replicas))
+        names = ", ".join(dict.fromkeys(replica.endpoint.shown for replica in self.replicas))
         return f"{self._title} at {names}"
 
     @property
     def _is_starting(self) -> bool:
         """Whether none has ever answered, which has a deadline of its own."""
-        return self._start_s is not None and not any(replica.has_answered for replica in self._replicas)
+        return self._start_s is not None and not any(replica.has_answered for replica in self.replicas)
 
     @property
     def _limit_s(self) -> float:

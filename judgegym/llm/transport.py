@@ -12,22 +12,23 @@ sent any more, and nothing else but what a ledger raises that cannot record the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import cast
 
 import aiohttp
 from aiolimiter import AsyncLimiter
 
 from judgegym.llm import wire
 from judgegym.llm.budget import Budget
-from judgegym.llm.connector import CheckedConnector, speaks_tls
+from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
-from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.ledger import NOTHING_PAID, RequestRecord
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,
@@ -40,10 +41,12 @@ from judgegym.llm.outcome import (
 from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
 from judgegym.llm.retry import RetryPolicy
-from judgegym.llm.types import ChatResponse, ChatSettings, Replica, ReplicaSet
+from judgegym.llm.types import ChatResponse, ChatSettings, Replica
 from judgegym.llm.urls import with_version
-from judgegym.llm.usage import Meter, Usage, count_tokens
+from judgegym.llm.usage import Meter, count_tokens
 from judgegym.llm.wire import JSON, Message
+
+logger = logging.getLogger(__name__)
 
 _RECOVERY = 0.05  # share of the ceiling that one window of successes adds
 _AT_ONCE = 2
@@ -181,49 +184,8 @@ class RateBudget:
             self._next.release()
 
 
-NOTHING_PAID = Usage()
-
 ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission", default=None)
 """Called when the first attempt of a call is admitted, of which there may be several for what waits for them."""
-
-
-@dataclass(slots=True)
-class PendingRequest:
-    """One request, over all its attempts.
-
-    Attributes:
-        body: what is sent, but for the model's name at the replica; without one, the request is a GET.
-        has_format: the body has a response format.
-        record: of the request in a ledger.
-        path: beside the API; `None` for chat completions.
-        budget: what its attempts are counted in.
-        tokens: what it takes of the tokens a minute.
-        attempts: requests sent.
-        broken: those that count against `max_retries`.
-        paid: the usage of all answers, unusable ones too.
-        started: when its first attempt was admitted (monotonic clock).
-        away: seconds that it waited since for a model that was away, or until its answer could be recorded.
-        failure: of the attempt before; `None` before the first one.
-        is_probe: it is sent although the circuit breaker is open.
-    """
-
-    body: dict[str, JSON] | None
-    record: RequestRecord
-    has_format: bool = False
-    path: str | None = None
-    budget: Budget | None = None
-    tokens: int = 0
-    attempts: int = 0
-    broken: int = 0
-    paid: Usage = NOTHING_PAID
-    started: float = 0.0
-    away: float = 0.0
-    failure: EndpointError | None = None
-    is_probe: bool = False
-
-    def elapsed(self) -> float:
-        """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
-        return time.monotonic() - self.started - self.away
 
 
 _CONNECT_S = 30.0
@@ -239,31 +201,22 @@ def open_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=CheckedConnector(), cookie_jar=aiohttp.DummyCookieJar())
 
 
-class TransportResponse(NamedTuple):
-    """The answer to one request, with the choices that may be used, and how many choices it had in all."""
-
-    answer: ChatResponse
-    received: int
-
-
 class Transport:
     """Sends requests to the replicas of one model."""
 
     def __init__(
         self,
         settings: ChatSettings,
-        meter: Meter,
-        session: aiohttp.ClientSession | None,
+        session: aiohttp.ClientSession | None = None,
         budget: Budget | None = None,
     ) -> None:
         """Prepare; the session is opened by the first request, unless one is passed in, which stays open."""
         self.settings = settings
-        self.meter = meter
+        self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
         self.formats = FormatHabits()
-        self._replicas = ReplicaSet(settings.endpoints, settings.finish_rules)
         self.presence = Reachability(
-            self._replicas.replicas,
+            [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints],
             title=settings.title,
             deadline_s=settings.away_deadline_s,
             setting=f"--{settings.section}endpoint_away_deadline",
@@ -278,6 +231,7 @@ class Transport:
             setting=f"--{settings.section}endpoint_rejected_deadline",
         )
         self._budget = budget
+        self._seed_is_refused = False
         self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
@@ -287,7 +241,7 @@ class Transport:
     @property
     def finish_reasons(self) -> Counter[str]:
         """How many choices of all replicas ended with each finish reason."""
-        return sum((replica.habits.reasons for replica in self._replicas.replicas), Counter[str]())
+        return sum((replica.habits.reasons for replica in self.presence.replicas), Counter[str]())
 
     async def close(self) -> None:
         """End the probes, and close the session, if it is this transport's own."""
@@ -299,36 +253,37 @@ class Transport:
 
     async def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> TransportResponse:
+    ) -> ChatResponse:
         """Send one request, with its retries; `record` is told when it leaves.
 
         Raises:
             EndpointError: no attempt succeeded.
             RunStop: no attempt may be made any more.
         """
-        call = PendingRequest(
-            {"model": "", "messages": wire.messages_json(messages), **parameters},
-            record,
-            RESPONSE_FORMAT in parameters,
-            budget=self._budget,
-        )
+        body = record.body = {"model": "", "messages": wire.messages_json(messages), **parameters}
+        has_seed = "seed" in body
+        if self._seed_is_refused:
+            body.pop("seed", None)
         if self.rates is not None and self.rates.tokens is not None:
-            call.tokens = self._expected_tokens(messages, parameters)
+            record.tokens = self._expected_tokens(messages, parameters)
         try:
-            outcome = await self._outcome(call)
+            outcome = await self._send(record)
         finally:
-            self.meter.usage += call.paid
+            self.meter.usage += record.paid
         assert isinstance(outcome, ChatSuccess)  # of a request without a path
         self.meter.answered += 1
-        answer = ChatResponse(
+        if has_seed and "seed" not in body and not self._seed_is_refused:
+            self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
+            logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
+        record.received = outcome.received
+        return ChatResponse(
             outcome.choices,
-            call.paid,
-            call.elapsed(),
-            call.attempts,
+            record.paid,
+            record.elapsed(),
+            record.attempts,
             prompt_token_ids=outcome.prompt_token_ids,
             prompt_tokens=outcome.tokens.prompt,
         )
-        return TransportResponse(answer, outcome.received)
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None) -> JSON:
         """Send one request beside the API, with its retries: POST with a body, GET without; return the answer's JSON.
@@ -336,12 +291,11 @@ class Transport:
         Raises:
             EndpointError: no attempt succeeded.
         """
-        sent = None if body is None else {"model": "", **body}
-        outcome = await self._outcome(PendingRequest(sent, RequestRecord(), path=path))
+        outcome = await self._send(RequestRecord(body=None if body is None else {"model": "", **body}, path=path))
         assert isinstance(outcome, PlainResponse)  # of a request with a path
         return outcome.body
 
-    async def _outcome(self, call: PendingRequest) -> ChatSuccess | PlainResponse:
+    async def _send(self, call: RequestRecord) -> ChatSuccess | PlainResponse:
         """Make attempts until one is answered.
 
         Raises:
@@ -352,15 +306,14 @@ class Transport:
         try:
             while True:
                 admitted = await self._admitted(call)
-                replica = self._replicas.pick()
-                attempt = self._attempt if call.budget is None else self._counted_attempt
-                outcome = await attempt(replica, call, admitted)
+                replica = self.presence.pick()
+                outcome = await self._attempt(replica, call, admitted)
                 if not isinstance(outcome, AttemptFailure):
-                    if call.has_format:
+                    if _has_format(call):
                         self.formats.taken_by.add(replica.habits.name)
                     self.breaker.answered(admitted)
                     return outcome
-                await self._pause(replica, call, as_refused(outcome) if call.has_format else outcome, admitted)
+                await self._pause(replica, call, as_refused(outcome) if _has_format(call) else outcome, admitted)
         except (EndpointError, RunStop) as error:
             error.attempts, error.usage = call.attempts, call.paid
             raise
@@ -368,7 +321,7 @@ class Transport:
             self.breaker.calls -= 1
             self.breaker.settle()
 
-    async def _admitted(self, call: PendingRequest) -> float:
+    async def _admitted(self, call: RequestRecord) -> float:
         """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
 
         Returns:
@@ -379,10 +332,10 @@ class Transport:
                 model has been away for too long, or refuses what the request has.
             RunStop: no request may be sent any more.
         """
-        is_retry = call.failure is not None
+        is_retry, budget = call.failure is not None, self._budget_of(call)
         while True:
-            if call.budget is not None:
-                call.away += await call.budget.ready()
+            if budget is not None:
+                call.away += await budget.ready()
             if not self.presence.is_any_there:
                 call.away += await self.presence.wait()
             if not self.breaker.is_closed and not call.is_probe:
@@ -396,9 +349,9 @@ class Transport:
                 self.limit.release()  # it has gone away in the meantime
                 continue
             try:
-                if call.has_format and self.formats.refusal is not None:  # of another call, while this one waited
+                if self.formats.refusal is not None and _has_format(call):  # of another call, while this one waited
                     raise self.formats.refusal.of_another_call()
-                waited = 0.0 if call.record.row is None else await call.record.row.ready()
+                waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
                     call.started, call.away = admitted, 0.0
                     if (told := ON_ADMISSION.get()) is not None:
@@ -409,11 +362,11 @@ class Transport:
             except BaseException:  # re-raised; nothing is sent
                 self.limit.release()
                 raise
-            if call.budget is None or call.budget.take():
+            if budget is None or budget.take():
                 return admitted
             self.limit.release()  # the budget was spent in the meantime
 
-    async def _pause(self, replica: Replica, call: PendingRequest, outcome: AttemptFailure, admitted: float) -> None:
+    async def _pause(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
 
         Raises:
@@ -423,7 +376,7 @@ class Transport:
         failure = call.failure = _error(replica, outcome, call.body)
         if outcome.kind is FailureKind.AWAY:
             call.attempts -= 1  # nothing was sent
-            call.record.stays()
+            call.stays()
             self.presence.lost(replica, failure)
             return
         if outcome.kind is FailureKind.REJECTED and self._rejects_account(replica, call, outcome):
@@ -435,52 +388,77 @@ class Transport:
         call.broken += outcome.kind is FailureKind.BROKEN
         pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
+            is_of_seed = outcome.kind is FailureKind.REJECTED and "seed" in failure.answer.lower()
+            if is_of_seed and call.body is not None and call.body.pop("seed", None) is not None:
+                return  # ask once more without it
             raise failure
-        if call.budget is not None:
-            await call.budget.ready()  # before the pause: there may be no other attempt
+        if (budget := self._budget_of(call)) is not None:
+            await budget.ready()  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
-    def _rejects_account(self, replica: Replica, call: PendingRequest, outcome: AttemptFailure) -> bool:
+    def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
         """Whether a rejected completion speaks of the account rather than of the request."""
         if call.path is not None or outcome.status not in ACCOUNT_STATUSES:
             return False
         # Some endpoints answer 404 to a form that they do not know.
-        asks_for_form = call.has_format and replica.habits.name not in self.formats.taken_by
+        asks_for_form = _has_format(call) and replica.habits.name not in self.formats.taken_by
         return not (outcome.status == 404 and asks_for_form)
 
-    async def _counted_attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
-        """Make one attempt that the budget has admitted. It is finished when it fails, or its answer is recorded."""
-        assert call.budget is not None
-        before = call.attempts
-        try:
-            outcome = await self._attempt(replica, call, admitted)
-        except BaseException:  # re-raised; it was sent
-            call.budget.finish()
-            raise
-        if not isinstance(outcome, AttemptFailure):
-            call.record.finish = call.budget.finish
-        elif outcome.kind is FailureKind.AWAY or call.attempts == before:
-            call.budget.give_back()
-        else:
-            call.budget.finish()
-        return outcome
+    def _budget_of(self, call: RequestRecord) -> Budget | None:
+        """What the attempts of a call are counted in: those for completions are."""
+        return self._budget if call.path is None else None
 
-    async def _attempt(self, replica: Replica, call: PendingRequest, admitted: float) -> Outcome:
-        """Make one attempt in the slot that the call holds; report its outcome to the limit and the replica.
+    async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
+        """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
 
-        Nothing is sent to a replica whose answers have shown that none will be usable.
+        Nothing is sent to a replica whose answers have shown that none will be usable. For the budget an attempt is
+        finished when it fails, or its answer is recorded.
         """
-        if (refusal := replica.habits.refusal) is not None:
+        budget, outcome = self._budget_of(call), cast("Outcome | None", replica.habits.refusal)
+        if outcome is not None:
             self.limit.release()
-            return refusal
+            if budget is not None:
+                budget.give_back()
+            return outcome
         call.attempts += 1
         replica.in_flight += 1
+        try:
+            outcome = await self._exchange(replica, call)
+        finally:
+            replica.in_flight -= 1
+            self.limit.release()
+            if budget is not None:
+                if isinstance(outcome, ChatSuccess):
+                    call.finish = budget.finish
+                elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
+                    budget.give_back()
+                else:
+                    budget.finish()
+        if outcome.tokens is not None:
+            tokens = outcome.tokens
+            usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
+            call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
+            if budget is not None and (usage.cost is not None or not isinstance(outcome, AttemptFailure)):
+                budget.pay(usage.cost)  # an error that counts no tokens has no price
+        if not isinstance(outcome, AttemptFailure):
+            self.limit.succeeded()
+            replica.reached(succeeded=True)
+        elif outcome.kind is not FailureKind.AWAY:
+            replica.reached()
+            if outcome.kind is FailureKind.BUSY:
+                self.limit.overloaded(admitted)
+            if outcome.kind is not FailureKind.REJECTED:
+                replica.failed(outcome.retry_after, admitted)
+        return outcome
+
+    async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
+        """Send a request once, and classify what comes back."""
         timeout = self._timeout
         if call.failure is not None:  # a retry has what is left of the deadline; aiohttp reads 0 as no time-out
             left = min(self.settings.timeout_s, self.settings.deadline_s - call.elapsed())
             timeout = _timeout(max(0.001, left))
         try:
-            call.record.leaves()
+            call.leaves()
             if self._session is None:
                 self._session = open_session()
             body = None if call.body is None else wire.dumps({**call.body, "model": replica.endpoint.model})
@@ -499,38 +477,16 @@ class Transport:
                 else:
                     data = await response.read()
                 retry_after = response.headers.get("Retry-After")
-                if call.path is None:
-                    location = response.headers.get("Location")
-                    outcome = of_answer(response.status, data, retry_after, replica.habits, location=location)
-                else:
-                    outcome = of_other_answer(response.status, data, retry_after)
+                if call.path is not None:
+                    return of_other_answer(response.status, data, retry_after)
+                location = response.headers.get("Location")
+                return of_answer(response.status, data, retry_after, replica.habits, location=location)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
-            outcome = of_exception(error, timeout.total or 0.0)
-            if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError) and await _needs_tls(
-                replica
-            ):
-                outcome = AttemptFailure(
-                    FailureKind.REJECTED, "none: the port speaks TLS, so its URL must begin with https://"
-                )
-        finally:
-            replica.in_flight -= 1
-            self.limit.release()
-        if outcome.tokens is not None:
-            tokens = outcome.tokens
-            usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
-            call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
-            if call.budget is not None and (usage.cost is not None or not isinstance(outcome, AttemptFailure)):
-                call.budget.pay(usage.cost)  # an error that counts no tokens has no price
-        if not isinstance(outcome, AttemptFailure):
-            self.limit.succeeded()
-            replica.reached(succeeded=True)
-        elif outcome.kind is not FailureKind.AWAY:
-            replica.reached()
-            if outcome.kind is FailureKind.BUSY:
-                self.limit.overloaded(admitted)
-            if outcome.kind is not FailureKind.REJECTED:
-                replica.failed(outcome.retry_after, admitted)
-        return outcome
+            is_no_http = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
+            if is_no_http and await replica.needs_tls():
+                what = "none: the port speaks TLS, so its URL must begin with https://"
+                return AttemptFailure(FailureKind.REJECTED, what)
+            return of_exception(error, timeout.total or 0.0)
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""
@@ -541,12 +497,9 @@ class Transport:
         return prompt + (longest if isinstance(longest, int) else 0)
 
 
-async def _needs_tls(replica: Replica) -> bool:
-    """Whether a replica that has never answered is called without TLS, and speaks it; found out once."""
-    if replica.habits.reasons or replica.was_tried_with_tls or replica.proxy is not None:
-        return False
-    replica.was_tried_with_tls = True
-    return replica.url.startswith("http://") and await speaks_tls(replica.url)
+def _has_format(call: RequestRecord) -> bool:
+    """Whether a request asks for an answer in a response format."""
+    return call.body is not None and RESPONSE_FORMAT in call.body
 
 
 def _timeout(total_s: float) -> aiohttp.ClientTimeout:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 from pydantic import SecretStr
 
+from judgegym.llm.connector import speaks_tls
 from judgegym.llm.outcome import KNOWN_WORDS_ALONE, FinishRules, Habits
 from judgegym.llm.urls import is_loopback, secrets_in_fields, secrets_in_url, without_credentials, without_secret
 from judgegym.llm.usage import Prices, Usage
@@ -119,6 +120,13 @@ class Replica:
             text = without_secret(text, secret)
         return without_credentials(text)
 
+    async def needs_tls(self) -> bool:
+        """Whether an endpoint that has never answered is called without TLS, and speaks it; found out once."""
+        if self.habits.reasons or self.was_tried_with_tls or self.proxy is not None:
+            return False
+        self.was_tried_with_tls = True
+        return self.url.startswith("http://") and await speaks_tls(self.url)
+
     def reached(self, *, succeeded: bool = False) -> None:
         """Report that a request had some outcome other than a refused connection, and whether that was an answer."""
         if succeeded:
@@ -147,30 +155,6 @@ class Replica:
         self.failed_at = now
         self.failures_in_a_row = min(self.failures_in_a_row + 1, 10)
         self.paused_until = now + max(pause, retry_after or 0.0)
-
-
-class ReplicaSet:
-    """The replicas of one model."""
-
-    def __init__(self, endpoints: Sequence[Endpoint], rules: FinishRules = KNOWN_WORDS_ALONE) -> None:
-        """Take one endpoint or more, and which of their answers are whole.
-
-        Raises:
-            ValueError: there is none.
-        """
-        if not endpoints:
-            raise ValueError("a chat client needs an endpoint")
-        self.replicas = tuple(Replica(endpoint, rules) for endpoint in endpoints)
-
-    def pick(self) -> Replica:
-        """The least busy replica that is there and not paused; if all are paused, the one whose pause ends first."""
-        if len(self.replicas) == 1:
-            return self.replicas[0]
-        now = time.monotonic()
-        return min(
-            self.replicas,
-            key=lambda replica: (not replica.is_there, max(0.0, replica.paused_until - now), replica.in_flight),
-        )
 
 
 def environment_proxy(url: str) -> str | None:
@@ -237,6 +221,11 @@ class ChatSettings:
     section: str = ""
     url_setting: str = "base_url"
     price_settings: str = "price_"
+
+    def __post_init__(self) -> None:
+        """Check that there is an endpoint."""
+        if not self.endpoints:
+            raise ValueError("a chat client needs an endpoint")
 
 
 @dataclass(frozen=True, slots=True)

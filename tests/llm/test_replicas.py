@@ -3,7 +3,8 @@ import time
 import pytest
 from pydantic import SecretStr
 
-from judgegym.llm.types import Endpoint, Replica, ReplicaSet, environment_proxy
+from judgegym.llm.reachability import Reachability
+from judgegym.llm.types import Endpoint, Replica, environment_proxy
 
 KEY = "sk-this-is-secret"
 
@@ -77,13 +78,9 @@ def test_without_a_key_there_is_no_authorization() -> None:
     assert "Authorization" not in Replica(endpoint()).headers
 
 
-def test_replica_set_without_endpoints_is_refused() -> None:
-    with pytest.raises(ValueError, match="endpoint"):
-        ReplicaSet([])
-
-
-def a_set(*in_flight: int) -> ReplicaSet:
-    replicas = ReplicaSet([endpoint(f"http://h{number}/v1") for number in range(len(in_flight))])
+def a_set(*in_flight: int) -> Reachability:
+    some = [Replica(endpoint(f"http://h{number}/v1")) for number in range(len(in_flight))]
+    replicas = Reachability(some, title="the judge", deadline_s=1.0, setting="--x")
     for replica, calls in zip(replicas.replicas, in_flight, strict=True):
         replica.in_flight = calls
     return replicas

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judgegym.llm import transport
+from judgegym.llm import ledger, transport
 from judgegym.llm.errors import EndpointError, FailureKind
 from judgegym.llm.transport import open_session
 from tests.scripted import Reply, ScriptedEndpoint, completion, in_turn, refusing
@@ -29,7 +29,7 @@ class Clock:
         self.now = 1000.0
         clock = SimpleNamespace(monotonic=lambda: self.now)
         monkeypatch.setattr(transport, "time", clock)
-        monkeypatch.setattr(transport, "time", clock)
+        monkeypatch.setattr(ledger, "time", clock)
 
 
 Connect = Callable[..., Any]
