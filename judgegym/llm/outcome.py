@@ -34,6 +34,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, cast
@@ -160,29 +161,26 @@ def _sampled(ids: JSON, logprobs: JSON, token_count: int) -> tuple[tuple[int, ..
 
 def _logprobs(value: JSON) -> tuple[float, ...] | None:
     """The sampled tokens' logprobs of `logprobs.content`; `None` unless there is a number for each."""
-    content = value.get("content") if isinstance(value, Mapping) else None
-    if not isinstance(content, list):
-        return None
     try:  # one check for all entries: there are as many as tokens
-        numbers = [entry["logprob"] for entry in content]
+        numbers = [entry["logprob"] for entry in cast("dict[str, list[dict[str, float]]]", value)["content"]]
         if set(map(type, numbers)) <= {float, int} and all(map(math.isfinite, numbers)):
             return tuple(map(float, numbers))
-    except (TypeError, KeyError, OverflowError):
+    except (TypeError, KeyError, IndexError, OverflowError):
         pass
     return None
 
 
 def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] | None:
     """Tokens with their alternatives; `None` where they are no such list, or one that was sent and has none at all."""
-    if not isinstance(content, list):
-        return None
     # `dict`, and not `Mapping`, whose check takes four times as long: there are as many entries as tokens.
-    if is_sent and not any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in content):
+    if not isinstance(content, list) or (
+        is_sent and not any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in content)
+    ):
         return None
     tokens: list[Token] = []
     for entry in content:
-        text = entry.get("token") if isinstance(entry, Mapping) else None
-        if not isinstance(entry, Mapping) or not isinstance(text, str):
+        text = entry.get("token") if isinstance(entry, dict) else None
+        if not isinstance(text, str):
             return None
         wanted = any(character.isdigit() for character in text)
         tokens.append(Token(text, _alternatives(entry.get("top_logprobs")) if wanted else ()))
@@ -192,12 +190,10 @@ def _kept_tokens(content: JSON, *, is_sent: bool = False) -> tuple[Token, ...] |
 def _alternatives(value: JSON) -> tuple[tuple[str, float], ...]:
     found: list[tuple[str, float]] = []
     for entry in value if isinstance(value, list) else ():
-        text, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, Mapping) else (None, None)
+        text, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
         if isinstance(text, str) and isinstance(logprob, float | int) and not isinstance(logprob, bool):
-            try:
+            with suppress(OverflowError):  # an integer beyond the range of floats
                 found.append((text, float(logprob)))
-            except OverflowError:  # an integer beyond the range of floats
-                continue
     return tuple(found)
 
 
@@ -206,54 +202,37 @@ FinishState: TypeAlias = Literal["whole", "tool_calls", "cut_off", "refused", "b
 others are as in `judgegym.llm.wire.ChoiceState`."""
 
 _SEPARATORS = re.compile(r"[-_\s]+")
-_WHOLE = (
-    *("stop", "stopped", "stop_sequence", "stop_token", "stop_word", "stop_words", "stop_criteria_met", "end"),
-    *("eos", "eos_token", "eot", "end_turn", "end_of_turn", "end_of_text", "endoftext", "end_of_sequence", "end_id"),
-    *("im_end", "complete", "completed", "finish", "finished", "done", "normal"),
-)
-_TOOL_CALLS = ("tool_calls", "tool_call", "function_call", "function_calls", "tool_use")
-_CUT_OFF = (
-    *("length", "max_tokens", "max_token", "max_output_tokens", "max_completion_tokens", "max_new_tokens"),
-    *("max_length", "maximum_tokens", "token_limit", "limit", "incomplete", "not_finished", "model_length"),
-    *("context_length", "context_length_exceeded", "context_window_exceeded", "model_context_window_exceeded"),
-    *("error_limit", "repetition"),
-)
-_REFUSED = (
-    *("refusal", "refused", "content_filter", "content_filtered", "content_filter_error", "filtered", "safety"),
-    *("recitation", "prohibited_content", "blocklist", "blocked", "spii", "sensitive", "language", "error_toxic"),
-    *("guardrail", "guardrails", "guardrail_intervened", "image_safety", "image_prohibited_content"),
-    *("image_recitation", "model_armor", "policy_violation", "moderation"),
-)
-_BROKEN_OFF = (
-    *("error", "errored", "failed", "failure", "fault", "abort", "aborted", "cancel", "cancelled", "canceled"),
-    *("user_cancel", "user_cancelled", "timeout", "timed_out", "time_limit", "deadline_exceeded", "interrupted"),
-    *("preempted", "disconnect", "disconnected", "network_error", "server_error", "internal_error"),
-    *("insufficient_system_resource", "overloaded", "pause_turn", "malformed_function_call", "malformed_tool_use"),
-    *("malformed_response", "malformed_model_output", "unexpected_tool_call", "too_many_tool_calls"),
-    *("missing_thought_signature", "load", "unload"),
-)
+_WORDS: Mapping[FinishState, str] = {
+    "whole": """stop stopped stop_sequence stop_token stop_word stop_words stop_criteria_met end eos eos_token eot
+        end_turn end_of_turn end_of_text endoftext end_of_sequence end_id im_end complete completed finish finished done
+        normal""",
+    "tool_calls": "tool_calls tool_call function_call function_calls tool_use",
+    "cut_off": """length max_tokens max_token max_output_tokens max_completion_tokens max_new_tokens max_length
+        maximum_tokens token_limit limit incomplete not_finished model_length context_length context_length_exceeded
+        context_window_exceeded model_context_window_exceeded error_limit repetition""",
+    "refused": """refusal refused content_filter content_filtered content_filter_error filtered safety recitation
+        prohibited_content blocklist blocked spii sensitive language error_toxic guardrail guardrails
+        guardrail_intervened image_safety image_prohibited_content image_recitation model_armor policy_violation
+        moderation""",
+    "broken_off": """error errored failed failure fault abort aborted cancel cancelled canceled user_cancel
+        user_cancelled timeout timed_out time_limit deadline_exceeded interrupted preempted disconnect disconnected
+        network_error server_error internal_error insufficient_system_resource overloaded pause_turn
+        malformed_function_call malformed_tool_use malformed_response malformed_model_output unexpected_tool_call
+        too_many_tool_calls missing_thought_signature load unload""",
+}
+_STATES: Mapping[str, FinishState] = {word: state for state, words in _WORDS.items() for word in words.split()}
+_SAID: Mapping[FinishState, str] = {
+    "tool_calls": "waits for the results of tools",
+    "cut_off": "was cut off",
+    "refused": "was refused",
+    "broken_off": "broke off",
+}
 
 
 @lru_cache(maxsize=1024)
 def normalized(reason: str) -> str:
     """A finish reason in the spelling of the list: lower case, `_` between its words."""
     return _SEPARATORS.sub("_", reason.strip().lower())
-
-
-_OF_STATE: tuple[tuple[FinishState, tuple[str, ...]], ...] = (
-    ("whole", _WHOLE),
-    ("tool_calls", _TOOL_CALLS),
-    ("cut_off", _CUT_OFF),
-    ("refused", _REFUSED),
-    ("broken_off", _BROKEN_OFF),
-)
-_STATES: dict[str, FinishState] = {word: state for state, words in _OF_STATE for word in words}
-_SAID: dict[FinishState, str] = {
-    "tool_calls": "waits for the results of tools",
-    "cut_off": "was cut off",
-    "refused": "was refused",
-    "broken_off": "broke off",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +267,10 @@ def accepted_reasons(words: Iterable[str]) -> frozenset[str]:
     """
     accepted = frozenset(map(normalized, words))
     for word in sorted(accepted):
-        state = _STATES.get(word, "unknown")
         if not word:
             raise ValueError("a finish reason is empty; expected words such as done")
-        if state not in ("whole", "unknown"):
-            raise ValueError(f"{word!r} says that an answer {_SAID[state]}; it cannot be accepted as whole")
+        if (said := _SAID.get(_STATES.get(word, "unknown"))) is not None:
+            raise ValueError(f"{word!r} says that an answer {said}; it cannot be accepted as whole")
     return accepted
 
 
@@ -510,18 +488,14 @@ def of_other_answer(status: int, data: bytes, retry_after: str | None) -> PlainR
 
 def of_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
     """The outcome of an attempt that the HTTP client gave up with an exception."""
-    kind = kind_of_exception(error)
+    kind, said = kind_of_exception(error), f"none ({error or type(error).__name__})"
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
-        return AttemptFailure(kind, f"none within {timeout_s:g} s")
-    if isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
-        return AttemptFailure(
-            kind, f"none ({error}); the port answers without TLS: is its URL meant to begin with http://?"
-        )
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
-        return AttemptFailure(
-            kind, f"none ({error}: {type(error.os_error).__name__})"
-        )  # a reset within the TLS handshake
-    return AttemptFailure(kind, f"none ({error or type(error).__name__})")
+        said = f"none within {timeout_s:g} s"
+    elif isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
+        said += "; the port answers without TLS: is its URL meant to begin with http://?"
+    elif isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
+        said = f"none ({error}: {type(error.os_error).__name__})"  # a reset within the TLS handshake
+    return AttemptFailure(kind, said)
 
 
 def kind_of_status(status: int) -> FailureKind:
@@ -537,28 +511,19 @@ def kind_of_exception(error: BaseException) -> FailureKind:
 
     Away: nobody accepted the connection. Rejected: an address, a header or a certificate that no retry would mend.
     """
-    if isinstance(error, aiohttp.InvalidURL | aiohttp.ClientConnectorCertificateError):
-        return FailureKind.REJECTED
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(error, aiohttp.ClientConnectorSSLError):
-        transient = isinstance(error.os_error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
-        return FailureKind.BROKEN if transient else FailureKind.REJECTED
-    if isinstance(error, aiohttp.ConnectionTimeoutError | socket.gaierror):
+        is_transient = isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        return FailureKind.BROKEN if is_transient else FailureKind.REJECTED
+    if isinstance(error, aiohttp.ConnectionTimeoutError) or isinstance(cause, socket.gaierror | ConnectionRefusedError):
         return FailureKind.AWAY
-    if isinstance(error, aiohttp.ClientConnectorError):
-        if isinstance(error.os_error, socket.gaierror):
-            return FailureKind.AWAY
-        reason = error.os_error.errno
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, ValueError):
         # The addresses of the host failed for different reasons. A reset, as in a handshake, has no number either.
-        several = type(error.os_error) is OSError and reason is None
-        return FailureKind.AWAY if several or reason in _NOBODY_THERE else FailureKind.BROKEN
-    if isinstance(error, ConnectionRefusedError):
-        return FailureKind.AWAY
-    return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN
-
-
-def is_usable(choice: Choice, rules: FinishRules) -> bool:
-    """Whether a choice that was kept from an earlier answer may be used, as if an endpoint had just sent it."""
-    return not isinstance(checked(choice, rules), str)
+        several = type(cause) is OSError and cause.errno is None
+        return FailureKind.AWAY if several or error.os_error.errno in _NOBODY_THERE else FailureKind.BROKEN
+    return (
+        FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN
+    )  # or a URL
 
 
 def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:

@@ -26,7 +26,7 @@ from judgegym.llm.outcome import (
     Habits,
     Outcome,
     TokenCounts,
-    is_usable,
+    checked,
     kind_of_exception,
     kind_of_status,
     of_answer,
@@ -36,6 +36,11 @@ from judgegym.llm.wire import Choice, ChoiceState
 
 BUSY, AWAY, BROKEN, REJECTED = FailureKind.BUSY, FailureKind.AWAY, FailureKind.BROKEN, FailureKind.REJECTED
 TOOL_CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+
+
+def usable_again(choice: Choice, rules: FinishRules) -> bool:
+    """Whether a choice may be taken from the cache."""
+    return not isinstance(checked(choice, rules), str)
 
 
 def choice(content: Any = "yes", finish: Any = "stop", *, error: Any = None, **message: Any) -> dict[str, Any]:
@@ -81,7 +86,7 @@ def test_choice_that_may_be_used_has_a_state(sent: dict[str, Any], state: str, r
     assert isinstance(answered, ChatSuccess)
     (read,) = answered.choices
     assert (read.state, read.finish_reason) == (state, reason)
-    assert is_usable(read, KNOWN_WORDS_ALONE), "it may be taken from the cache"
+    assert usable_again(read, KNOWN_WORDS_ALONE), "it may be taken from the cache"
 
 
 PARTS: list[tuple[list[dict[str, Any]], str, str | None]] = [
@@ -216,7 +221,7 @@ def test_error_of_a_choice_that_says_busy_is_waiting() -> None:
     ],
 )
 def test_choice_that_was_kept_is_held_to_the_same(stored: Choice, usable: bool) -> None:
-    assert is_usable(stored, KNOWN_WORDS_ALONE) is usable
+    assert usable_again(stored, KNOWN_WORDS_ALONE) is usable
 
 
 # -------------------------------------------------------------------------------------------------- finish reasons
@@ -401,7 +406,7 @@ JSON = st.recursive(
 def test_any_answer_is_answered_or_failed(body: Any, status: int, retry_after: str | None) -> None:
     outcome = of_answer(status, json.dumps(body).encode(), retry_after, Habits(""))
     assert isinstance(outcome, ChatSuccess | AttemptFailure)
-    assert isinstance(outcome, AttemptFailure) or all(is_usable(each, KNOWN_WORDS_ALONE) for each in outcome.choices)
+    assert isinstance(outcome, AttemptFailure) or all(usable_again(each, KNOWN_WORDS_ALONE) for each in outcome.choices)
 
 
 @pytest.mark.parametrize(
