@@ -24,67 +24,151 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
-from typing import Any, NamedTuple, NoReturn
+from typing import Annotated, Any, Literal
 
 import orjson
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.parsing.verdict_parser import without_form
 
 _LARGEST = 2**63 - 1
-_BOUNDS: dict[str, tuple[Any, int, int]] = {
-    "temperature": (int | float, 0, 2),
-    "seed": (int, -_LARGEST, _LARGEST),
-    "n": (int, 1, 128),
-    "max_tokens": (int, 1, _LARGEST),
-    "max_completion_tokens": (int, 1, _LARGEST),
-    "top_logprobs": (int, 0, 20),
-}
 
 
 class BadRequest(ValueError):
     """A request that cannot be answered; the message is sent to the client and names the wrong field."""
 
 
-class RequestMessage(NamedTuple):
+def _joined(content: Any) -> Any:
+    """The text of a message's content: of a list of parts the texts joined, of null none."""
+    if isinstance(content, list):
+        texts = [part.get("text", "") for part in content if isinstance(part, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
+    return "" if content is None else content
+
+
+@pydantic_dataclass(frozen=True)
+class RequestMessage:
     """One message of the conversation, its text parts joined."""
 
     role: str
-    content: str
+    content: Annotated[str, BeforeValidator(_joined)] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """A valid request.
+class _Schema(BaseModel):
+    properties: dict[str, Any] = Field(min_length=1)
 
-    Attributes:
-        digest: of the whole body but for `stream` and `stream_options`: how an answer is sent does not change it.
-        question: the same without the form of the answer, in `response_format` and in the messages: what is answered
-            does not depend on the form.
-        asked: the messages without that form.
-        properties: the fields of the object that is wanted, in their order; `None` where a text is.
-        stream: whether the answer is wanted as events.
-        include_usage: whether one of them has the usage.
-        top_logprobs: 0 where no `logprobs` are asked for.
-    """
 
-    messages: tuple[RequestMessage, ...]
-    model: str
-    temperature: float
-    seed: int | None
-    n: int
-    max_tokens: int | None
-    digest: str
-    question: str
-    asked: tuple[RequestMessage, ...]
-    properties: tuple[str, ...] | None
-    stream: bool
-    include_usage: bool
-    return_token_ids: bool
-    logprobs: bool
-    top_logprobs: int
+class _NamedSchema(BaseModel):
+    schema_: _Schema = Field(alias="schema")
+
+
+class _ResponseFormat(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _NamedSchema | None = Field(None, validate_default=True)
+
+    @field_validator("json_schema")
+    @classmethod
+    def _check(cls, value: _NamedSchema | None, info: ValidationInfo) -> _NamedSchema | None:
+        if value is None and info.data.get("type") == "json_schema":
+            raise ValueError("Input should have schema.properties, an object with a field or more")
+        return value
+
+
+class _StreamOptions(BaseModel):
+    include_usage: StrictBool | None = None
+
+
+_Tokens = Annotated[int | None, Field(ge=1, le=_LARGEST, strict=True)]
+_Flag = Annotated[bool, BeforeValidator(lambda value: value is True)]
+
+
+class ChatRequest(BaseModel):
+    """A valid request. Unknown fields count in the digest only; null is as good as no field."""
+
+    model: str = Field(min_length=1)
+    messages: tuple[RequestMessage, ...] = Field(min_length=1)
+    temperature: float = Field(1.0, ge=0, le=2, strict=True)
+    seed: int | None = Field(None, ge=-_LARGEST, le=_LARGEST, strict=True)
+    n: int = Field(1, ge=1, le=128, strict=True)
+    max_tokens: _Tokens = None
+    max_completion_tokens: _Tokens = None
+    logprobs: _Flag = False
+    top_logprobs: int = Field(0, ge=0, le=20, strict=True)
+    return_token_ids: _Flag = False
+    response_format: _ResponseFormat | None = None
+    stream: StrictBool = False
+    stream_options: _StreamOptions | None = None
+    _data: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in data.items() if value is not None}
+
+    @field_validator("stream_options")
+    @classmethod
+    def _check_stream(cls, value: _StreamOptions | None, info: ValidationInfo) -> _StreamOptions | None:
+        if not info.data.get("stream"):
+            raise ValueError("Input should be left out where 'stream' is not true")
+        return value
+
+    @model_validator(mode="after")
+    def _settle(self) -> ChatRequest:
+        self.max_tokens = self.max_completion_tokens or self.max_tokens
+        self.top_logprobs = self.top_logprobs if self.logprobs else 0
+        return self
+
+    @property
+    def properties(self) -> tuple[str, ...] | None:
+        """The fields of the object that is wanted, in their order; `None` where a text is."""
+        form = self.response_format
+        is_object = form is not None and form.type == "json_schema" and form.json_schema is not None
+        return tuple(form.json_schema.schema_.properties) if is_object else None  # type: ignore[union-attr]
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether one of the events of a stream has the usage."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @cached_property
+    def asked(self) -> tuple[RequestMessage, ...]:
+        """The messages without the form of the answer."""
+        if self.properties is None:
+            return self.messages
+        *before, last = self.messages
+        return (*before, RequestMessage(last.role, without_form(last.content)))
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the whole body but for `stream` and `stream_options`: how an answer is sent does not change it."""
+        return _digest(self._data, "stream", "stream_options")
+
+    @cached_property
+    def question(self) -> str:
+        """The digest without the form of the answer, in field and messages: what is answered does not depend on it."""
+        if self.properties is None:
+            return self.digest
+        messages = [*self._data["messages"][:-1], {**self._data["messages"][-1], "content": self.asked[-1].content}]
+        return _digest({**self._data, "messages": messages}, "stream", "stream_options", "response_format")
+
+
+def _digest(data: Mapping[str, Any], *without: str) -> str:
+    kept = {name: value for name, value in data.items() if name not in without}
+    return hashlib.sha256(orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def system_text(messages: Sequence[RequestMessage]) -> str:
@@ -92,114 +176,25 @@ def system_text(messages: Sequence[RequestMessage]) -> str:
     return "\n".join(message.content for message in messages if message.role in ("system", "developer"))
 
 
-def parse_request(body: bytes) -> ChatRequest:
-    """Read a request body; raises `BadRequest` (and nothing else). Unknown fields count in the digest only."""
+def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
+    """Read a request body of chat completions, or of the Responses API; raises `BadRequest` (and nothing else)."""
     try:
         data = orjson.loads(body)
-        canonical = _canonical(data, "stream", "stream_options")
+        if not isinstance(data, dict):
+            raise BadRequest("the request body must be a JSON object")
+        data = _chat_of(data) if in_responses else data
+        request = ChatRequest.model_validate(data)
+        request._data = data
+        _ = request.digest  # the encoder has a lower limit of nesting than the decoder
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as error:
-        # The encoder has a lower limit of nesting than the decoder.
         raise BadRequest(f"the request body is not valid JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise BadRequest("the request body must be a JSON object")
-    model, messages, logprobs = data.get("model"), data.get("messages"), data.get("logprobs") is True
-    if not isinstance(model, str) or not model:
-        _fail("model", "a non-empty string", model)
-    if not isinstance(messages, list) or not messages:
-        _fail("messages", "a non-empty list", messages)
-    stream, include_usage = _stream(data)
-    numbers = {name: _number(name, data.get(name)) for name in _BOUNDS}
-    read = tuple(_message(f"messages[{index}]", entry) for index, entry in enumerate(messages))
-    properties = _properties(data.get("response_format"))
-    asked = read if properties is None else (*read[:-1], read[-1]._replace(content=without_form(read[-1].content)))
-    return ChatRequest(
-        messages=read,
-        model=model,
-        temperature=1.0 if numbers["temperature"] is None else float(numbers["temperature"]),
-        seed=numbers["seed"],
-        n=numbers["n"] or 1,
-        max_tokens=numbers["max_completion_tokens"] or numbers["max_tokens"],
-        digest=_digest(canonical),
-        question=_digest(canonical if properties is None else _question(data, asked[-1].content)),
-        asked=asked,
-        properties=properties,
-        stream=stream,
-        include_usage=include_usage,
-        return_token_ids=data.get("return_token_ids") is True,
-        logprobs=logprobs,
-        top_logprobs=numbers["top_logprobs"] or 0 if logprobs else 0,
-    )
-
-
-def _canonical(data: object, *without: str) -> bytes:
-    kept = {name: value for name, value in data.items() if name not in without} if isinstance(data, dict) else data
-    return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
-
-
-def _digest(canonical: bytes) -> str:
-    return hashlib.sha256(canonical).hexdigest()
-
-
-def _question(data: dict[str, Any], last: str) -> bytes:
-    """What is asked: the request without the form of its answer, with this content of the last message."""
-    messages = [*data["messages"][:-1], {**data["messages"][-1], "content": last}]
-    return _canonical({**data, "messages": messages}, "stream", "stream_options", "response_format")
-
-
-def _properties(wanted: Any) -> tuple[str, ...] | None:
-    """The fields of the object that a `response_format` asks for."""
-    if not isinstance(wanted, dict | None):
-        _fail("response_format", "an object or null", wanted)
-    kind = "text" if wanted is None else wanted.get("type")
-    if kind not in ("text", "json_object", "json_schema"):
-        _fail("response_format.type", "text, json_object or json_schema", kind)
-    if wanted is None or kind != "json_schema":
-        return None
-    named = wanted.get("json_schema")
-    schema = named.get("schema") if isinstance(named, dict) else None
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict) or not properties:
-        _fail("response_format.json_schema.schema.properties", "an object with a field or more", properties)
-    return tuple(properties)
-
-
-def _stream(data: dict[str, Any]) -> tuple[bool, bool]:
-    """Whether the answer is wanted as events, and whether one of them has the usage."""
-    stream, options = data.get("stream"), data.get("stream_options")
-    if not isinstance(stream, bool | None):
-        _fail("stream", "true, false or null", stream)
-    if not isinstance(options, dict | None):
-        _fail("stream_options", "an object or null", options)
-    if options is not None and not stream:
-        _fail("stream_options", "left out where 'stream' is not true", options)
-    include_usage = (options or {}).get("include_usage")
-    if not isinstance(include_usage, bool | None):
-        _fail("stream_options.include_usage", "true, false or null", include_usage)
-    return bool(stream), bool(include_usage)
-
-
-def _message(name: str, entry: object) -> RequestMessage:
-    role, content = (entry.get("role"), entry.get("content")) if isinstance(entry, dict) else (None, None)
-    if not isinstance(role, str):
-        _fail(f"{name}", "an object whose 'role' is a string", entry)
-    if isinstance(content, list):
-        texts = [part.get("text", "") for part in content if isinstance(part, dict)]
-        content = "".join(text for text in texts if isinstance(text, str))
-    if not isinstance(content, str | None):
-        _fail(f"{name}.content", "a string, a list of parts or null", content)
-    return RequestMessage(role, content or "")
-
-
-def _number(name: str, value: Any) -> Any:
-    kind, low, high = _BOUNDS[name]
-    if value is not None and (isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high):
-        _fail(name, f"{'an integer' if kind is int else 'a number'} from {low} to {high}", value)
-    return value
-
-
-def _fail(name: str, expected: str, value: object) -> NoReturn:
-    shown = repr(value)
-    raise BadRequest(f"'{name}' must be {expected}, not {shown if len(shown) <= 80 else shown[:77] + '...'}")
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in wrong["loc"])
+        shown = repr(wrong["input"])
+        found = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise BadRequest(f"'{name.removeprefix('.')}': {wrong['msg']}, not {found}") from None
+    return request
 
 
 IM_START, IM_END = 257, 258
@@ -310,44 +305,29 @@ def cut(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
     return text, count, False
 
 
-_ROLES = {"function_call_output": "tool"}
-
-
-def chat_body(body: bytes) -> bytes:
-    """The body of the chat request that asks the same. Raises `BadRequest`."""
-    try:
-        data = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the request body is not valid JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise BadRequest("the request body must be a JSON object")
+def _chat_of(data: dict[str, Any]) -> dict[str, Any]:
+    """The chat request that asks the same as one of the Responses API."""
     given, instructions = data.get("input"), data.get("instructions")
     if not isinstance(given, str | list) or not given:
         raise BadRequest("'input' must be a non-empty string or list")
     if data.get("stream"):
         raise BadRequest("'stream' must be false: the stand-in streams chat completions only")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    messages = [_message_json(place, item) for place, item in enumerate(items)]
-    if instructions is not None:
-        messages.insert(0, {"role": "system", "content": instructions})
-    chat = {
+    messages = [] if instructions is None else [{"role": "system", "content": instructions}]
+    for place, item in enumerate([{"role": "user", "content": given}] if isinstance(given, str) else given):
+        if not isinstance(item, dict):
+            raise BadRequest(f"'input[{place}]' must be an object")
+        kind = item.get("type", "message")
+        if kind == "function_call_output":
+            messages.append({"role": "tool", "content": item.get("output")})
+        elif kind == "message":  # not reasoning and calls
+            messages.append({"role": item.get("role"), "content": item.get("content")})
+    return {
         "model": data.get("model"),
-        "messages": [message for message in messages if message is not None],
+        "messages": messages,
         "temperature": data.get("temperature"),
         "max_tokens": data.get("max_output_tokens"),
         "seed": data.get("seed", _seed_of_nemo_gym(data.get("metadata"))),
     }
-    return orjson.dumps(chat)
-
-
-def _message_json(place: int, item: Any) -> dict[str, Any] | None:
-    """A message or a tool's output as a chat message; `None` for reasoning and calls."""
-    if not isinstance(item, dict):
-        raise BadRequest(f"'input[{place}]' must be an object")
-    kind = item.get("type", "message")
-    if kind in _ROLES:
-        return {"role": _ROLES[kind], "content": item.get("output")}
-    return {"role": item.get("role"), "content": item.get("content")} if kind == "message" else None
 
 
 def _seed_of_nemo_gym(metadata: Any) -> Any:

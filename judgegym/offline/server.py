@@ -101,7 +101,7 @@ class PrefixCache:
 
     def cached_tokens(self, messages: Sequence[RequestMessage]) -> int:
         """How many tokens this prompt and earlier ones have in common at their beginning; it is known from now on."""
-        text = "".join(f"<{role}>{content}" for role, content in messages)
+        text = "".join(f"<{message.role}>{message.content}" for message in messages)
         before, known, is_known = 0, 0, True
         for start in range(0, len(text) - _CHARACTERS + 1, _CHARACTERS):
             before = hash((before, text[start : start + _CHARACTERS]))
@@ -174,7 +174,7 @@ class StandInServer:
             if (seconds := self._away.get(counts["requests"])) is not None:
                 self._listening.go_away(seconds)
             body, in_responses = await http.read(), http.path.endswith("/responses")
-            request = parse_request(protocol.chat_body(body) if in_responses else body)
+            request = parse_request(body, in_responses=in_responses)
             self._by_model[request.model] += 1
             if self._settings.text_only and request.properties is not None:
                 raise BadRequest("response_format is not supported by this endpoint: leave it out")

@@ -84,7 +84,7 @@ def test_digest_ignores_the_order_of_keys_and_nothing_else() -> None:
         ({"messages": None}, "messages"),
         ({"messages": []}, "messages"),
         ({"messages": ["hello"]}, "messages[0]"),
-        ({"messages": [{"content": "hello"}]}, "messages[0]"),
+        ({"messages": [{"content": "hello"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -0.1}, "temperature"),

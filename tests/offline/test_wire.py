@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -82,7 +81,9 @@ def test_other_tokens_have_the_logprobs_that_they_have_without_alternatives() ->
     # Not a request without the field: its digest would be another one, and so would be the numbers drawn.
     request = request_of("Go.", logprobs=True, top_logprobs=5)
     entries = entries_of(request, text)
-    assert [{"logprob": entry["logprob"]} for entry in entries] == entries_of(replace(request, top_logprobs=0), text)
+    assert [{"logprob": entry["logprob"]} for entry in entries] == entries_of(
+        request.model_copy(update={"top_logprobs": 0}), text
+    )
     assert all(entry["top_logprobs"] == [] for entry in entries)
 
 
