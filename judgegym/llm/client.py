@@ -21,7 +21,6 @@ import asyncio
 import dataclasses
 import logging
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -35,7 +34,7 @@ from judgegym.llm.cache import JudgmentCache, request_key
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import CallInProgress, RequestRecord, call_key, current_row
 from judgegym.llm.outcome import checked
-from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits
+from judgegym.llm.response_format import RESPONSE_FORMAT
 from judgegym.llm.transport import Transport, open_session
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import Usage
@@ -50,7 +49,7 @@ _NAMES_N = re.compile(r"\bn\b")
 """An error about `n`, such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots."""
 
 
-class ChatClient:
+class ChatClient(Transport):
     """Calls one model.
 
     Use as an async context manager, or call `close`. A session that is passed in is shared and stays open.
@@ -78,9 +77,7 @@ class ChatClient:
         """
         if budget is not None:
             budget.check(settings)
-        self.settings = settings
-        self._transport = Transport(settings, session, budget)
-        self.meter = self._transport.meter
+        super().__init__(settings, session, budget)
         self._n_is_ignored = settings.n_is_ignored
         self._flights: SingleFlight[ChatResponse] = SingleFlight()
         self._cache = cache
@@ -97,34 +94,6 @@ class ChatClient:
     ) -> None:
         """Close."""
         await self.close()
-
-    async def close(self) -> None:
-        """Close the session, if it is this client's own; calls in flight fail."""
-        await self._transport.close()
-
-    @property
-    def waiting(self) -> str | None:
-        """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        return self._transport.presence.waiting or self._transport.breaker.waiting
-
-    @property
-    def away_for_s(self) -> float:
-        """Seconds for which the model has refused connections; 0 if it does not."""
-        return self._transport.presence.away_for_s
-
-    def on_outage(self, told: Callable[[], None]) -> None:
-        """Call `told` whenever the model begins to refuse connections, or to reject every request."""
-        self._transport.presence.on_lost = self._transport.breaker.on_open = told
-
-    @property
-    def finish_reasons(self) -> Counter[str]:
-        """How many choices ended with each finish reason, those that could not be used included."""
-        return self._transport.finish_reasons
-
-    @property
-    def formats(self) -> FormatHabits:
-        """Whether the model's endpoint takes response formats, as far as is known."""
-        return self._transport.formats
 
     def holds(
         self,
@@ -143,12 +112,12 @@ class ChatClient:
 
     def rescale(self, share: float) -> None:
         """Limit the requests in flight to a share (0 to 1) of the settings' concurrency, at least one."""
-        self._transport.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
+        self.limit.rescale(max(1, int(self.settings.max_concurrency * share)))
 
     async def use_up_rates(self) -> None:
         """Take all that is left of this minute's requests and tokens, which a process before this one may have used."""
-        if self._transport.rates is not None:
-            await self._transport.rates.use_up()
+        if self.rates is not None:
+            await self.rates.use_up()
 
     async def chat(
         self,
@@ -252,21 +221,6 @@ class ChatClient:
             found += [failures[part]] if part in failures else _apart(call.parts[part])
         return found[:n]
 
-    async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
-        """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
-
-        Args:
-            path: below the base URL without its version, such as `/tokenize`.
-            body: the request's fields, but for the model's name.
-
-        Returns:
-            The answer's JSON. It is recorded in no ledger, since it is no completion.
-
-        Raises:
-            EndpointError: no attempt succeeded.
-        """
-        return await self._transport.beside(path, body)
-
     def _parameters(
         self,
         temperature: float | None | Parameter,
@@ -298,7 +252,7 @@ class ChatClient:
         refused: EndpointError | None = None
 
         async def ask_together(record: RequestRecord) -> ChatResponse:
-            answer = await self._transport.request(messages, {**parameters, "n": n}, record)
+            answer = await self.request(messages, {**parameters, "n": n}, record)
             self._n_is_ignored = record.received == 1
             return answer
 
@@ -316,7 +270,7 @@ class ChatClient:
             # A seed of its own: the same request with the same seed is the same completion.
             own = {**parameters, "seed": seed + first + record.part} if isinstance(seed, int) else parameters
             try:
-                return _of_first(await self._transport.request(messages, own, record))
+                return _of_first(await self.request(messages, own, record))
             except EndpointError as error:
                 failures[record.part] = error
                 raise
@@ -345,7 +299,7 @@ class ChatClient:
         """Ask for one choice, in the cache and among the calls in flight before the model."""
         is_greedy = parameters.get("temperature") == 0
         if cache is None and not is_greedy:
-            return _of_first(await self._transport.request(messages, parameters, record))
+            return _of_first(await self.request(messages, parameters, record))
         key = request_key(self._identity, messages, parameters, vote)
         is_own = False
 
@@ -358,11 +312,11 @@ class ChatClient:
             nonlocal is_own
             is_own = True
             if cache is None:
-                return _of_first(await self._transport.request(messages, parameters, record))
+                return _of_first(await self.request(messages, parameters, record))
             row = await cache.get(key)
             if row.choice is not None and is_kept(row.choice):
                 return ChatResponse((row.choice,), cached=True)
-            answer = _of_first(await self._transport.request(messages, parameters, record))
+            answer = _of_first(await self.request(messages, parameters, record))
             if not is_kept(answer.first):
                 return answer
             stored = await cache.put(key, answer.first, instead_of=row)

@@ -521,9 +521,7 @@ def kind_of_exception(error: BaseException) -> FailureKind:
         # The addresses of the host failed for different reasons. A reset, as in a handshake, has no number either.
         several = type(cause) is OSError and cause.errno is None
         return FailureKind.AWAY if several or error.os_error.errno in _NOBODY_THERE else FailureKind.BROKEN
-    return (
-        FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN
-    )  # or a URL
+    return FailureKind.REJECTED if isinstance(error, ValueError) else FailureKind.BROKEN  # or a URL
 
 
 def _in_order(sent: Sequence[JSON]) -> Sequence[JSON]:

@@ -202,7 +202,17 @@ def open_session() -> aiohttp.ClientSession:
 
 
 class Transport:
-    """Sends requests to the replicas of one model."""
+    """Sends requests to the replicas of one model; the base of `ChatClient`.
+
+    Attributes:
+        settings: the model and how to call it.
+        meter: what was answered and paid for.
+        limit: of the requests in flight.
+        rates: requests and tokens a minute; `None` without such a limit.
+        formats: whether the model's endpoint takes response formats, as far as is known.
+        presence: its replicas, and which of them are there.
+        breaker: whether it rejects every request.
+    """
 
     def __init__(
         self,
@@ -239,12 +249,26 @@ class Transport:
         self._owns_session = session is None
 
     @property
+    def waiting(self) -> str | None:
+        """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
+        return self.presence.waiting or self.breaker.waiting
+
+    @property
+    def away_for_s(self) -> float:
+        """Seconds for which the model has refused connections; 0 if it does not."""
+        return self.presence.away_for_s
+
+    def on_outage(self, told: Callable[[], None]) -> None:
+        """Call `told` whenever the model begins to refuse connections, or to reject every request."""
+        self.presence.on_lost = self.breaker.on_open = told
+
+    @property
     def finish_reasons(self) -> Counter[str]:
-        """How many choices of all replicas ended with each finish reason."""
+        """How many choices ended with each finish reason, those that could not be used included."""
         return sum((replica.habits.reasons for replica in self.presence.replicas), Counter[str]())
 
     async def close(self) -> None:
-        """End the probes, and close the session, if it is this transport's own."""
+        """End the probes, and close the session, if it is this client's own; calls in flight fail."""
         await self.presence.close()
         await self.breaker.close()
         if self._owns_session and self._session is not None:
@@ -285,8 +309,15 @@ class Transport:
             prompt_tokens=outcome.tokens.prompt,
         )
 
-    async def beside(self, path: str, body: Mapping[str, JSON] | None) -> JSON:
-        """Send one request beside the API, with its retries: POST with a body, GET without; return the answer's JSON.
+    async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
+        """Ask for something that a server has beside the API: POST with a body, GET without; limits and retries apply.
+
+        Args:
+            path: below the base URL without its version, such as `/tokenize`.
+            body: the request's fields, but for the model's name.
+
+        Returns:
+            The answer's JSON. It is recorded in no ledger, since it is no completion.
 
         Raises:
             EndpointError: no attempt succeeded.

@@ -64,7 +64,7 @@ async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_whe
     client = connect(port.base_url, max_retries=0, deadline_s=10.0, away_deadline_s=60.0, title="the judge")
     calls = [asyncio.create_task(client.chat(ASK)) for _ in range(20)]
     # All have been refused: an attempt that were still on its way would take the 50 seconds below for its own.
-    while client.waiting is None or client._transport.limit.in_flight:  # noqa: ASYNC110  # the state that is tested
+    while client.waiting is None or client.limit.in_flight:  # noqa: ASYNC110  # the state that is tested
         await asyncio.sleep(0)
     now += 50.0
     assert client.waiting == f"the judge at {port.base_url} refuses connections, for 50 s"
