@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from judgegym.judges.config.extras import needs
 
@@ -32,22 +32,9 @@ with needs("art"):
     from art.trajectories import PydanticException
     from openai.types.chat.chat_completion import Choice
 
-from judgegym.integrations.scores.requests import (
-    CellError,
-    CompletionRow,
-    Conversation,
-    RefusedError,
-    Request,
-    conversation_json,
-    fields_in,
-    group_request,
-)
-from judgegym.integrations.scores.results import CompletionReward, check_finite
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, RewardScorer
-from judgegym.llm.wire import JSON
-
-if TYPE_CHECKING:
-    from judgegym.server.settings import JudgeMount
+from judgegym.integrations.scores.requests import CompletionRow, completion_row
+from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.sources import JudgeSource, RewardScorer
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +42,7 @@ logger = logging.getLogger(__name__)
 GroupFunction: TypeAlias = Callable[[TrajectoryGroup], Awaitable[TrajectoryGroup | None]]
 
 
-def judge_group(
-    url: str | None = None,
-    *,
-    judge: JudgeMount | Mapping[str, object] | None = None,
-    offline: bool = False,
-    token: str | None = None,
-    mount: str = "",
-    invalid_completion_score: float = 0.0,
-    timeout_s: float = TIMEOUT_S,
-    deadline_s: float = DEADLINE_S,
-    name: str = "judge",
-) -> GroupFunction:
+def judge_group(url: str | None = None, *, name: str = "judge", **settings: Any) -> GroupFunction:
     """Make a function from a group to the same group with the judge's rewards, or `None`.
 
     Each trajectory has the score (0 to 1) in `reward` and `metrics["judge_score"]`, its earlier reward in
@@ -75,29 +51,23 @@ def judge_group(
 
     Args:
         url: the URL of a reward server.
-        judge: instead of a URL, the settings of a judge to run in this process, under the server's names.
-        offline: with `judge`, ask the stand-in instead of its endpoint; its scores mean nothing.
-        token: the server's bearer token.
-        mount: the name of a judge at the server; empty for the judge at the root.
-        invalid_completion_score: the reward of a trajectory in which the policy wrote no text.
-        timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a group has its scores; what has none by then is left out.
         name: what the names of metrics begin with.
+        settings: further ones of `JudgeSource`: instead of a URL `judge`, the settings of a judge to run in this
+            process, under the server's names, with `offline` by the stand-in; `token`, `token_env` and `mount` of the
+            server; `invalid_completion_score` of a trajectory in which the policy wrote no text; `timeout_s`, seconds
+            for one attempt at the server; `deadline_s`, seconds within which a group has its scores: what has none by
+            then is left out.
 
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
             or the judge's endpoint knows (a mount, a token) raise it at the first group.
     """
-    check_finite(invalid_completion_score=invalid_completion_score)
-    source = JudgeSource(
-        url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
-    )
-    scoring = source.scoring()
+    scoring = JudgeSource(url, **settings).scoring()
 
     async def score(group: TrajectoryGroup) -> TrajectoryGroup | None:
         if not group.trajectories:
             return group
-        (results,) = await scoring.score([request_of(group)], invalid_completion_score)
+        (results,) = await scoring.score([rows_of(group)])
         return _judged(group, results, name)
 
     score.scoring = scoring  # type: ignore[attr-defined]  # for `close`
@@ -109,8 +79,8 @@ async def close(function: GroupFunction) -> None:
     await cast(RewardScorer, function.scoring).close()  # type: ignore[attr-defined]  # set above
 
 
-def request_of(group: TrajectoryGroup) -> Request | RefusedError:
-    """The body of `POST /v1/score` for a group, or why there is none.
+def rows_of(group: TrajectoryGroup) -> list[CompletionRow]:
+    """The completions of a group.
 
     The prompt is what the policy was given before it first wrote. Where trajectories differ in that, it is the messages
     that all begin with, and the rest belongs to the responses.
@@ -120,15 +90,10 @@ def request_of(group: TrajectoryGroup) -> Request | RefusedError:
     prompts = [messages[:start] for messages, start in zip(conversations, starts, strict=True)]
     columns = takewhile(lambda turns: all(turn == turns[0] for turn in turns[1:]), zip(*prompts, strict=False))
     length = len(list(columns))
-    rows = []
-    for trajectory, messages in zip(group.trajectories, conversations, strict=True):
-        metadata = {**group.metadata, **trajectory.metadata}
-        try:
-            shared = {"prompt": _json(messages[:length]), **fields_in(metadata)}
-            rows.append(CompletionRow(shared, _json(messages[length:])))
-        except CellError as error:
-            return RefusedError(str(error), responses=len(group.trajectories))
-    return group_request(rows)
+    return [
+        completion_row(messages[:length], messages[length:], {**group.metadata, **trajectory.metadata})
+        for trajectory, messages in zip(group.trajectories, conversations, strict=True)
+    ]
 
 
 def _first_of_policy(trajectory: Trajectory) -> int:
@@ -137,10 +102,6 @@ def _first_of_policy(trajectory: Trajectory) -> int:
     trainable = (place for place, turn in enumerate(turns) if isinstance(turn, Choice))
     assistants = (place for place, turn in enumerate(trajectory.messages()) if turn["role"] == "assistant")
     return next(trainable, next(assistants, len(turns)))
-
-
-def _json(messages: Sequence[object]) -> JSON:
-    return conversation_json(cast(Conversation, messages))
 
 
 def _judged(group: TrajectoryGroup, results: Sequence[CompletionReward], name: str) -> TrajectoryGroup | None:

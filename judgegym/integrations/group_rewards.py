@@ -1,19 +1,13 @@
-"""The rewards of samples that a trainer gives one by one, and that meet in groups: settings, and what scores."""
+"""The settings of trainers whose samples come one by one and meet in groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
 
-from judgegym.integrations.scores.groups import GROUP_WAIT_S, GatheringSettings, SampleBatcher, judged_by
-from judgegym.integrations.scores.sources import RewardSettings, is_of_groups
+from judgegym.integrations.scores.groups import GROUP_WAIT_S, SampleBatcher
+from judgegym.integrations.scores.sources import RewardScorer, RewardSettings
 from judgegym.llm.errors import SettingsError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from judgegym.integrations.single_turn import EnvironmentSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,29 +26,24 @@ class GroupSettings(RewardSettings):
             `fallback_score`, may be trained as a reward.
     """
 
-    environment: EnvironmentSource | Mapping[str, object] | str | None = None
+    environment: Any = None
     together: bool | None = None
     group_wait_s: float = GROUP_WAIT_S
     on_failure: str = "leave_out"
 
-    @classmethod
-    def of(cls, given: object, *, within: str) -> Self:
-        """See `JudgeSource`.
+    def __post_init__(self) -> None:
+        """Check the settings.
 
         Raises:
-            SettingsError: a setting is unknown, or cannot work.
+            SettingsError: one cannot work.
         """
-        settings = super().of(given, within=within)
-        if settings.on_failure not in ("leave_out", "score"):
-            raise SettingsError(f"{within}.on_failure: expected leave_out or score, found {settings.on_failure!r}")
-        if sum(each is not None for each in (settings.url, settings.judge, settings.environment)) != 1:
-            raise SettingsError(f"{within}: expected one of url, judge and environment")
-        if settings.environment is None:
-            settings.scoring()  # so that a setting that cannot work is told here
-            return settings
-        from judgegym.integrations.single_turn import source_of  # late: it needs all packages
+        super().__post_init__()
+        if sum(each is not None for each in (self.url, self.judge, self.environment)) != 1:
+            raise SettingsError("url: expected one of url, judge and environment")
+        if self.environment is not None:
+            from judgegym.integrations.single_turn import source_of  # late: it needs all packages
 
-        return replace(settings, environment=source_of(settings.environment))
+            object.__setattr__(self, "environment", source_of(self.environment))
 
     @property
     def compares(self) -> bool:
@@ -64,15 +53,25 @@ class GroupSettings(RewardSettings):
             SettingsError: a setting of the environment is wrong.
             DataError: its rows cannot be loaded.
         """
-        if self.together is not None:
-            return self.together
-        if self.environment is not None:
-            from judgegym.integrations.single_turn import opened, source_of  # late: it needs all packages
+        if self.together is not None or self.environment is None:
+            return super().compares if self.together is None else self.together
+        from judgegym.integrations.single_turn import opened
 
-            return opened(source_of(self.environment)).compares  # wherever its `group_judge` comes from
-        return self.judge is not None and is_of_groups(self.judge)
+        return opened(self.environment).compares  # wherever its `group_judge` comes from
 
-    def gathering(self, size: int) -> SampleBatcher:
+    def scoring(self) -> RewardScorer:
+        """What scores, with connections of its own.
+
+        Raises:
+            SettingsError: a setting is wrong.
+        """
+        if self.environment is None:
+            return super().scoring()
+        from judgegym.integrations.single_turn import EnvironmentScores
+
+        return RewardScorer(EnvironmentScores(self.environment), deadline_s=self.deadline_s)
+
+    def batcher(self, size: int) -> SampleBatcher:
         """What scores samples one by one, and lets those of a prompt meet.
 
         Args:
@@ -81,17 +80,11 @@ class GroupSettings(RewardSettings):
         Raises:
             SettingsError: a setting is wrong.
         """
-        settings = GatheringSettings(
+        return SampleBatcher(
+            self.scoring().score,
             size=size,
             together=self.compares,
             wait_s=self.group_wait_s,
             fallback_score=self.fallback_score,
             invalid_completion_score=self.invalid_completion_score,
         )
-        if self.environment is None:
-            return SampleBatcher(judged_by(self.scoring(), settings), settings)
-        from judgegym.integrations.single_turn import judged_in, source_of  # late: it needs all packages
-
-        if self.url is not None or self.judge is not None:
-            raise SettingsError("expected one of url, judge and environment")
-        return SampleBatcher(judged_in(source_of(self.environment), deadline_s=self.deadline_s), settings)

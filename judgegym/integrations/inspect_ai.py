@@ -23,32 +23,22 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.markup import escape
 
 from judgegym.cli.environments import built_in
 from judgegym.data.rows import Split
-from judgegym.integrations.scores.requests import (
-    CellError,
-    RefusedError,
-    Request,
-    conversation_json,
-    fields_of,
-    group_ids,
-)
-from judgegym.integrations.scores.requests import Field as Cell
+from judgegym.integrations.scores.requests import CompletionRow, completion_row
 from judgegym.integrations.scores.results import REFUSED, CompletionReward
 from judgegym.integrations.scores.sources import (
     DEADLINE_S,
     TIMEOUT_S,
     JudgeSource,
     RewardScorer,
-    is_of_groups,
     refuse_unknown,
     secret_in,
-    shared_scoring,
 )
 from judgegym.judges.config.explaining import text_or_file
 from judgegym.judges.config.extras import needs, require
@@ -56,7 +46,7 @@ from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.scorers.fields import rubric_of
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import SettingsError, UserError
-from judgegym.llm.wire import CUT_OFF, JSON, Choice
+from judgegym.llm.wire import CUT_OFF, Choice
 from judgegym.server.settings import JudgeMount
 
 with needs("inspect"):
@@ -148,20 +138,6 @@ class ScorerOptions(BaseModel):
     deadline_s: float = Field(DEADLINE_S, gt=0)
 
 
-class JudgeArguments(NamedTuple):
-    """What a scorer asks, and how.
-
-    Attributes:
-        options: its own arguments.
-        scoring: what scores, shared with the other scorers of equal arguments.
-        model: the judge's model, if the judge runs in this process.
-    """
-
-    options: ScorerOptions
-    scoring: RewardScorer
-    model: str | None
-
-
 def refuse_secrets(arguments: Mapping[str, object]) -> None:
     """Refuse what inspect would write into its log.
 
@@ -173,8 +149,12 @@ def refuse_secrets(arguments: Mapping[str, object]) -> None:
         raise SettingsError(f"{found}, since inspect writes arguments into its log")
 
 
-def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> JudgeArguments:
-    """What a scorer of a kind asks.
+def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> tuple[ScorerOptions, RewardScorer, str | None]:
+    """What a scorer of a kind asks, and how.
+
+    Returns:
+        Its own arguments; what scores, shared with the other scorers of equal arguments; the judge's model, if the
+        judge runs in this process.
 
     Raises:
         SettingsError: an argument is unknown, wrong, or secret.
@@ -190,32 +170,29 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> JudgeArgumen
     if options.rubric is not None and options.rubric_file is not None:
         raise SettingsError("rubric_file: expected either rubric or rubric_file")
     of_judge = {name: value for name, value in given.items() if name not in of_options}
-    if options.url is not None:
-        if of_judge:
-            raise SettingsError(f"{next(iter(of_judge))}: only without url; the judge's settings are the server's")
-        return JudgeArguments(options, _scoring(options, None), None)
+    if options.url is not None and of_judge:
+        raise SettingsError(f"{next(iter(of_judge))}: only without url; the judge's settings are the server's")
     if options.aspects is not None:
         of_judge["aspects"] = options.aspects
-    if is_of_groups({"judge": kind}) and "group_size" not in of_judge:
-        raise SettingsError(f"group_size: {kind} compares the epochs of a sample, and needs their number")
-    plain = {name: value if name in _LISTS else whole(value) for name, value in of_judge.items()}
-    mount = settings_from_keywords(JudgeMount, {"judge": kind, **plain})  # the names as they were given, in its errors
-    if not options.offline:
-        mount.chat_settings(section="")  # a missing key is an error now, and not at the first sample
-    return JudgeArguments(options, _scoring(options, {"judge": kind, **plain}), mount.judge_model_name)
-
-
-def _scoring(options: ScorerOptions, judge: Mapping[str, object] | None) -> RewardScorer:
+    judge = {"judge": kind, **{name: value if name in _LISTS else whole(value) for name, value in of_judge.items()}}
     source = JudgeSource(
         options.url,
-        judge,
+        None if options.url is not None else judge,
         offline=options.offline,
         token=os.environ.get(options.token_env) if options.url is not None else None,
         mount=options.mount,
+        invalid_completion_score=options.invalid_completion_score,
         timeout_s=options.timeout_s,
         deadline_s=options.deadline_s,
     )
-    return shared_scoring(source)
+    if source.compares and "group_size" not in judge:
+        raise SettingsError(f"group_size: {kind} compares the epochs of a sample, and needs their number")
+    if options.url is not None:
+        return options, source.shared(), None
+    mount = settings_from_keywords(JudgeMount, judge)  # the names as they were given, in its errors
+    if not options.offline:
+        mount.chat_settings(section="")  # a missing key is an error now, and not at the first sample
+    return options, source.shared(), mount.judge_model_name
 
 
 @contextmanager
@@ -243,22 +220,23 @@ _FINISH_REASONS = {"max_tokens": CUT_OFF, "model_length": CUT_OFF}
 TARGET = "target"
 
 
-def request_of(state: TaskState, target: Target, options: ScorerOptions) -> Request | RefusedError:
-    """The body of `POST /v1/score` for a sample, or why there is none."""
+def row_of(state: TaskState, target: Target, options: ScorerOptions) -> CompletionRow:
+    """The completion of a sample, with what its judge is told; the ids are for a judge that compares epochs."""
     metadata = state.metadata or {}
-    cells: dict[Cell, object] = {
+    cells = {
         "reference": "\n".join(target) if options.reference == TARGET else metadata.get(options.reference),
         "rubric": _first(metadata.get("rubric"), options.rubric, options.rubric_file),
         "aspects": _first(metadata.get("aspects"), options.aspects),
         "baseline": metadata.get(options.baseline),
         "context": metadata.get("context"),
     }
-    try:
-        fields = fields_of(cells)
-    except CellError as error:
-        return RefusedError(str(error))
-    ids = group_ids(str(state.sample_id), state.epoch)  # for a judge that compares epochs
-    return {"prompt": _prompt(state, options), "response": state.output.completion, **fields, **ids}
+    asked = state.input
+    if options.include_history:
+        asked = list(state.messages)
+        if asked and asked[-1].role == "assistant" and asked[-1].text == state.output.completion:
+            asked.pop()
+    prompt = asked if isinstance(asked, str) else [_turn(each) for each in asked]
+    return completion_row(prompt, state.output.completion, cells, group=str(state.sample_id), member=state.epoch)
 
 
 def choice_of(state: TaskState) -> Choice:
@@ -275,22 +253,17 @@ def _first(*values: object) -> object:
     return next((value for value in values if value is not None), None)
 
 
-def _prompt(state: TaskState, options: ScorerOptions) -> JSON:
-    if not options.include_history:
-        return state.input if isinstance(state.input, str) else conversation_json([_turn(each) for each in state.input])
-    said = list(state.messages)
-    if said and said[-1].role == "assistant" and said[-1].text == state.output.completion:
-        said.pop()
-    return conversation_json([_turn(each) for each in said])
-
-
-def _turn(message: ChatMessage) -> dict[str, JSON]:
+def _turn(message: ChatMessage) -> dict[str, object]:
     """A message with its text, and its calls of tools in the shape of the OpenAI API."""
-    calls: list[JSON] = [
+    calls = [
         {"function": {"name": call.function, "arguments": call.arguments}}
         for call in getattr(message, "tool_calls", None) or ()
     ]
     return {"role": message.role, "content": message.text, **({"tool_calls": calls} if calls else {})}
+
+
+def _is_whole(value: object) -> bool:
+    return not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value)
 
 
 def opened_source(
@@ -311,18 +284,14 @@ def opened_source(
     from judgegym.integrations.single_turn import EnvironmentSource, opened
 
     refuse_secrets(settings)
-    given = {name: whole(value) if _was_split(value) else value for name, value in settings.items()}
+    # A list may be a text that inspect's command line has split: settings of lists read such a text, too.
+    given = {name: value if _is_whole(value) else whole(value) for name, value in settings.items()}
     found = opened(EnvironmentSource.of(environment, given, config=config, offline=offline, split=cast("Split", split)))
     if found.compares:
         raise SettingsError(
             "group_judge: inspect scores each sample by itself; choose a judge that sees one completion"
         )
     return found
-
-
-def _was_split(value: object) -> bool:
-    """Whether a list may be a text that inspect's command line has split: settings of lists read such a text, too."""
-    return isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
 
 
 _METRICS = [mean(), stderr()]
@@ -336,14 +305,12 @@ def _scorer_of(kind: JudgeKind, about: str) -> Callable[..., Scorer]:
     @scorer(metrics=_METRICS, name=registered(kind))
     def judged(url: str | None = None, **arguments: object) -> Scorer:
         with shown_as_one_line():
-            judging = judging_of(kind, {"url": url, **arguments})
-        options = judging.options
+            options, scoring, model = judging_of(kind, {"url": url, **arguments})
 
         async def score(state: TaskState, target: Target) -> Score:
             with shown_as_one_line():
-                requests = [request_of(state, target, options)]
-                [[rewarded]] = await judging.scoring.score(requests, options.invalid_completion_score)
-            return _score(state, rewarded, {"judge_model": judging.model}, invalid=_NO_RESPONSE)
+                [rewarded] = await scoring.score_each([row_of(state, target, options)])
+            return _score(state, rewarded, {"judge_model": model}, invalid=_NO_RESPONSE)
 
         return score
 

@@ -28,31 +28,23 @@ Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import fields, replace
+from typing import Any, cast
 
 from judgegym.integrations.group_rewards import GroupSettings
-from judgegym.integrations.scores.groups import SampleBatcher
-from judgegym.integrations.scores.requests import CellError, CompletionRow, label_fields
-from judgegym.integrations.scores.results import FailuresInARow, TrainerReward
-from judgegym.integrations.scores.sources import is_of_groups, refuse_unknown, settings_in
+from judgegym.integrations.scores.requests import CompletionRow, completion_row
+from judgegym.integrations.scores.results import CompletionReward, FailuresInARow
+from judgegym.integrations.scores.sources import refuse_unknown, settings_in
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 from judgegym.server.protocols.continuation import NOT_FOUND, response_in
 
-if TYPE_CHECKING:
-    from judgegym.integrations.single_turn import EnvironmentSource
-
 VARIABLE = "JUDGEGYM_OPENRLHF"
-_SETTINGS = (
-    *("token", "mount", "fallback_score", "invalid_completion_score"),
-    *("timeout_s", "deadline_s", "group_wait_s"),
-)
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
 """The values of `--algo.advantage.estimator` that subtract the mean of the group, or that of the others."""
 THREADS = 1024
@@ -62,14 +54,7 @@ RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict
 
 
 def reward_function(
-    url: str | None = None,
-    *,
-    judge: Mapping[str, object] | None = None,
-    environment: EnvironmentSource | Mapping[str, object] | str | None = None,
-    group_size: int | None = None,
-    estimator: str | None = None,
-    on_failure: str = "leave_out",
-    **settings: Any,
+    url: str | None = None, *, group_size: int | None = None, estimator: str | None = None, **settings: Any
 ) -> RewardFunction:
     """Make a `reward_func(queries, prompts, labels)`.
 
@@ -78,21 +63,20 @@ def reward_function(
 
     Args:
         url: the URL of a reward server.
-        judge: instead: the settings of a judge to run in this process, with the server's names.
-        environment: instead: an environment, whose rewards these are: a name, a source, or the arguments of
-            `EnvironmentSource.of`.
         group_size: `--rollout.n_samples_per_prompt`: judge the samples of a prompt together, and give those without a
             score the mean of the others.
         estimator: `--algo.advantage.estimator`, which is one of `ESTIMATORS`.
-        on_failure: `leave_out`, or `score`, with any estimator: the mean, or else `fallback_score`, is a reward.
-        settings: `token` and `mount` of the server; `fallback_score`, `invalid_completion_score`, `timeout_s`,
-            `deadline_s`, `group_wait_s`.
+        settings: further ones of `GroupSettings`: instead of a URL `judge`, the settings of a judge to run in this
+            process, with the server's names, or `environment`, whose rewards these are: a name, a source, or the
+            arguments of `EnvironmentSource.of`; `token` and `mount` of the server; `on_failure`: `leave_out`, or
+            `score`, with any estimator: the mean, or else `fallback_score`, is a reward; `invalid_completion_score`,
+            `timeout_s`, `deadline_s`, `group_wait_s`.
 
     Raises:
         SettingsError: a setting is wrong, or a failed judge would be trained as a score.
     """
-    rewards = _rewards(url, judge, environment, group_size, settings)
-    if not _is_score(on_failure) and (estimator not in ESTIMATORS or (group_size or 1) < 2):
+    read, judged = _read(url, group_size, settings)
+    if read.on_failure != "score" and (estimator not in ESTIMATORS or (group_size or 1) < 2):
         raise SettingsError(
             "estimator: a reward function can give a failed judge nothing but the mean of its group, which only "
             f"{', '.join(ESTIMATORS)} subtract (--algo.advantage.estimator; OpenRLHF's default, gae, does not), with a "
@@ -103,44 +87,35 @@ def reward_function(
     _more_threads()
 
     def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]) -> dict[str, Any]:
-        async def all_of_them() -> list[TrainerReward]:
+        async def all_of_them() -> list[CompletionReward]:
             samples = zip(queries, prompts, labels, strict=True)
             return await all_results(
-                rewards.of(prompt, response_in(query, prompt), label) for query, prompt, label in samples
+                judged(prompt, response_in(query, prompt), label) for query, prompt, label in samples
             )
 
-        worths = [worth.numbers for worth in run_blocking(all_of_them())]
-        scores = [worth.pop("score") for worth in worths]
-        logs = {name: [worth[name] for worth in worths] for name in (worths[0] if worths else ())}
+        results = run_blocking(all_of_them())
+        logs = {name: [result.flags[name] for result in results] for name in (results[0].flags if results else ())}
+        scores = [result.score for result in results]
         return {"rewards": scores, "scores": list(scores), "extra_logs": logs}
 
     return reward_func
 
 
-def agent_executor(
-    url: str | None = None,
-    *,
-    judge: Mapping[str, object] | None = None,
-    environment: EnvironmentSource | Mapping[str, object] | str | None = None,
-    group_size: int | None = None,
-    on_failure: str = "leave_out",
-    **settings: Any,
-) -> type:
-    """Make an `AgentExecutor` of one turn, whose reward is the judge's. Other arguments are those of `reward_function`.
+def agent_executor(url: str | None = None, *, group_size: int | None = None, **settings: Any) -> type:
+    """Make an `AgentExecutor` of one turn, whose reward is the judge's.
 
     Args:
-        url: see `reward_function`.
-        judge: see `reward_function`.
-        environment: see `reward_function`.
+        url: the URL of a reward server.
         group_size: `--rollout.n_samples_per_prompt`, also where it is 1: the baseline of a group counts samples that
             are left out, so that these get the mean of the others.
-        on_failure: `leave_out`: the tokens of a sample whose judge failed are masked; or `score`: they are trained.
-        settings: see `reward_function`.
+        settings: as for `reward_function`; with `on_failure` `leave_out` the tokens of a sample whose judge failed are
+            masked, with `score` they are trained.
 
     Raises:
         SettingsError: a setting is wrong.
     """
-    is_masked = not _is_score(on_failure)
+    read, judged = _read(url, group_size, settings)
+    is_masked = read.on_failure != "score"
     if is_masked and group_size is None:
         raise SettingsError(
             "group_size: expected --rollout.n_samples_per_prompt (1 where a prompt has one sample): the baseline of a "
@@ -148,8 +123,6 @@ def agent_executor(
         )
     with needs("openrlhf"):
         from openrlhf.utils.agent import SingleTurnAgentExecutor
-
-    rewards = _rewards(url, judge, environment, group_size, settings)
 
     class AgentExecutor(SingleTurnAgentExecutor):
         """One turn, and its reward."""
@@ -174,13 +147,11 @@ def agent_executor(
             )
             ((start, end),) = output["action_ranges"]
             response = hf_tokenizer.decode(output["observation_tokens"][start:end], skip_special_tokens=False)
-            worth = await rewards.of(prompt, response, label)
-            numbers = worth.numbers
-            score = numbers.pop("score")
-            output |= {"reward": score, "scores": score, "extra_logs": numbers}
+            result = await judged(prompt, response, label)
+            output |= {"reward": result.score, "scores": result.score, "extra_logs": result.flags}
             if is_masked:
-                self._failures.add(worth.rewarded)
-            if is_masked and worth.rewarded.is_failed:
+                self._failures.add(result)
+            if is_masked and result.is_failed:
                 # No token is an action: neither loss nor whitening counts it. A length penalty would move the baseline.
                 output |= {"action_ranges": [], "truncated": False}
             return output
@@ -197,63 +168,36 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-def _is_score(on_failure: object) -> bool:
-    """Whether a failed judge is to be trained as a score.
-
-    Raises:
-        SettingsError: the setting has another value.
-    """
-    if on_failure not in ("leave_out", "score"):
-        raise SettingsError(f"on_failure: expected leave_out or score, found {on_failure!r}")
-    return on_failure == "score"
-
-
-def _rewards(
-    url: str | None,
-    judge: Mapping[str, object] | None,
-    environment: EnvironmentSource | Mapping[str, object] | str | None,
-    group_size: int | None,
-    settings: Mapping[str, Any],
-) -> _Rewards:
-    """What gives the rewards, by settings that may come from a variable, of which nobody has checked names and types.
+def _read(
+    url: str | None, group_size: int | None, settings: Mapping[str, Any]
+) -> tuple[GroupSettings, Callable[[str, str | None, object], Awaitable[CompletionReward]]]:
+    """The settings, which may come from a variable, and what a response is worth; `None` was not found in the query.
 
     Raises:
         SettingsError: a setting is unknown or wrong, or there can be no groups of this size.
     """
-    refuse_unknown(settings, _SETTINGS, within="settings")
     is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
     if group_size is not None and not is_size:
         raise SettingsError(f"group_size: expected the number of samples of a prompt, found {group_size!r}")
-    if judge is not None and is_of_groups(judge) and group_size is None:
+    refuse_unknown(settings, [each.name for each in fields(GroupSettings)], within="settings")
+    given = GroupSettings(url, **settings)
+    if given.judge is not None and given.compares and group_size is None:
         raise SettingsError("group_size: a judge that compares needs --rollout.n_samples_per_prompt")
     size = group_size or 1
-    together = size > 1 and (judge is None or is_of_groups(judge))
-    given = GroupSettings(url=url, judge=judge, environment=environment, together=together, **settings)
-    return _Rewards(given.gathering(size), is_environment=environment is not None)
+    if given.together is None:
+        given = replace(given, together=size > 1 and (given.judge is None or given.compares))
+    batcher = given.batcher(size)
 
-
-class _Rewards:
-    """Scores samples one by one, and lets those of a prompt meet."""
-
-    def __init__(self, gathering: SampleBatcher, *, is_environment: bool) -> None:
-        self._gathering = gathering
-        self._is_environment = is_environment
-
-    async def of(self, prompt: str, response: str | None, label: object) -> TrainerReward:
-        """What a response is worth; `None` is one that was not found in the query."""
-        group = f"{prompt}\n{label!r}"  # OpenRLHF passes no id of the group
-        return await self._gathering.score(group, self._row(prompt, response, label), recurs=True)
-
-    def _row(self, prompt: str, response: str | None, label: object) -> CompletionRow:
-        error = NOT_FOUND if response is None else ""
+    async def judged(prompt: str, response: str | None, label: object) -> CompletionReward:
         text = plain_response(response or "")
-        if self._is_environment:
-            return CompletionRow({"uid": label if isinstance(label, str) else None}, text, error)
-        shared: dict[str, JSON] = {"prompt": plain_prompt(prompt)}
-        try:
-            return CompletionRow(shared | label_fields(label), text, error)
-        except CellError as refusal:
-            return CompletionRow(shared, text, str(refusal))
+        if given.environment is not None:
+            row = CompletionRow({"uid": label if isinstance(label, str) else None}, text)
+        else:
+            row = completion_row(plain_prompt(prompt), text, label=label)
+        row = replace(row, error=NOT_FOUND) if response is None else row
+        return await batcher.score(f"{prompt}\n{label!r}", row, recurs=True)  # OpenRLHF passes no id of the group
+
+    return given, judged
 
 
 def _more_threads() -> None:

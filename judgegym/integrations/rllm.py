@@ -31,24 +31,9 @@ except ModuleNotFoundError as missing:
     how = "pip install git+https://github.com/rllm-org/rllm"
     raise ImportError(f"{missing.name} is not installed: {how}", name=missing.name) from None
 
-from judgegym.integrations.scores.requests import (
-    CellError,
-    RefusedError,
-    Request,
-    conversation_json,
-    fields_in,
-    group_ids,
-)
-from judgegym.integrations.scores.results import CompletionReward, check_finite
-from judgegym.integrations.scores.sources import (
-    DEADLINE_S,
-    TIMEOUT_S,
-    JudgeSource,
-    is_of_groups,
-    refuse_unknown,
-    settings_in,
-    shared_scoring,
-)
+from judgegym.integrations.scores.requests import CompletionRow, completion_row
+from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.sources import JudgeSource, check, refuse_unknown, settings_in
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.wire import JSON
@@ -73,44 +58,27 @@ class JudgeEvaluator:
     the instruction), `reference` (or `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `baseline`, `context`.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        judge: Mapping[str, object] | None = None,
-        token: str | None = None,
-        mount: str = "",
-        offline: bool = False,
-        correct_from: float = 0.5,
-        invalid_completion_score: float = 0.0,
-        timeout_s: float = TIMEOUT_S,
-        deadline_s: float = DEADLINE_S,
-    ) -> None:
+    def __init__(self, url: str | None = None, *, correct_from: float = 0.5, **settings: Any) -> None:
         """Make an evaluator from a reward server (`url`) or a judge in rLLM's process (`judge`).
 
         Args:
             url: the URL of a reward server.
-            judge: the settings of a judge, under the server's names.
-            token: the server's bearer token.
-            mount: the name of a judge at the server.
-            offline: with `judge`, ask the stand-in.
             correct_from: the score from which an answer counts as correct.
-            invalid_completion_score: that of an empty answer.
-            timeout_s: seconds for one attempt at the server.
-            deadline_s: seconds within which there is a score.
+            settings: further ones of `JudgeSource`: `judge`, the settings of a judge, under the server's names;
+                `offline` with it, to ask the stand-in; `token`, `token_env` and `mount` of the server;
+                `invalid_completion_score` of an empty answer, `timeout_s`, `deadline_s`.
 
         Raises:
             SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
         """
-        if judge is not None and is_of_groups(judge) and judge.get("group_size") is None:
-            raise SettingsError(f"judge.group_size: {judge.get('judge')} compares the rollouts of a task: how many?")
-        check_finite(correct_from=correct_from, invalid_completion_score=invalid_completion_score)
-        source = JudgeSource(
-            url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
-        )
-        self._scoring = shared_scoring(source)
+        source = JudgeSource(url, **settings)
+        if source.compares and source.judge.get("group_size") is None:
+            raise SettingsError(
+                f"judge.group_size: {source.judge.get('judge')} compares the rollouts of a task: how many?"
+            )
+        check(correct_from=correct_from)
+        self._scoring = source.shared()
         self._correct_from = correct_from
-        self._invalid_completion_score = invalid_completion_score
 
     def evaluate(self, task: Task, episode: Episode) -> EvalOutput:
         """Score the answer.
@@ -119,8 +87,7 @@ class JudgeEvaluator:
             NoRewardError: the judge failed.
             SettingsError: a setting cannot work.
         """
-        scoring = self._scoring.score([_request(task, episode)], self._invalid_completion_score)
-        [[result]] = run_blocking(scoring)
+        [result] = run_blocking(self._scoring.score_each([_row(task, episode)]))
         return _output(episode, result, self._correct_from)
 
 
@@ -138,12 +105,9 @@ class EnvironmentEvaluator:
             SettingsError: a setting is wrong.
             DataError: the rows cannot be loaded.
         """
-        from judgegym.integrations.single_turn import (
-            opened,  # late: beside a server it is not needed
-            source_of,
-        )
+        from judgegym.integrations.single_turn import opened, source_of  # late: beside a server it is not needed
 
-        check_finite(correct_from=correct_from)
+        check(correct_from=correct_from)
         self.environment = opened(source_of(environment))
         if self.environment.compares:
             raise SettingsError("group_judge: rLLM evaluates each episode by itself; choose a judge that sees one")
@@ -186,30 +150,23 @@ def environment_rows(environment: EnvironmentSource | Mapping[str, object] | str
     ]
 
 
-def _request(task: Task, episode: Episode) -> Request | RefusedError:
-    metadata = task.metadata
+def _row(task: Task, episode: Episode) -> CompletionRow:
+    metadata, messages = task.metadata, task.metadata.get("messages")
+    prompt: object = task.instruction
+    if isinstance(messages, Sequence) and not isinstance(messages, str) and messages:
+        prompt = messages
+    elif not isinstance(prompt, str):
+        prompt = [{"role": "user", "content": list(task.instruction)}]
     reference = next((metadata[name] for name in _REFERENCES if metadata.get(name) is not None), None)
-    try:
-        fields = fields_in({**metadata, "reference": reference})
-    except CellError as error:
-        return RefusedError(str(error))
-    ids = group_ids(task.id, episode.id)  # for a judge that compares the rollouts of a task
-    return {"prompt": _prompt(task), "response": _answer(episode), **fields, **ids}
+    cells = {**metadata, "reference": reference}
+    # The ids are for a judge that compares the rollouts of a task.
+    return completion_row(prompt, _answer(episode), cells, group=task.id, member=episode.id)
 
 
 def _answer(episode: Episode) -> str:
     """The answer's text; rLLM would write out `None`, which an agent without an answer may have set."""
     has_none = "answer" in episode.artifacts and episode.artifacts["answer"] is None
     return "" if has_none else extract_answer_text(episode)
-
-
-def _prompt(task: Task) -> JSON:
-    messages = task.metadata.get("messages")
-    if isinstance(messages, Sequence) and not isinstance(messages, str) and messages:
-        return conversation_json(messages)
-    if isinstance(task.instruction, str):
-        return task.instruction
-    return conversation_json([{"role": "user", "content": list(task.instruction)}])
 
 
 def _output(episode: Episode, rewarded: CompletionReward, correct_from: float) -> EvalOutput:
@@ -257,28 +214,16 @@ class _OfKind(JudgeEvaluator):
             raise TypeError(str(error)) from error
 
 
-class RubricEvaluator(_OfKind):
-    """`judgegym_rubric`: by a rubric."""
-
-    kind = "rubric"
-
-
-class AspectEvaluator(_OfKind):
-    """`judgegym_aspect`: by yes/no questions."""
-
-    kind = "aspect"
+def _of_kind(kind: JudgeKind, by: str) -> type[_OfKind]:
+    """The evaluator `judgegym_KIND`, for rLLM's entry points."""
+    name = f"{kind.title().replace('_', '')}Evaluator"
+    return type(name, (_OfKind,), {"kind": kind, "__doc__": f"`judgegym_{kind}`: {by}.", "__module__": __name__})
 
 
-class PeerEvaluator(_OfKind):
-    """`judgegym_peer`: as a peer, from 0 to 100 by a rubric in text."""
-
-    kind = "peer"
-
-
-class ArenaHardEvaluator(_OfKind):
-    """`judgegym_arena_hard`: the win rate against the row's baseline."""
-
-    kind = "arena_hard"
+RubricEvaluator = _of_kind("rubric", "by a rubric")
+AspectEvaluator = _of_kind("aspect", "by yes/no questions")
+PeerEvaluator = _of_kind("peer", "as a peer, from 0 to 100 by a rubric in text")
+ArenaHardEvaluator = _of_kind("arena_hard", "the win rate against the row's baseline")
 
 
 class EnvironmentFromVariable(EnvironmentEvaluator):

@@ -16,49 +16,37 @@ it must be started with the method spawn, which an error says.
 from __future__ import annotations
 
 import asyncio
-import itertools
-import logging
 import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 from judgegym.cli.environments import load_environment
 from judgegym.data.rows import Split
 from judgegym.data.task_list import positions_of, uids_of
-from judgegym.engine.completions import Clients, read_completion
+from judgegym.engine.completions import Clients, Completion, read_completion
 from judgegym.engine.metrics import MetricAggregator
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.rollouts.judging import judge_completions_of, record_judged
-from judgegym.integrations.scores.groups import Judge
 from judgegym.integrations.scores.requests import CellError, CompletionRow, plain
-from judgegym.integrations.scores.results import (
-    JUDGE_FAILED,
-    REFUSED,
-    REFUSED_AT_START,
-    CompletionReward,
-    FirstRequests,
-    check_seconds,
-)
+from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward, FirstRequests, RefusedError, failures
 from judgegym.integrations.scores.sources import refuse_unknown
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.event_loop import BACKGROUND
-from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, EndpointOutage, SettingsError
 from judgegym.llm.transport import open_session
 from judgegym.llm.wire import Choice, Message
-
-logger = logging.getLogger(__name__)
 
 UID = "uid"
 """The field of a sample that has the id of its row in the environment."""
@@ -133,8 +121,6 @@ def _argument(name: str, value: object) -> str:
     Raises:
         SettingsError: the value has no counterpart in JSON.
     """
-    if isinstance(value, PurePath):
-        value = str(value)
     try:
         given = plain(value)
     except CellError as error:
@@ -237,41 +223,36 @@ class OpenedEnvironment:
         try:
             judgments, rewards, together = await judge_completions_of(env, task, read)
         except EndpointOutage as outage:
-            results = [CompletionReward(None, JUDGE_FAILED, explanation=str(outage))] * len(choices)
-            self._check(results, choices)
-            return results
+            results = failures(str(outage), len(choices))
         except RuntimeError:  # aiohttp's, of a session that is closed
             if not self._is_closed:
                 raise
-            return [CompletionReward(None, JUDGE_FAILED, explanation=_CLOSED)] * len(choices)
-        results = []
-        for completion, judgment, reward in zip(read, judgments, rewards, strict=True):
-            if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
-                results.append(CompletionReward(None, JUDGE_FAILED, judgment.label, _NOT_COMPARABLE))
-                continue
-            if reward is not None and not math.isfinite(reward):  # of an environment of the user's
-                results.append(CompletionReward(None, JUDGE_FAILED, judgment.label, f"the reward is {reward}"))
-                continue
-            metrics = MetricAggregator(_PREFIX, rounds=0)
-            if not judgment.status.is_failure:
-                record_judged(env, metrics, task, completion, judgment, together)
-            values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
-            results.append(
-                CompletionReward(reward, judgment.status.value, judgment.label, judgment.explanation, values)
-            )
-        self._check(results, choices)
-        return results
-
-    def _check(self, results: Sequence[CompletionReward], choices: Sequence[Choice]) -> None:
-        """Find out at the start whether the judge refuses all requests; a trainer would go on without any reward.
-
-        Raises:
-            SettingsError: it does. One refusal (of a field in the request, say) may be the completion's fault.
-        """
+            return failures(_CLOSED, len(choices))
+        else:
+            both = zip(read, judgments, rewards, strict=True)
+            results = [self._result(task, *each, together) for each in both]
+        # A judge that refuses all requests from the start would leave a trainer without any reward.
         distinct = {choice.text: result for choice, result in zip(choices, results, strict=True)}
         refusals = self._first.add(*([results] if self.compares else [[each] for each in distinct.values()]))
-        if any(refusals) and self._first.are_refused():
+        if any(refusals) and self._first.are_refused():  # one refusal may be the completion's fault
             raise SettingsError(f"the judge's endpoint refuses its requests: {self._first.refusal}")
+        return results
+
+    def _result(
+        self, task: Any, completion: Completion, judgment: Judgment[Any], reward: float | None, together: Any
+    ) -> CompletionReward:
+        why = ""
+        if reward is None and judgment.status is Status.OK:  # scores that cannot be compared with the others'
+            why = _NOT_COMPARABLE
+        elif reward is not None and not math.isfinite(reward):  # of an environment of the user's
+            why = f"the reward is {reward}"
+        if why:
+            return CompletionReward(None, JUDGE_FAILED, judgment.label, why)
+        metrics = MetricAggregator(_PREFIX, rounds=0)
+        if not judgment.status.is_failure:
+            record_judged(self._env, metrics, task, completion, judgment, together)
+        values = {name.removeprefix(f"{_PREFIX}/"): float(value) for name, value in metrics.result().values.items()}
+        return CompletionReward(reward, judgment.status.value, judgment.label, judgment.explanation, values)
 
     def _task(self, uid: str) -> Any:
         place = positions_of(self._tasks).get(uid)
@@ -319,27 +300,20 @@ def opened(source: EnvironmentSource) -> OpenedEnvironment:
     return environment
 
 
-def close_opened(source: EnvironmentSource) -> None:
-    """Close the environment of a source now, if it is open; the next `opened` opens it again."""
+def close_opened(*sources: EnvironmentSource) -> None:
+    """Close the environments of these sources now, or all; the next `opened` opens them again."""
     with _CHANGES:
-        opening = _OPENED.pop(source, None)
-    _close([] if opening is None else [opening])
-
-
-def close_all() -> None:
-    """Close all environments now; otherwise they are closed when the process ends."""
-    with _CHANGES:
-        found = list(_OPENED.values())
-        _OPENED.clear()
-    _close(found)
-
-
-def _close(found: Sequence[Future[OpenedEnvironment]]) -> None:
+        found = [_OPENED.pop(source) for source in sources or list(_OPENED) if source in _OPENED]
     for opening in found:
         if opening.exception() is None:
             environment = opening.result()
             BACKGROUND.forget(environment.close)
             BACKGROUND.run(environment.close())
+
+
+def close_all() -> None:
+    """Close all environments now; otherwise they are closed when the process ends."""
+    close_opened()
 
 
 def _after_fork() -> None:
@@ -380,39 +354,28 @@ async def _made(
     return env_type.kind_for(settings)(settings, clients, verb="serve")
 
 
-def judged_in(source: EnvironmentSource, *, deadline_s: float) -> Judge:
-    """A judge that gives the rewards of an environment; the samples name its row in the field `UID`.
+class EnvironmentScores:
+    """A `Source` of rewards: completions name the row of an environment in the field `UID`, and maybe its `split`."""
 
-    A sample that names none has no score, but if the first `REFUSED_AT_START` are of this kind, the dataset is at
-    fault, and a `SettingsError` says so.
+    def __init__(self, source: EnvironmentSource) -> None:
+        """Give the rewards of this environment, which opens at the first completion."""
+        self._source = source
 
-    Args:
-        source: the environment.
-        deadline_s: seconds within which there is a reward; what has none by then has failed.
+    async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
+        """See `Source`.
 
-    Raises:
-        SettingsError: `deadline_s` is no time.
-    """
-    check_seconds(deadline_s=deadline_s)
-    known, unknown = itertools.count(), itertools.count(1)
-
-    async def judge(rows: Sequence[CompletionRow]) -> list[CompletionReward]:
-        error = next((row.error for row in rows if row.error), "")
-        uid = rows[0].shared.get(UID)
-        if error or not isinstance(uid, str) or any(row.shared.get(UID) != uid for row in rows):
-            why = error or f"expected the id of one row of {source.environment}, found {uid!r}"
-            logger.warning("a sample has no reward: %s", why)
-            if next(unknown) == REFUSED_AT_START and next(known) == 0:
-                raise SettingsError(f"the first {REFUSED_AT_START} samples have no reward: {why}")
-            return [CompletionReward(None, REFUSED, explanation=why)] * len(rows)
+        Raises:
+            RefusedError: the completions name no row.
+            DataError: there is no such row, or the rows cannot be loaded.
+            SettingsError: a setting is wrong.
+        """
+        uid = group[0].shared.get(UID)
+        if not isinstance(uid, str):
+            raise RefusedError(f"expected the id of one row of {self._source.environment}, found {uid!r}")
+        source = replace(self._source, split=cast("Split", group[0].shared.get("split", self._source.split)))
         environment = await asyncio.to_thread(opened, source)  # reads the rows at the first call
-        next(known)
-        judging = environment.rewards(uid, [str(row.response) for row in rows])
-        try:
-            return await asyncio.wait_for(judging, deadline_s)
-        except asyncio.TimeoutError:
-            late = f"no reward within {deadline_s:g} s"
-            logger.warning("%s", late)
-            return [CompletionReward(None, JUDGE_FAILED, explanation=late)] * len(rows)
+        responses = [row.response if isinstance(row.response, Choice) else str(row.response) for row in group]
+        return await environment.rewards(uid, responses)
 
-    return judge
+    async def close(self) -> None:
+        """Leave it open: it is the process's, shared by equal sources."""

@@ -17,26 +17,15 @@ Source: slime, August 2026, its custom reward models.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Protocol, TypeAlias
 
-from judgegym.integrations.scores.requests import (
-    CellError,
-    CompletionRow,
-    Conversation,
-    RefusedError,
-    Request,
-    conversation_json,
-    fields_in,
-    group_ids,
-    group_request,
-    single_request,
-)
-from judgegym.integrations.scores.results import CompletionReward, stand_in
-from judgegym.integrations.scores.sources import RewardSettings, close, is_of_groups, shared_scoring
+from judgegym.integrations.scores.requests import CompletionRow, Conversation, completion_row
+from judgegym.integrations.scores.results import stand_in
+from judgegym.integrations.scores.sources import RewardSettings, close
 from judgegym.llm.errors import SettingsError
 from judgegym.server.protocols.chat_tokens import plain_prompt, plain_response
 
@@ -77,28 +66,25 @@ async def reward(
         SettingsError: a setting cannot work.
     """
     settings = _settings(args)
-    is_group = isinstance(samples, Sequence)
     several = samples if isinstance(samples, Sequence) else [samples]
-    together = is_group and bool(getattr(args, "group_rm", False))
-    if not together and settings.judge is not None and is_of_groups(settings.judge):
+    together = isinstance(samples, Sequence) and bool(getattr(args, "group_rm", False))
+    if not together and settings.compares:
         raise SettingsError("judgegym.judge: a judge that compares responses needs --group-rm, or a reward server")
-    rows = [_row(sample) for sample in several]
-    alone = map(_alone, several, rows)
-    requests = [group_request(rows)] if together and rows else list(alone)
-    scored = await shared_scoring(settings).score(requests, settings.invalid_completion_score)
-    results = [result for of_request in scored for result in of_request]
-    rewards = _rewards(several, results, settings, together=together)
+    rows = [_row(sample, with_ids=not together) for sample in several]
+    groups = [rows] if together and rows else [[row] for row in rows]
+    results = [result for of_request in await settings.shared().score(groups) for result in of_request]
+    instead = stand_in([result.reward for result in results] if together else [], settings.fallback_score)
     if not together and any(result.is_failed for result in results):
         _warn_once()
     keys = [key for name in ("reward_key", "eval_reward_key") if (key := getattr(args, name, None))]
-    if keys:
-        answers: list[Reward] = [
-            {**dict.fromkeys(keys, value), "judge_failed": float(result.is_failed)}
-            for value, result in zip(rewards, results, strict=True)
-        ]
-    else:
-        answers = list(rewards)
-    return answers if is_group else answers[0]
+    rewards: list[Reward] = []
+    for sample, result in zip(several, results, strict=True):
+        metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
+        sample.metadata = {**metadata, "judge_status": result.status, "judge_explanation": result.explanation}
+        sample.remove_sample = sample.remove_sample or result.is_failed
+        score = result.or_else(instead).score
+        rewards.append({**dict.fromkeys(keys, score), "judge_failed": float(result.is_failed)} if keys else score)
+    return rewards if isinstance(samples, Sequence) else rewards[0]
 
 
 @cache
@@ -119,39 +105,15 @@ def _settings(args: object) -> RewardSettings:
     """
     settings = RewardSettings.of(getattr(args, "judgegym", None), within="judgegym")
     rm_url = getattr(args, "rm_url", None)
-    if settings.url is None and settings.judge is None and isinstance(rm_url, str):
-        return dataclasses.replace(settings, url=rm_url.rstrip("/").removesuffix(_ROUTE))
-    if settings.url is None and settings.judge is None:
+    if settings.url is not None or settings.judge is not None:
+        return settings
+    if not isinstance(rm_url, str):
         raise SettingsError("--rm-url: expected the URL of a reward server, such as http://127.0.0.1:8400")
-    return settings
+    return replace(settings, url=rm_url.rstrip("/").removesuffix(_ROUTE))
 
 
-def _row(sample: SlimeSample) -> CompletionRow:
-    prompt = sample.prompt
-    response = plain_response(sample.response or "")
+def _row(sample: SlimeSample, *, with_ids: bool) -> CompletionRow:
+    prompt = plain_prompt(sample.prompt) if isinstance(sample.prompt, str) else sample.prompt
     metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
-    try:
-        asked = plain_prompt(prompt) if isinstance(prompt, str) else conversation_json(prompt)
-        return CompletionRow({"prompt": asked, **fields_in(metadata, sample.label)}, response)
-    except CellError as refusal:
-        return CompletionRow({"prompt": ""}, response, str(refusal))
-
-
-def _alone(sample: SlimeSample, row: CompletionRow) -> Request | RefusedError:
-    request = single_request(row)
-    if isinstance(request, RefusedError):
-        return request
-    return {**request, **group_ids(sample.group_index, sample.index)}
-
-
-def _rewards(
-    samples: Sequence[SlimeSample], results: Sequence[CompletionReward], settings: RewardSettings, *, together: bool
-) -> list[float]:
-    """The rewards; samples without a score are marked, and get the mean of the others if they are of one group."""
-    known = [result.reward for result in results]
-    instead = stand_in(known if together else [], settings.fallback_score)
-    for sample, result in zip(samples, results, strict=True):
-        metadata = sample.metadata if isinstance(sample.metadata, Mapping) else {}
-        sample.metadata = {**metadata, "judge_status": result.status, "judge_explanation": result.explanation}
-        sample.remove_sample = sample.remove_sample or result.is_failed
-    return [instead if value is None else value for value in known]
+    ids = {"group": sample.group_index, "member": sample.index} if with_ids else {}
+    return completion_row(prompt, plain_response(sample.response or ""), metadata, sample.label, **ids)

@@ -35,18 +35,9 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from judgegym.cli.environments import built_in
-from judgegym.integrations.scores.requests import Field as Cell
-from judgegym.integrations.scores.requests import conversation_json, fields_of
+from judgegym.integrations.scores.requests import FIELDS, CompletionRow, conversation_json, fields_in
 from judgegym.integrations.scores.results import CompletionReward, NoRewardError
-from judgegym.integrations.scores.sources import (
-    DEADLINE_S,
-    TIMEOUT_S,
-    JudgeSource,
-    RewardScorer,
-    is_of_groups,
-    secret_in,
-    shared_scoring,
-)
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
 from judgegym.integrations.single_turn import EnvironmentRow, EnvironmentSource, OpenedEnvironment, opened
 from judgegym.judges.config.extras import needs
 from judgegym.judges.scorers.registry import JUDGES
@@ -66,7 +57,7 @@ _OF_CLIENT = {"model": "judge_model_name", "base_url": "judge_base_url", "api_ke
 
 
 def record(
-    rewarded: CompletionReward, trace: vf.Trace, name: str, request: Mapping[str, JSON], *, prefix: str = ""
+    rewarded: CompletionReward, trace: vf.Trace, name: str, request: Mapping[str, Any], *, prefix: str = ""
 ) -> None:
     """Record on a trace what a judge said of it.
 
@@ -138,25 +129,22 @@ class ScoresConfig(vf.BaseConfig):
             raise ValueError(f"{'mount' if self.mount else 'token_env'}: only with url")
         return self
 
-    def scoring(self, settings: Mapping[str, object]) -> RewardScorer:
-        """What scores; shared by all traces of the process.
-
-        Args:
-            settings: of the judge, for one in this process.
+    def source(self, settings: Mapping[str, object]) -> JudgeSource:
+        """What scores; `settings` are those of a judge in this process.
 
         Raises:
-            SettingsError: a setting cannot work, or the token's variable is not set.
+            SettingsError: a setting is of the wrong type.
         """
-        source = JudgeSource(
+        return JudgeSource(
             self.url or None,
             None if self.url else settings,
             offline=self.offline,
             token_env=self.token_env or None,
             mount=self.mount,
+            invalid_completion_score=self.invalid_completion_score,
             timeout_s=self.timeout_s,
             deadline_s=self.deadline_s,
         )
-        return shared_scoring(source)
 
     def fields(self, task: vf.TaskData) -> dict[str, JSON]:
         """The fields of a request that come from the task.
@@ -165,18 +153,12 @@ class ScoresConfig(vf.BaseConfig):
             CellError: a field cannot be sent to a judge.
             SettingsError: the task has no question, or not a field that a setting names.
         """
-        names: Mapping[Cell, str] = {
-            "reference": self.reference_field,
-            "rubric": self.rubric_field,
-            "aspects": self.aspects_field,
-            "baseline": self.baseline_field,
-            "context": self.context_field,
-        }
+        names = {cell: getattr(self, f"{cell}_field") for cell in FIELDS}
         for cell, name in names.items():
             setting = f"{cell}_field"
             if name and name != type(self).model_fields[setting].default and not hasattr(task, name):
                 raise SettingsError(f"{setting}: the task has no field {name!r}")
-        found = fields_of({cell: getattr(task, name, None) for cell, name in names.items() if name})
+        found = fields_in({cell: getattr(task, name, None) for cell, name in names.items() if name})
         if self.rubric:
             found.setdefault("rubric", self.rubric)
         return {"prompt": self._prompt(task), **found}
@@ -224,33 +206,33 @@ class ScoreJudge(vf.Judge[float, JudgePluginConfig]):
             SettingsError: a setting cannot work.
         """
         config, name = self.config, self.reward_name
-        request = {**config.fields(task), "response": config.response(trace)}
-        ids: dict[str, JSON] = {"group": trace.task.key or trace.task.hash, "member": trace.id}
-        scoring = config.scoring({} if config.url else self._settings())
+        fields, response = config.fields(task), config.response(trace)
+        ids = {"group": trace.task.key or trace.task.hash, "member": trace.id}
         verdict: CompletionReward
-        ((verdict,),) = await scoring.score([{**request, **ids}], config.invalid_completion_score)
-        record(verdict, trace, name, request, prefix=f"{name}/")
+        (verdict,) = await self._source().shared().score_each([CompletionRow({**fields, **ids}, response)])
+        record(verdict, trace, name, {**fields, "response": response}, prefix=f"{name}/")
         if verdict.reward is None:
             raise verdict.error()
         return verdict.reward
 
-    def _settings(self) -> dict[str, object]:
-        """The settings of a judge in this process.
+    def _source(self) -> JudgeSource:
+        """What scores; shared by all traces of the process.
 
         Raises:
-            SettingsError: it is one of another kind, or it compares, and nothing gathers the traces of a task.
+            SettingsError: the judge in this process is of another kind, or compares, and nothing gathers the traces of
+                a task.
         """
         config = self.config
         of_client = {ours: value for name, ours in _OF_CLIENT.items() if (value := getattr(config, name))}
-        settings = {"judge": self.KIND, **of_client, **config.settings}
-        if settings["judge"] != self.KIND:
-            raise SettingsError(f"settings.judge: expected {self.KIND} or nothing, found {settings['judge']}")
-        if is_of_groups(settings) and not settings.get("group_size"):
+        source: JudgeSource = config.source({"judge": self.KIND, **of_client, **config.settings})
+        if source.judge is not None and source.judge["judge"] != self.KIND:
+            raise SettingsError(f"settings.judge: expected {self.KIND} or nothing, found {source.judge['judge']}")
+        if source.compares and not source.judge.get("group_size"):
             raise SettingsError(
                 f"the judge {self.KIND} compares completions: use the environment judgegym-group, or set group_size to "
                 "the number of rollouts of a task"
             )
-        return settings
+        return source
 
 
 def judge_of(kind: str) -> type[ScoreJudge]:
@@ -465,12 +447,11 @@ class GroupEnv(vf.Env[GroupEnvConfig]):
             for trace, verdict in zip(traces, verdicts, strict=True):
                 task.record(verdict, trace, GROUP_REWARD)
             return verdicts
-        judge = self.config.judge
-        scoring = judge.scoring({"judge": "listwise", **judge.settings})
-        fields, responses = judge.fields(task.data), [judge.response(trace) for trace in traces]
-        (verdicts,) = await scoring.score([{**fields, "responses": responses}], judge.invalid_completion_score)
-        for trace, verdict, response in zip(traces, verdicts, responses, strict=True):
-            record(verdict, trace, GROUP_REWARD, {**fields, "response": response})
+        judge, fields = self.config.judge, self.config.judge.fields(task.data)
+        rows = [CompletionRow(fields, judge.response(trace)) for trace in traces]
+        (verdicts,) = await judge.source({"judge": "listwise", **judge.settings}).shared().score([rows])
+        for trace, verdict, row in zip(traces, verdicts, rows, strict=True):
+            record(verdict, trace, GROUP_REWARD, {**fields, "response": row.response})
         return verdicts
 
 

@@ -17,38 +17,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from judgegym.integrations.scores.requests import FIELDS as NAMES
-from judgegym.integrations.scores.requests import (
-    CellError,
-    Conversation,
-    Field,
-    RefusedError,
-    Request,
-    conversation_json,
-    fields_of,
-)
-from judgegym.integrations.scores.results import CompletionReward, NoRewardError, check_finite
-from judgegym.integrations.scores.sources import (
-    DEADLINE_S,
-    TIMEOUT_S,
-    JudgeSource,
-    close,
-    refuse_groups,
-    shared_scoring,
-)
+from judgegym.integrations.scores.requests import CompletionRow, Field, completion_row
+from judgegym.integrations.scores.results import CompletionReward, NoRewardError
+from judgegym.integrations.scores.sources import close, source_of_one
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import JSON
 
 with needs("openenv"):
     from openenv.core.rubrics import Rubric
-
-if TYPE_CHECKING:
-    from judgegym.server.settings import JudgeMount
 
 __all__ = ["FailSafe", "JudgeRubric", "close"]
 
@@ -67,47 +47,43 @@ FIELDS: Mapping[Field, Place] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TextLocations:
-    """Where the texts of a request are.
+def check_places(prompt: Place, response: Place, fields: Mapping[Field, Place]) -> None:
+    """Check the paths to the texts of a request.
 
-    Attributes:
-        prompt: what the policy was asked, as text or messages.
-        response: what it has answered.
-        fields: what else the judge is shown, by the names of `POST /v1/score`; what is missing is left out.
+    Raises:
+        SettingsError: one begins with neither `action.` nor `observation.`, or a field is unknown.
     """
+    unknown = [name for name in fields if name not in NAMES]
+    if unknown:
+        raise SettingsError(f"fields.{unknown[0]}: expected one of {', '.join(NAMES)}")
+    for place in (prompt, response, *fields.values()):
+        for path in _paths(place):
+            if not path.startswith(("action.", "observation.")):
+                raise SettingsError(f"{path!r}: expected a path such as observation.prompt or action.completion")
 
-    prompt: Place = PROMPT
-    response: Place = RESPONSE
-    fields: Mapping[Field, Place] = field(default_factory=lambda: FIELDS)
 
-    def __post_init__(self) -> None:
-        """Check the paths.
+def row_at(
+    action: object,
+    observation: object,
+    prompt: Place = PROMPT,
+    response: Place = RESPONSE,
+    fields: Mapping[Field, Place] = FIELDS,
+) -> CompletionRow:
+    """The completion of a step, from where its texts are.
 
-        Raises:
-            SettingsError: one begins with neither `action.` nor `observation.`, or a field is unknown.
-        """
-        unknown = [name for name in self.fields if name not in NAMES]
-        if unknown:
-            raise SettingsError(f"fields.{unknown[0]}: expected one of {', '.join(NAMES)}")
-        for place in (self.prompt, self.response, *self.fields.values()):
-            for path in _paths(place):
-                if not path.startswith(("action.", "observation.")):
-                    raise SettingsError(f"{path!r}: expected a path such as observation.prompt or action.completion")
-
-    def request(self, action: object, observation: object) -> Request | RefusedError:
-        """The body of `POST /v1/score`, or why there is none."""
-        prompt = _found(self.prompt, action, observation)
-        response = _found(self.response, action, observation)
-        if not prompt:
-            return RefusedError(f"no prompt in {_named(self.prompt)}")
-        if response is None:
-            return RefusedError(f"no response in {_named(self.response)}")
-        try:
-            cells = {name: _found(place, action, observation) for name, place in self.fields.items()}
-            return {"prompt": _conversation(prompt), "response": _conversation(response), **fields_of(cells)}
-        except CellError as error:
-            return RefusedError(str(error))
+    Args:
+        action: OpenEnv's.
+        observation: OpenEnv's.
+        prompt: where it is what the policy was asked, as text or messages.
+        response: where it is what the policy has answered.
+        fields: where it is what else the judge is shown, by the names of `POST /v1/score`; what is missing is left out.
+    """
+    asked, said = (_conversation(_found(place, action, observation)) for place in (prompt, response))
+    if not asked:
+        return CompletionRow({}, "", f"no prompt in {_named(prompt)}")
+    if said is None:
+        return CompletionRow({}, "", f"no response in {_named(response)}")
+    return completion_row(asked, said, {name: _found(place, action, observation) for name, place in fields.items()})
 
 
 def _paths(place: Place) -> Sequence[str]:
@@ -135,23 +111,11 @@ def _found(place: Place, action: object, observation: object) -> object:
     return found
 
 
-def _conversation(value: object) -> JSON:
-    """Text, or messages: mappings, or pydantic models of role and content.
-
-    Raises:
-        CellError: it is neither.
-    """
-    if isinstance(value, str):
+def _conversation(value: object) -> object:
+    """Text, or messages; those that are pydantic models as mappings."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
         return value
-    turns = [_turn(turn) for turn in value] if isinstance(value, Sequence) and not isinstance(value, bytes) else []
-    if not turns or not all(isinstance(turn, Mapping) for turn in turns):
-        raise CellError(f"expected text or messages, found {type(value).__name__}")
-    return conversation_json(cast(Conversation, turns))
-
-
-def _turn(turn: object) -> object:
-    dump = getattr(turn, "model_dump", None)
-    return dump() if callable(dump) else turn
+    return [turn.model_dump() if callable(getattr(turn, "model_dump", None)) else turn for turn in value]
 
 
 class JudgeRubric(Rubric):
@@ -170,58 +134,48 @@ class JudgeRubric(Rubric):
         self,
         url: str | None = None,
         *,
-        judge: JudgeMount | Mapping[str, object] | None = None,
-        token: str | None = None,
-        mount: str = "",
         prompt: Place = PROMPT,
         response: Place = RESPONSE,
         fields: Mapping[Field, Place] = FIELDS,
-        invalid_completion_score: float = 0.0,
-        timeout_s: float = TIMEOUT_S,
-        deadline_s: float = DEADLINE_S,
-        offline: bool = False,
         name: str = "judge",
+        **settings: Any,
     ) -> None:
         """Judge with a reward server (`url`) or in this process (`judge`).
 
         Args:
             url: the URL of a reward server.
-            judge: the settings of a judge to run in this process, under the server's names.
-            token: the server's bearer token.
-            mount: the name of a judge at the server; empty for the judge at the root.
             prompt: where the prompt is: a path such as `observation.prompt`, several, or a function of action and
                 observation.
             response: where the response is.
             fields: where reference, rubric, aspects, baseline and context are.
-            invalid_completion_score: the score of an empty response, about which no judge is asked.
-            timeout_s: seconds for one attempt at the server.
-            deadline_s: seconds within which a step has its score; what has none by then has failed.
-            offline: ask the stand-in instead of the endpoint of `judge`; its scores mean nothing.
             name: how the keys of the observation's metadata begin.
+            settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
+                server's names, with `offline` by the stand-in; `token`, `token_env` and `mount` of the server;
+                `invalid_completion_score` of an empty response, about which no judge is asked; `timeout_s`, seconds
+                for one attempt at the server; `deadline_s`, seconds within which a step has its score, or has failed.
 
         Raises:
             SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
         """
         super().__init__()
-        check_finite(invalid_completion_score=invalid_completion_score)
-        refuse_groups(judge)
+        check_places(prompt, response, fields)
         self.name = name
         self.raises = False
         self.last_result: CompletionReward | None = None
-        self._invalid = invalid_completion_score
-        self._places = TextLocations(prompt, response, fields)
-        source = JudgeSource(
-            url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
-        )
-        self._scoring = shared_scoring(source)
+        self._places = (prompt, response, fields)
+        self._scoring = source_of_one(url, settings).shared()
 
     def forward(self, action: object, observation: object) -> float | Awaitable[float | None] | None:
         """The score; in async code an awaitable of it."""
         scoring = self._score(action, observation)
-        return scoring if _in_async_code() else run_blocking(scoring)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # a thread without an event loop
+            return run_blocking(scoring)
+        return scoring
 
     async def _score(self, action: object, observation: object) -> float | None:
-        ((result,),) = await self._scoring.score([self._places.request(action, observation)], self._invalid)
+        (result,) = await self._scoring.score_each([row_at(action, observation, *self._places)])
         self.last_result = result
         metadata = getattr(observation, "metadata", None)
         if isinstance(metadata, dict):
@@ -260,11 +214,3 @@ async def _unless_failed(score: Awaitable[float | None]) -> float | None:
         return await score
     except NoRewardError:
         return None
-
-
-def _in_async_code() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -7,15 +7,18 @@ prompt from one process; where several processes each send a part of a group, a 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from pydantic import ValidationError
 
 from judgegym.api.session import stand_in_settings
-from judgegym.integrations.scores.requests import RefusedError, Request
-from judgegym.integrations.scores.results import JUDGE_FAILED, CompletionReward
+from judgegym.integrations.scores.requests import CompletionRow, request_of
+from judgegym.integrations.scores.results import CompletionReward, RefusedError, failures
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
-from judgegym.judges.core.tasks import ResponseJudgment
+from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 from judgegym.server.answers import OverloadError
 from judgegym.server.core import Core
 from judgegym.server.protocols.native import ScoreBody
@@ -27,60 +30,61 @@ _MOST_PENDING = 100_000
 class InProcessSource:
     """A judge with a core of its own, which opens at the first request."""
 
-    def __init__(self, judge: JudgeMount, *, deadline_s: float, offline: bool = False) -> None:
+    def __init__(self, judge: Mapping[str, JSON], *, deadline_s: float, offline: bool) -> None:
         """Score with `judge`, configured as in the server.
 
         Args:
             judge: the settings of the judge.
             deadline_s: seconds within which a score is returned.
             offline: ask the stand-in instead of the judge's endpoint; its scores mean nothing.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
         """
-        self._judge = judge
-        self._offline = offline
+        named = dict(judge)
+        stands_in = named.pop("offline", False)
+        if not isinstance(stands_in, bool):
+            raise SettingsError(f"judge.offline: expected true or false, found {stands_in!r}")
+        self._judge = settings_from_keywords(JudgeMount, named, prefix="judge.")
+        self._offline = offline or stands_in
         self._stack = AsyncExitStack()
         self._deadline_s = deadline_s
         self._core: Core | None = None
         self._opening = asyncio.Lock()
 
-    async def score(self, request: Request) -> list[CompletionReward]:
+    async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
         """See `Source`.
 
         Raises:
             SettingsError: the judge's settings are wrong, or its key is missing.
         """
-        core = await self._opened()
+        core, request = await self._opened(), request_of(group)
         try:
-            items = ScoreBody.model_validate(dict(request)).tasks(request)
-            results = await core.score("", items, within_s=self._deadline_s, is_patient=True)
+            tasks = ScoreBody.model_validate(request).tasks(request)
+            (results,) = await core.score("", tasks, within_s=self._deadline_s, is_patient=True)
         except OverloadError:
-            return [CompletionReward(None, JUDGE_FAILED, explanation=f"{_MOST_PENDING} judgments are under way")]
+            return failures(f"{_MOST_PENDING} judgments are under way", len(group))
         except ValidationError as error:
             first = error.errors()[0]
             raise RefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         except ValueError as error:
             raise RefusedError(str(error)) from None
-        return [_scored(result) for results_of_item in results for result in results_of_item]
+        return [CompletionReward(each.score, each.status, each.label, each.explanation) for each in results]
 
     async def _opened(self) -> Core:
         async with self._opening:
             if self._core is None:
-                self._core = await self._open()
+                async with AsyncExitStack() as stack:
+                    judge = await stand_in_settings(stack, self._judge) if self._offline else self._judge
+                    identity = STAND_IN_IDENTITY if self._offline else ""
+                    core = Core(
+                        {"": judge}, deadline_s=self._deadline_s, max_pending=_MOST_PENDING, judge_identity=identity
+                    )
+                    self._core = await stack.enter_async_context(core)
+                    self._stack = stack.pop_all()
             return self._core
-
-    async def _open(self) -> Core:
-        identity = STAND_IN_IDENTITY if self._offline else ""
-        async with AsyncExitStack() as stack:
-            judge = await stand_in_settings(stack, self._judge) if self._offline else self._judge
-            core = Core({"": judge}, deadline_s=self._deadline_s, max_pending=_MOST_PENDING, judge_identity=identity)
-            await stack.enter_async_context(core)
-            self._stack = stack.pop_all()
-            return core
 
     async def close(self) -> None:
         """Close the core."""
         stack, self._stack, self._core = self._stack, AsyncExitStack(), None
         await stack.aclose()
-
-
-def _scored(result: ResponseJudgment) -> CompletionReward:
-    return CompletionReward(result.score, result.status, result.label, result.explanation)

@@ -1,10 +1,8 @@
-"""Conversations as trainers have them, as the reward server reads them: text, or messages of role and content.
-
-Cells of a trainer's dataset as fields of a `POST /v1/score` body.
+"""Completions with what a judge is told of them, from the cells and conversations that trainers have.
 
 Trainers pass cells as their data frames hold them: Arrow structs with null fields, NumPy arrays and scalars, NaN for
 what is missing, OmegaConf containers. Guarantees: a missing cell is left out; a number, a list or an object where text
-is expected becomes its text, as with a label of OpenRLHF; any other cell raises a `CellError`, for that row only.
+is expected becomes its text, as with a label of OpenRLHF; any other cell is an error of that row only.
 """
 
 from __future__ import annotations
@@ -12,25 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
+from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
 from judgegym.llm import wire
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, Choice
 
 LONGEST_ID = 256
-
-Request = Mapping[str, JSON]
-"""A body of `POST /v1/score`."""
-
-
-class RefusedError(ValueError):
-    """A request cannot be judged; the message says why."""
-
-    def __init__(self, message: str, *, responses: int = 1) -> None:
-        """Say why, and how many responses the request would have had, each of which gets a result."""
-        super().__init__(message)
-        self.responses = responses
-
 
 Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context"]
 FIELDS: tuple[Field, ...] = get_args(Field)
@@ -41,8 +28,64 @@ class CellError(ValueError):
     """A cell cannot be sent to a judge; the message names the field and the type that was found."""
 
 
+@dataclass(frozen=True, slots=True)
+class CompletionRow:
+    """One completion.
+
+    Attributes:
+        shared: the fields of the request that all completions of its group have in common.
+        response: the completion; a choice only for an environment.
+        error: why it cannot be judged; empty otherwise.
+    """
+
+    shared: Mapping[str, JSON]
+    response: JSON | Choice
+    error: str = ""
+
+
+def completion_row(
+    prompt: object,
+    response: object,
+    cells: Mapping[str, object] = MappingProxyType({}),
+    label: object = None,
+    *,
+    group: object = None,
+    member: object = None,
+) -> CompletionRow:
+    """A completion with what its judge is told; one that cannot be told is an error of this row.
+
+    Args:
+        prompt: what the policy was asked, as text or messages.
+        response: what it wrote.
+        cells: the row, with `FIELDS` under their own names.
+        label: the reference, or an object of `reference` and `rubric`; it comes before the cells.
+        group: an id of the group to which the response belongs, if it can be one.
+        member: the response's own id in it.
+    """
+    try:
+        ids = {name: group_id(plain(value)) for name, value in (("group", group), ("member", member))}
+        shared: dict[str, JSON] = {"prompt": conversation_json(prompt), **fields_in(cells), **label_fields(label)}
+        shared |= {name: value for name, value in ids.items() if value is not None}
+        return CompletionRow(shared, conversation_json(response))
+    except CellError as error:
+        return CompletionRow({"prompt": ""}, response if isinstance(response, str) else "", str(error))
+
+
+def error_in(group: Sequence[CompletionRow]) -> str:
+    """Why the rows cannot be judged together; empty if they can."""
+    if any(row.shared != group[0].shared for row in group) and not any(row.error for row in group):
+        return "the completions of a group differ in their prompt, reference or other fields"
+    return next((row.error for row in group if row.error), "")
+
+
+def request_of(group: Sequence[CompletionRow]) -> dict[str, JSON]:
+    """The body of `POST /v1/score` for one completion, or for several that are compared."""
+    responses = [cast(JSON, row.response) for row in group]
+    return {**group[0].shared, **({"response": responses[0]} if len(group) == 1 else {"responses": responses})}
+
+
 def plain(value: object) -> JSON:
-    """A value as JSON: arrays as lists, objects without their null fields, NaN as null.
+    """A value as JSON: arrays as lists, objects without their null fields, NaN as null, secrets and paths as text.
 
     Raises:
         CellError: the value has no counterpart in JSON.
@@ -57,33 +100,28 @@ def plain(value: object) -> JSON:
         return {str(name): plain(item) for name, item in value.items() if item is not None}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [plain(item) for item in value]
+    if hasattr(value, "get_secret_value"):
+        return plain(value.get_secret_value())
+    if isinstance(value, PurePath):
+        return str(value)
     raise CellError(f"expected text, found {type(value).__name__}")
 
 
-def fields_of(cells: Mapping[Field, object]) -> dict[str, JSON]:
-    """The fields of a request for the cells of one row; those of missing cells are left out.
+def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
+    """The fields of a request in a row that has them under their own names; those of missing cells are left out.
 
     Raises:
-        CellError: a cell cannot be sent.
+        CellError: one cannot be sent.
     """
     fields: dict[str, JSON] = {}
-    for name, cell in cells.items():
+    for name, read in _READERS.items():
         try:
-            value = _FIELDS[name](plain(cell))
+            value = read(plain(row.get(name)))
         except CellError as error:
             raise CellError(f"{name}: {error}") from None
         if value is not None:
             fields[name] = value
     return fields
-
-
-def fields_in(row: Mapping[str, object], label: object = None) -> dict[str, JSON]:
-    """The fields of a request in a row that has them under their own names, and in its label, which comes first.
-
-    Raises:
-        CellError: one cannot be sent.
-    """
-    return {**fields_of({name: row.get(name) for name in FIELDS}), **label_fields(label)}
 
 
 def label_fields(label: object) -> dict[str, JSON]:
@@ -92,16 +130,15 @@ def label_fields(label: object) -> dict[str, JSON]:
     Raises:
         CellError: the label cannot be sent.
     """
-    value = plain(label)
-    given: JSON = value
+    value = given = plain(label)
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             given = wire.loads(value)
         except ValueError:
             given = value
     if isinstance(given, Mapping) and ("reference" in given or "rubric" in given):
-        return fields_of({"reference": given.get("reference"), "rubric": given.get("rubric")})
-    return fields_of({"reference": value})
+        return fields_in({name: given.get(name) for name in ("reference", "rubric")})
+    return fields_in({"reference": value})
 
 
 def group_id(value: JSON) -> str | int | None:
@@ -111,12 +148,6 @@ def group_id(value: JSON) -> str | int | None:
     return value if isinstance(value, int) or 0 < len(value) <= LONGEST_ID else None
 
 
-def group_ids(group: JSON, member: JSON) -> dict[str, JSON]:
-    """The fields of a request that say to which group a response belongs; an id that can be none is left out."""
-    named = {"group": group_id(group), "member": group_id(member)}
-    return {name: value for name, value in named.items() if value is not None}
-
-
 def _text(value: JSON) -> str | None:
     return None if value is None or value == "" else value if isinstance(value, str) else str(value)
 
@@ -124,9 +155,7 @@ def _text(value: JSON) -> str | None:
 def _rubric(value: JSON) -> JSON:
     if isinstance(value, Mapping):
         return {name: str(text) for name, text in value.items() if text is not None} or None
-    if isinstance(value, list):
-        return _text("\n".join(str(text) for text in value))
-    return _text(value)
+    return _text("\n".join(map(str, value)) if isinstance(value, list) else value)
 
 
 def _context(value: JSON) -> JSON:
@@ -149,13 +178,13 @@ def _aspects(value: JSON) -> JSON:
     raise CellError(f"expected names or objects with name and definition, found {type(value).__name__}")
 
 
-_FIELDS = {"reference": _text, "baseline": _text, "rubric": _rubric, "context": _context, "aspects": _aspects}
+_READERS = {"reference": _text, "rubric": _rubric, "aspects": _aspects, "baseline": _text, "context": _context}
 
 
 Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]
 
 
-def conversation_json(conversation: Conversation) -> JSON:
+def conversation_json(conversation: object) -> JSON:
     """Text, or messages with role and content; a completion of one assistant turn is sent as text.
 
     Tool calls, their results and names go along: `judgegym.judges.core.turns` writes them out. Of an image, which no
@@ -195,9 +224,7 @@ def _parts(content: object) -> str | list[dict[str, JSON]]:
 
 
 def _part(part: object) -> dict[str, JSON]:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    given: Mapping[str, object] = part if isinstance(part, Mapping) else {}
+    given: Mapping[str, object] = part if isinstance(part, Mapping) else {"text": part}
     kind, text = given.get("type", "text"), given.get("text")
     shown: dict[str, JSON] = {"type": kind if isinstance(kind, str) else "part"}
     return {**shown, "text": text} if isinstance(text, str) else shown
@@ -214,33 +241,3 @@ def _call(call: object) -> dict[str, JSON]:
         given = "…"
     made: dict[str, JSON] = {"function": {"name": str(function.get("name")), "arguments": given}}
     return {"id": str(call["id"]), **made} if call.get("id") else made
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionRow:
-    """One completion.
-
-    Attributes:
-        shared: the fields of the request that all completions of its group have in common.
-        response: the completion.
-        error: why no request can be made of its cells; empty otherwise.
-    """
-
-    shared: Mapping[str, JSON]
-    response: JSON
-    error: str = ""
-
-
-def group_request(group: Sequence[CompletionRow]) -> Request | RefusedError:
-    """The body of `POST /v1/score` for the rows of one group, or why there is none."""
-    error = next((row.error for row in group if row.error), "")
-    if not error and any(row.shared != group[0].shared for row in group[1:]):
-        error = "the completions of a group differ in their prompt, reference or other fields"
-    if error:
-        return RefusedError(error, responses=len(group))
-    return {**group[0].shared, "responses": [row.response for row in group]}
-
-
-def single_request(row: CompletionRow) -> Request | RefusedError:
-    """The body of `POST /v1/score` for a row by itself, or why there is none."""
-    return RefusedError(row.error) if row.error else {**row.shared, "response": row.response}

@@ -1,14 +1,11 @@
 """What a completion is worth in training: by a judge of texts, or by an environment.
 
-Guarantees: a failed judge has no number, but for a `TrainerReward`, which says so in its flags; an empty completion is
-no failed judge. Where a trainer takes nothing but numbers, `stand_in` is the mean of the group.
-
-Numbers among settings: what a trainer would take without a word, and what ends with no score at all.
+Guarantees: a failed judge has no reward; its `score`, for trainers that take nothing but numbers, is marked in `flags`;
+an empty completion is no failed judge.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +26,10 @@ _REJECTION = re.compile(
 """How an `EndpointError` or `EndpointOutage` of the judge's endpoint reads in the explanation of a judgment."""
 
 
+class RefusedError(ValueError):
+    """Completions cannot be judged, as with a missing baseline or a rubric of another scale; the message says why."""
+
+
 class NoRewardError(RuntimeError):
     """The judge failed, and the framework takes an error for that; the message says how and why."""
 
@@ -44,6 +45,7 @@ class CompletionReward:
         label: the verdict in the judge's terms, if it is one word, such as `win`.
         explanation: the judge's reasons; without a verdict, what went wrong.
         metrics: the environment's metrics of this completion alone, finite numbers; empty if the judge failed.
+        instead: the number for a trainer that knows no missing reward.
     """
 
     reward: float | None
@@ -51,6 +53,12 @@ class CompletionReward:
     label: str | None = None
     explanation: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    instead: float = field(default=0.0, compare=False)
+
+    @property
+    def score(self) -> float:
+        """The reward, or the finite number in its place."""
+        return self.instead if self.reward is None else self.reward
 
     @property
     def is_invalid(self) -> bool:
@@ -88,31 +96,19 @@ class CompletionReward:
         """The error that says that there is no reward."""
         return NoRewardError(f"no reward ({self.status}): {self.explanation or 'no reason was given'}")
 
-    def worth(self, instead: float) -> TrainerReward:
-        """What it is worth where every completion needs a number: `instead` where there is none."""
-        return TrainerReward(instead if self.reward is None else self.reward, self)
-
-    def with_invalid(self, score: float | None) -> CompletionReward:
-        """The same; an empty completion is worth `score`."""
-        return replace(self, reward=score) if self.is_invalid else self
-
-
-@dataclass(frozen=True, slots=True)
-class TrainerReward:
-    """What a completion is worth to a trainer that knows no missing reward.
-
-    Attributes:
-        score: a finite number.
-        rewarded: how it came about; if the judge failed, the number stands in for a missing one.
-    """
-
-    score: float
-    rewarded: CompletionReward
-
     @property
     def numbers(self) -> dict[str, float]:
         """The score and its flags; all completions have the same keys."""
-        return {"score": self.score, **self.rewarded.flags}
+        return {"score": self.score, **self.flags}
+
+    def or_else(self, instead: float) -> CompletionReward:
+        """The same, with this score if there is no reward."""
+        return replace(self, instead=instead)
+
+
+def failures(why: str, count: int = 1, status: str = JUDGE_FAILED) -> list[CompletionReward]:
+    """The results of so many completions without a reward."""
+    return [CompletionReward(None, status, explanation=why)] * count
 
 
 class FailuresInARow:
@@ -181,29 +177,3 @@ def stand_in(rewards: Sequence[float | None], fallback: float) -> float:
     """
     there = [reward for reward in rewards if reward is not None]
     return exact_mean(there) if there else fallback
-
-
-def check_finite(**numbers: float | None) -> None:
-    """Check the scores among settings; `None` is none.
-
-    Raises:
-        SettingsError: one is not a finite number.
-    """
-    for name, value in numbers.items():
-        if value is not None and not _is_finite(value):
-            raise SettingsError(f"{name}: expected a finite number, found {value!r}")
-
-
-def check_seconds(**times: float) -> None:
-    """Check the times among settings.
-
-    Raises:
-        SettingsError: one is not a number of seconds above 0.
-    """
-    for name, value in times.items():
-        if not _is_finite(value) or value <= 0:
-            raise SettingsError(f"{name}: expected a number of seconds above 0, found {value!r}")
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from judgegym.integrations.scores.requests import RefusedError, Request
-from judgegym.integrations.scores.results import JUDGE_FAILED, OK, CompletionReward
+from judgegym.integrations.scores.requests import CompletionRow, request_of
+from judgegym.integrations.scores.results import OK, CompletionReward, RefusedError, failures
 from judgegym.llm import wire
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import SettingsError
@@ -41,9 +41,7 @@ _TOKEN_IN_PATH = re.compile(r"(?<=/token/)[^/]+")
 class ServerSource:
     """A reward server, with one session."""
 
-    def __init__(
-        self, url: str, *, token: str | None, mount: str, timeout_s: float, deadline_s: float | None = None
-    ) -> None:
+    def __init__(self, url: str, *, token: str | None, mount: str, timeout_s: float, deadline_s: float) -> None:
         """Score through the server at `url`.
 
         Args:
@@ -51,15 +49,11 @@ class ServerSource:
             token: a bearer token, if the server needs one.
             mount: the name of a mounted judge; empty for the judge at the root.
             timeout_s: seconds for one attempt; later none begins at a server that cannot be reached.
-            deadline_s: seconds for a request with all its attempts, at a server that asks to come again (503); those
-                of one attempt by default.
+            deadline_s: seconds for a request with all its attempts, at a server that asks to come again (503).
 
         Raises:
-            SettingsError: `url` is not the URL of a server.
+            SettingsError: `url` is not the URL of a server, or the token can be in no header.
         """
-        for name, value in {"url": url, "mount": mount, "token": token or ""}.items():
-            if not isinstance(value, str):  # settings of a file, of which nobody has checked the types
-                raise SettingsError(f"{name}: expected text, found {type(value).__name__}")
         if not _is_http(url):
             raise SettingsError("url: expected the URL of a reward server, such as http://127.0.0.1:8400")
         token = (token or "").strip()  # a file of a secret ends with a line break
@@ -72,54 +66,47 @@ class ServerSource:
         self._url = f"{url.rstrip('/')}{f'/{mount}' if mount else ''}/v1/score"
         self._shown = _TOKEN_IN_PATH.sub("…", without_credentials(self._url))
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
-        self._timeout_s = timeout_s
-        self._deadline_s = timeout_s if deadline_s is None else deadline_s
+        self._timeout_s, self._deadline_s = timeout_s, deadline_s
         self._session: aiohttp.ClientSession | None = None
         self._is_away = False
         self._is_proven = False
 
-    async def score(self, request: Request) -> list[CompletionReward]:
+    async def score(self, group: Sequence[CompletionRow]) -> list[CompletionReward]:
         """See `Source`. Retry after each of `PAUSES_S` while the server cannot be reached.
 
         A server that is busy (503) is asked again after its `Retry-After`, until the deadline: what it has begun goes
         on, and is not paid for twice. One that has answered before and now knows neither the judge nor the token is
         retried as one that cannot be reached: a proxy says that while the server is started again.
         """
-        responses = request.get("responses")
-        count = len(responses) if isinstance(responses, Sequence) else 1
+        request = wire.dumps(request_of(group))
         started, pauses = time.monotonic(), iter(PAUSES_S)
-        failed = hint = ""
         while True:
             left_s = self._deadline_s - (time.monotonic() - started)
-            pause_s, until_s = next(pauses, math.inf), self._timeout_s
+            pause_s, until_s, hint = next(pauses, math.inf), self._timeout_s, ""
             try:
-                code, body, retry_after_s = await self._post(request, min(self._timeout_s, left_s))
+                code, data, retry_after_s = await self._post(request, min(self._timeout_s, left_s))
                 if code == 200:
-                    results = _results(body, count)
+                    results = _results(wire.loads(data), len(group))
                     self._is_proven = True
                     self._say(back=True)
                     return results
-                failed = f"the reward server at {self._shown}: HTTP {code}: {wire.error_text(wire.dumps(body))}"
+                failed = f"HTTP {code}: {wire.shorten(wire.error_text(data))}"
                 hint = _HINTS.get(code, "")
-                if hint and not self._is_proven:
-                    break
-                if code in _REFUSED:
-                    raise RefusedError(failed)
                 if code == _BUSY and retry_after_s is not None:
                     pause_s, until_s, pauses = retry_after_s, self._deadline_s, iter(PAUSES_S)
-            except RefusedError:
-                raise
             except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
-                hint = ""
-                failed = f"the reward server at {self._shown}: {type(error).__name__}: {error}"
+                code, failed = 0, f"{type(error).__name__}: {error}"
+            failed = f"the reward server at {self._shown}: {failed}"
+            if code in _REFUSED:
+                raise RefusedError(failed)
+            is_over = time.monotonic() - started + pause_s >= until_s or (hint and not self._is_proven)
+            if is_over and hint:
+                raise SettingsError(f"{failed} ({hint})")
             self._say(failed)
-            if time.monotonic() - started + pause_s >= until_s:
-                break
+            if is_over:
+                logger.warning("no score: %s", failed)
+                return failures(failed, len(group))
             await asyncio.sleep(pause_s)
-        if hint:
-            raise SettingsError(f"{failed} ({hint})")
-        logger.warning("no score: %s", failed)
-        return [CompletionReward(None, JUDGE_FAILED, explanation=failed)] * count
 
     def _say(self, failed: str = "", *, back: bool = False) -> None:
         """Say once that the server does not answer and is asked again, and once that it is back."""
@@ -127,27 +114,21 @@ class ServerSource:
             self._is_away = not back
             logger.warning("%s", f"the reward server at {self._shown} is back" if back else f"{failed}; asking again")
 
-    async def _post(self, request: Request, within_s: float) -> tuple[int, JSON, float | None]:
+    async def _post(self, request: bytes, within_s: float) -> tuple[int, bytes, float | None]:
         """Send a request; return the status, the body, and after how many seconds the server asks to come again."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             self._session = aiohttp.ClientSession(connector=CheckedConnector(), timeout=timeout)
         headers = {**self._headers, REQUEST_DEADLINE: f"{max(0.001, within_s):.3f}"}
-        async with self._session.post(self._url, data=wire.dumps(request), headers=headers) as response:
+        async with self._session.post(self._url, data=request, headers=headers) as response:
             data = await response.read()
-            body = wire.loads(data) if response.status == 200 else _error(data)
-            return response.status, body, retry_after_seconds(response.headers.get("Retry-After"))
+            return response.status, data, retry_after_seconds(response.headers.get("Retry-After"))
 
     async def close(self) -> None:
         """Close the session."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-
-
-def _error(data: bytes) -> JSON:
-    """The body of an error, which need not be JSON."""
-    return {"error": {"message": wire.shorten(wire.error_text(data))}}
 
 
 def _is_http(url: str) -> bool:

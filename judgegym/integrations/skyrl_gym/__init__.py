@@ -20,40 +20,20 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from judgegym.integrations.scores.requests import (
-    CellError,
-    Conversation,
-    RefusedError,
-    Request,
-    conversation_json,
-    fields_in,
-    group_id,
-    plain,
-)
-from judgegym.integrations.scores.results import CompletionReward, check_finite, stand_in
-from judgegym.integrations.scores.sources import (
-    DEADLINE_S,
-    TIMEOUT_S,
-    JudgeSource,
-    close,
-    refuse_groups,
-    shared_scoring,
-)
+from judgegym.integrations.scores.requests import CompletionRow, completion_row
+from judgegym.integrations.scores.results import CompletionReward, stand_in
+from judgegym.integrations.scores.sources import JudgeSource, check, close, source_of_one
 from judgegym.integrations.single_turn import EnvironmentSource, opened, source_of
 from judgegym.judges.config.extras import needs
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, SettingsError
-from judgegym.llm.wire import JSON
 
 with needs("skyrl-gym"):
     import skyrl_gym
     from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
-
-if TYPE_CHECKING:
-    from judgegym.server.settings import JudgeMount
 
 __all__ = [
     "EnvironmentSource",
@@ -71,25 +51,26 @@ __all__ = [
 class _Episode(BaseTextEnv):
     """An episode of one step, with its metrics."""
 
-    def __init__(self, extras: Mapping[str, Any] | None) -> None:
-        """Begin without metrics, with the columns of a row."""
+    def __init__(self, extras: Mapping[str, Any] | None, fallback_score: float) -> None:
+        """Begin without metrics, with the columns of a row, and the reward of a completion whose judge failed."""
         super().__init__()
         spec = (extras or {}).get("reward_spec")
         self._spec: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
+        self._fallback = fallback_score
         self._metrics: dict[str, float] = {}
 
     def get_metrics(self) -> dict[str, float]:
         """The metrics of the episode; `reward_of_judged` and the environment's own only where the judge gave one."""
         return dict(self._metrics)
 
-    def end(self, rewarded: CompletionReward, fallback: float) -> BaseTextEnvStepOutput:
-        """End the episode with a reward, or with `fallback` if the judge failed."""
+    def end(self, rewarded: CompletionReward) -> BaseTextEnvStepOutput:
+        """End the episode with a reward, or with the fallback if the judge failed."""
         self.turns += 1
         self._metrics = rewarded.flags
         if rewarded.reward is not None:
             self._metrics.update({"reward_of_judged": rewarded.reward, **rewarded.metrics})
         flags = {"judge_failed": rewarded.is_failed, "invalid_completion": rewarded.is_invalid}
-        reward = rewarded.worth(fallback).score
+        reward = rewarded.or_else(self._fallback).score
         return BaseTextEnvStepOutput(observations=[], reward=reward, done=True, metadata={**flags, **rewarded.said})
 
 
@@ -109,11 +90,10 @@ class SingleTurnEnv(_Episode):
         Raises:
             DataError: they name none.
         """
-        super().__init__(extras)
-        uid = self._spec.get("uid")
-        if not isinstance(uid, str):
+        super().__init__(extras, fallback_score)
+        self._uid, self._source = self._spec.get("uid"), source
+        if not isinstance(self._uid, str):
             raise DataError("reward_spec.uid: expected the id of a row, as write_dataset writes it")
-        self._uid, self._source, self._fallback = uid, source, fallback_score
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """The reward of a completion; blocks until it is there.
@@ -121,8 +101,8 @@ class SingleTurnEnv(_Episode):
         Raises:
             DataError: the environment has no such row.
         """
-        (rewarded,) = opened(self._source).rewards_sync(self._uid, [action])
-        return self.end(rewarded, self._fallback)
+        (rewarded,) = opened(self._source).rewards_sync(str(self._uid), [action])
+        return self.end(rewarded)
 
 
 def register_environment(
@@ -142,7 +122,7 @@ def register_environment(
         SettingsError: a setting is wrong.
         DataError: the rows cannot be loaded.
     """
-    check_finite(fallback_score=fallback_score)
+    check(fallback_score=fallback_score)
     source = source_of(source)
     name = env_class or f"judgegym_{opened(source).name}"
     kwargs = {"source": source, "fallback_score": fallback_score}
@@ -160,15 +140,13 @@ class JudgeEnv(_Episode):
         *,
         source: JudgeSource,
         fallback_score: float = 0.0,
-        invalid_completion_score: float = 0.0,
     ) -> None:
         """Judge with the source that `register_judge` makes, by the row's `reward_spec`."""
-        super().__init__(extras)
+        super().__init__(extras, fallback_score)
         info = (extras or {}).get("extra_info")
         self._index = info.get("index") if isinstance(info, Mapping) else None
-        self._scoring = shared_scoring(source)
-        self._fallback, self._invalid = fallback_score, invalid_completion_score
-        self._prompt: Conversation = ()
+        self._scoring = source.shared()
+        self._prompt: Any = ()
 
     def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:
         """Keep the prompt, which the judge is shown."""
@@ -181,34 +159,17 @@ class JudgeEnv(_Episode):
         Raises:
             SettingsError: the first requests were all refused.
         """
-        ((result,),) = run_blocking(self._scoring.score([self._request(action)], self._invalid))
-        return self.end(result, self._fallback)
-
-    def _request(self, action: str) -> Request | RefusedError:
+        # The ids for a server that gathers groups: the row's, if it has one, and one of this step, for its retries.
+        ids = {} if self._index is None else {"group": self._index, "member": uuid.uuid4().hex}
+        row = completion_row(self._prompt, action, self._spec, self._spec.get("ground_truth"), **ids)
         if not self._prompt:
-            return RefusedError("no prompt; init comes before step")
-        try:
-            # The ids for a server that gathers groups: the row's, if it has one, and one of this step, for its retries.
-            group = group_id(plain(self._index))
-            ids: dict[str, JSON] = {} if group is None else {"group": group, "member": uuid.uuid4().hex}
-            fields = fields_in(self._spec, self._spec.get("ground_truth"))
-            return {"prompt": conversation_json(self._prompt), "response": action, **fields, **ids}
-        except CellError as error:
-            return RefusedError(str(error))
+            row = CompletionRow({}, action, "no prompt; init comes before step")
+        (result,) = run_blocking(self._scoring.score_each([row]))
+        return self.end(result)
 
 
 def register_judge(
-    url: str | None = None,
-    *,
-    judge: JudgeMount | Mapping[str, object] | None = None,
-    token: str | None = None,
-    mount: str = "",
-    fallback_score: float = 0.0,
-    invalid_completion_score: float = 0.0,
-    timeout_s: float = TIMEOUT_S,
-    deadline_s: float = DEADLINE_S,
-    offline: bool = False,
-    env_class: str = "judgegym",
+    url: str | None = None, *, fallback_score: float = 0.0, env_class: str = "judgegym", **settings: Any
 ) -> str:
     """Register an environment that gives the score of a judge, from 0 to 1, for a dataset of one's own.
 
@@ -217,15 +178,12 @@ def register_judge(
 
     Args:
         url: the URL of a reward server.
-        judge: the settings of a judge to run in this process, under the server's names.
-        token: the server's bearer token.
-        mount: the name of a judge at the server; empty for the judge at the root.
         fallback_score: the reward of a completion whose judge failed.
-        invalid_completion_score: the reward of an empty completion, about which no judge is asked.
-        timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a step has its score; what has none by then has failed.
-        offline: ask the stand-in instead of the endpoint of `judge`; its scores mean nothing.
         env_class: the id.
+        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
+            server's names, with `offline` by the stand-in; `token`, `token_env` and `mount` of the server;
+            `invalid_completion_score` of an empty completion, about which no judge is asked; `timeout_s`, seconds for
+            one attempt at the server; `deadline_s`, seconds within which a step has its score, or has failed.
 
     Returns:
         The id, which the dataset's rows have as `env_class`.
@@ -233,13 +191,10 @@ def register_judge(
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given.
     """
-    check_finite(fallback_score=fallback_score, invalid_completion_score=invalid_completion_score)
-    refuse_groups(judge)
-    source = JudgeSource(
-        url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s, offline=offline
-    )
-    shared_scoring(source)  # a wrong setting is an error now
-    kwargs = {"source": source, "fallback_score": fallback_score, "invalid_completion_score": invalid_completion_score}
+    check(fallback_score=fallback_score)
+    source = source_of_one(url, settings)
+    source.shared()  # a wrong setting is an error now
+    kwargs = {"source": source, "fallback_score": fallback_score}
     skyrl_gym.register(id=env_class, entry_point=f"{__name__}:JudgeEnv", kwargs=kwargs)
     return env_class
 
@@ -296,22 +251,14 @@ def leave_out_failed(output: MutableMapping[str, Any], input_batch: Mapping[str,
     groups: dict[object, list[int]] = defaultdict(list)
     for place in range(len(metrics)):
         groups[place if ids is None else ids[place].instance_id].append(place)
+    rewards, masks = output["rewards"], output["loss_masks"]
     for places in groups.values():
-        totals = [None if metrics[place].get("judge_failed") else _total(output["rewards"][place]) for place in places]
-        if None not in totals:
-            continue
-        mean = stand_in(totals, 0.0)
-        for place, total in zip(places, totals, strict=True):
-            if total is None:
-                output["rewards"][place] = _as(output["rewards"][place], mean)
-                output["loss_masks"][place] = [0] * len(output["loss_masks"][place])
+        failed = [place for place in places if metrics[place].get("judge_failed")]
+        others = [rewards[place] for place in places if place not in failed]
+        mean = stand_in([math.fsum(each) if isinstance(each, Sequence) else float(each) for each in others], 0.0)
+        for place in failed:
+            of_tokens = rewards[place]  # a number, or one for each token, of which the last has it all
+            is_list = isinstance(of_tokens, Sequence) and len(of_tokens) > 0
+            rewards[place] = [*[0.0] * (len(of_tokens) - 1), mean] if is_list else mean
+            masks[place] = [0] * len(masks[place])
     return output
-
-
-def _total(reward: float | Sequence[float]) -> float:
-    return math.fsum(reward) if isinstance(reward, Sequence) else float(reward)
-
-
-def _as(reward: float | Sequence[float], value: float) -> float | list[float]:
-    """A reward in the form of another: a number, or one for each token, of which the last has it all."""
-    return [*([0.0] * (len(reward) - 1)), value] if isinstance(reward, Sequence) and reward else value

@@ -21,12 +21,11 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import cast
 
 from judgegym.environments.rollouts.groups import fill_in
-from judgegym.integrations.scores.requests import Conversation, conversation_json
+from judgegym.integrations.scores.requests import CompletionRow, conversation_json
 from judgegym.integrations.scores.results import CompletionReward
-from judgegym.integrations.scores.sources import JudgeSource, shared_scoring
+from judgegym.integrations.scores.sources import JudgeSource
 from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.judges.config.extras import needs
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
@@ -228,19 +227,17 @@ class PromptGroupBuilder(JudgedGroupBuilder):
         messages: what the policy is asked.
         fields: what else the judge is told, as in a body of `POST /v1/score`: reference, rubric, ….
         source: the judge.
-        invalid_completion_score: the reward of an empty completion.
     """
 
     messages: tuple[Message, ...]
     source: JudgeSource
-    invalid_completion_score: float = 0.0
     fields: Mapping[str, JSON] = field(default_factory=dict)
 
     async def _messages(self) -> Sequence[Message]:
         return self.messages
 
     async def _judged(self, choices: Sequence[Choice]) -> Sequence[CompletionReward]:
-        prompt = conversation_json(cast(Conversation, self.messages))
-        request = {"prompt": prompt, "responses": [choice.text for choice in choices], **self.fields}
-        (results,) = await shared_scoring(self.source).score([request], self.invalid_completion_score)
+        shared = {"prompt": conversation_json(self.messages), **self.fields}
+        rows = [CompletionRow(shared, choice.text) for choice in choices]
+        (results,) = await self.source.shared().score([rows])
         return results

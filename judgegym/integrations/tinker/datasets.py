@@ -20,8 +20,7 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilde
 from judgegym.data.rows import DataSet, Row, Split, by_uid, load_rows
 from judgegym.data.task_list import TaskList, epoch_order, uids_of
 from judgegym.integrations.scores.requests import CellError, fields_in, plain
-from judgegym.integrations.scores.results import check_finite
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in, shared_scoring
+from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, secret_in
 from judgegym.integrations.single_turn import EnvironmentSource, opened
 from judgegym.integrations.tinker import EnvironmentGroupBuilder, PromptGroupBuilder, Rollouts
 from judgegym.llm.errors import DataError, SettingsError
@@ -177,23 +176,20 @@ class JudgedDatasetBuilder(RLDatasetBuilder):
             SettingsError: a setting is wrong, or the judge's API key is missing.
             DataError: the rows cannot be loaded, or one has no prompt.
         """
-        uids, group_of = await self._rows(self._rollouts(self.group_size), is_test=False)
-        train = JudgedDataset(uids, group_of, batch_size=self.batch_size, epochs=self.epochs, seed=self.seed)
-        if not self._has_test():
-            return train, None
-        uids, group_of = await self._rows(self._rollouts(self.test_group_size), is_test=True)
-        return train, JudgedDataset(uids, group_of, batch_size=self.batch_size)
+        train = await self._rows(self._rollouts(self.group_size), is_test=False)
+        test = await self._rows(self._rollouts(self.test_group_size), is_test=True)
+        assert train is not None  # only a test set may be missing
+        return (
+            JudgedDataset(*train, batch_size=self.batch_size, epochs=self.epochs, seed=self.seed),
+            None if test is None else JudgedDataset(*test, batch_size=self.batch_size),
+        )
 
     def _rollouts(self, group_size: int) -> Rollouts:
         return Rollouts(group_size, self.renderer_name, self.model_name_for_tokenizer)
 
     @abstractmethod
-    def _has_test(self) -> bool:
-        """Whether there is a test set."""
-
-    @abstractmethod
-    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow]:
-        """The ids of the rows of one of the sets, and what makes the group of a row."""
+    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow] | None:
+        """The ids of the rows of a set, and what makes the group of a row; `None` if there is no such test set."""
 
 
 @chz.chz
@@ -214,10 +210,9 @@ class EnvironmentDatasetBuilder(JudgedDatasetBuilder):
     offline: bool = False
     with_test: bool = False
 
-    def _has_test(self) -> bool:
-        return self.with_test
-
-    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow]:
+    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow] | None:
+        if is_test and not self.with_test:
+            return None
         split: Split = "eval" if is_test else "train"
         source = EnvironmentSource.of(
             self.environment, self.settings, config=self.config, offline=self.offline, split=split
@@ -263,28 +258,26 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
     deadline_s: float = DEADLINE_S
     name: str = "judge"
 
-    def _has_test(self) -> bool:
-        return self.test_prompts is not None
-
-    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow]:
+    async def _rows(self, rollouts: Rollouts, *, is_test: bool) -> tuple[Sequence[str], GroupOfRow] | None:
+        prompts = self.test_prompts if is_test else self.prompts
+        if prompts is None:
+            return None
         source = JudgeSource(
             self.url,
             self.judge,
             offline=self.judge_offline,
             token_env=self.token_env,
             mount=self.mount,
+            invalid_completion_score=self.invalid_completion_score,
             timeout_s=self.timeout_s,
             deadline_s=self.deadline_s,
         )
-        check_finite(invalid_completion_score=self.invalid_completion_score)
-        await asyncio.to_thread(shared_scoring, source)  # its settings are checked before the first rollout
-        prompts = self.test_prompts if is_test and self.test_prompts is not None else self.prompts
+        await asyncio.to_thread(source.shared)  # its settings are checked before the first rollout
         rows = await asyncio.to_thread(prompt_rows, prompts)
 
         def group_of(uid: str) -> EnvGroupBuilder:
             row = rows[rows.positions[uid]]
-            tags, invalid = _tags(self.name, row.category), self.invalid_completion_score
-            return PromptGroupBuilder(rollouts, uid, tags, row.messages, source, invalid, row.fields)
+            return PromptGroupBuilder(rollouts, uid, _tags(self.name, row.category), row.messages, source, row.fields)
 
         return rows.uids, group_of
 

@@ -5,7 +5,7 @@ what the policy submits with a tool. Both give the rewards of `serve`, in the en
 
 Guarantees: all answers of a batch are judged at the same time; the answers to a row are judged together, which judges
 of groups need, and equal ones are judged once. If the judge's endpoint does not know the key or the model, or refuses
-all of the first batch, the settings are at fault, and a `SettingsError` says so.
+all rows of the first batch, the settings are at fault, and a `SettingsError` says so.
 
 TRL's completions are text, or messages: after calls of tools several of them, of which the last turn of the assistant
 is the answer. Where the chat template of the tokenizer is known to TRL, reasoning has a field of its own.
@@ -26,19 +26,26 @@ import itertools
 import logging
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from judgegym.cli.environments import load_environment
 from judgegym.data.rows import Split
 from judgegym.integrations.scores.groups import GroupedBatch, distributed
-from judgegym.integrations.scores.requests import Conversation
-from judgegym.integrations.scores.results import CompletionReward, FirstRequests
-from judgegym.integrations.single_turn import EnvironmentSource, OpenedEnvironment, close_opened, opened
-from judgegym.integrations.trl.functions import RewardFunction, log, log_means, named
+from judgegym.integrations.scores.requests import CompletionRow, Conversation
+from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.sources import RewardScorer
+from judgegym.integrations.single_turn import (
+    EnvironmentScores,
+    EnvironmentSource,
+    OpenedEnvironment,
+    close_opened,
+    opened,
+)
+from judgegym.integrations.trl.functions import RewardFunction, cell, log, named
 from judgegym.integrations.trl.trainer import (
     call_when_gone,
     check_episodes,
@@ -48,13 +55,13 @@ from judgegym.integrations.trl.trainer import (
     trainer_of,
     trainer_that_calls,
 )
-from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, JSON, Choice, Message
 
 logger = logging.getLogger(__name__)
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
+_SPLITS: tuple[Split, ...] = ("train", "eval")
 
 
 class TrainerRow(TypedDict):
@@ -73,30 +80,15 @@ class TrainerRow(TypedDict):
     split: Split
 
 
-class RowReference(NamedTuple):
-    """Which row of an environment a rollout is of."""
-
-    uid: str
-    split: Split
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutCompletion:
-    """What the policy has answered to a row."""
-
-    row: RowReference
-    choice: Choice
-
-
-def row_of(uid: object, split: object) -> RowReference:
-    """The row with these cells.
+def rollout_of(uid: object, split: object, choice: Choice) -> CompletionRow:
+    """The completion of the row with these cells.
 
     Raises:
         DataError: they name none.
     """
-    if not isinstance(uid, str) or split not in (None, "train", "eval"):
+    if not isinstance(uid, str) or split not in (None, *_SPLITS):
         raise DataError(f"expected a row of dataset(), with its uid and split, found uid {uid!r} and split {split!r}")
-    return RowReference(uid, "eval" if split == "eval" else "train")
+    return CompletionRow({"uid": uid, "split": "eval" if split == "eval" else "train"}, choice)
 
 
 def choice_of(completion: Conversation, ids: object = None, ends: Collection[int] | None = None) -> Choice:
@@ -115,75 +107,10 @@ def choice_of(completion: Conversation, ids: object = None, ends: Collection[int
     if last.get("role") != "assistant":
         return Choice("", finish_reason=finish_reason)
     reasoning = next((text for name in _REASONING if isinstance(text := last.get(name), str)), None)
-    return Choice(_text(last.get("content")), reasoning, finish_reason)
-
-
-def _text(content: JSON) -> str:
-    if isinstance(content, list):
-        blocks = [block.get("text") for block in content if isinstance(block, Mapping)]
-        return "".join(text for text in blocks if isinstance(text, str))
-    return content if isinstance(content, str) else ""
-
-
-class EnvironmentJudge:
-    """Judges answers with the environments of the two splits, which open at the first use."""
-
-    def __init__(self, sources: Mapping[Split, EnvironmentSource]) -> None:
-        """Judge with the environments of `sources`."""
-        self._sources = sources
-        self._groups = GroupedBatch(self._judge, lambda answer: answer.row)
-        self._first = FirstRequests()
-
-    def opened(self, split: Split) -> OpenedEnvironment:
-        """The environment with the rows of a split; blocks while it opens.
-
-        Raises:
-            SettingsError: a setting is wrong.
-            DataError: the rows cannot be loaded.
-        """
-        return opened(self._sources[split])
-
-    def close(self) -> None:
-        """Close what is open; the next use opens it again. Blocks."""
-        for source in self._sources.values():
-            close_opened(source)
-
-    async def rewards(self, answers: Sequence[RolloutCompletion], size: int | None) -> list[CompletionReward]:
-        """The results of this process's answers, in order.
-
-        Args:
-            answers: those of this process.
-            size: the number of answers to each row, which may be spread over several processes: all of these call this
-                at the same time. `None`: all answers are here, and neighbours with the same row are answers to it.
-
-        Raises:
-            SettingsError: the answers are not in groups of this size, or no answer can be judged.
-            DataError: there is no such row.
-        """
-        if size is not None:
-            return await self._groups.score(answers, size)
-        groups = [list(group) for _, group in groupby(answers, key=lambda answer: answer.row)]
-        return [result for group in await self._judge(groups) for result in group]
-
-    async def compares(self, split: Split) -> bool:
-        """Whether answers to a row are compared with each other."""
-        return (await asyncio.to_thread(self.opened, split)).compares
-
-    async def _judge(self, groups: Sequence[Sequence[RolloutCompletion]]) -> list[list[CompletionReward]]:
-        rows = [group[0].row for group in groups]
-        of = {split: await asyncio.to_thread(self.opened, split) for split in {row.split for row in rows}}
-        judged = await all_results(
-            of[row.split].rewards(row.uid, [answer.choice for answer in group])
-            for row, group in zip(rows, groups, strict=True)
-        )
-        requests: list[list[CompletionReward]] = []
-        for row, results in zip(rows, judged, strict=True):
-            judgments = [result for result in results if not result.is_invalid]
-            requests += [judgments] if of[row.split].compares and judgments else [[result] for result in judgments]
-        refusals = self._first.add(*requests)
-        if self._first.are_refused(whole_batch=len(refusals) > 1 and all(refusals)):
-            raise SettingsError(f"the judge's endpoint refuses its requests: {self._first.refusal}")
-        return judged
+    content = last.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return Choice("".join(text for text in texts if isinstance(text, str)), reasoning, finish_reason)
 
 
 def judge_environment(
@@ -208,18 +135,14 @@ def judge_environment(
     Raises:
         SettingsError: there is no such environment, or a setting has no counterpart in JSON.
     """
-    splits: tuple[Split, ...] = ("train", "eval")
-    sources = {
-        split: EnvironmentSource.of(environment, settings, config=config, offline=offline, split=split)
-        for split in splits
-    }
+    source = EnvironmentSource.of(environment, settings, config=config, offline=offline)
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions, found {group_size}")
-    return JudgeEnvironment(sources, name=name or load_environment(environment).name, group_size=group_size)
+    return JudgeEnvironment(source, name=name or load_environment(environment).name, group_size=group_size)
 
 
 class JudgeEnvironment:
-    """The parts of an environment that a trainer takes.
+    """The parts of an environment that a trainer takes. It keeps none of the rollouts that it has begun alive.
 
     Attributes:
         name: under which TRL logs its rewards.
@@ -227,13 +150,15 @@ class JudgeEnvironment:
             judge failed, and for rows of other environments.
     """
 
-    def __init__(self, sources: Mapping[Split, EnvironmentSource], *, name: str, group_size: int | None) -> None:
+    def __init__(self, source: EnvironmentSource, *, name: str, group_size: int | None) -> None:
         """See `judge_environment`."""
         self.name = name
         self._group_size = group_size
-        self._judging = EnvironmentJudge(sources)
-        self._close = self._judging.close  # one object, so that it is known again
-        self._episodes = Episodes(self._judging, group_size)
+        self._sources = {split: replace(source, split=split) for split in _SPLITS}
+        self._scorer = RewardScorer(EnvironmentScores(source), deadline_s=None)
+        self._groups = GroupedBatch(self._scorer.score)
+        self._close = self._close_now  # one object, so that it is known again
+        self._begun: list[weakref.ref[ToolEpisode]] = []
         self._alive: set[int] = set()
         self._numbers = itertools.count()
         self.reward: RewardFunction = named(self._score, name, self._closed, rows_of=name)
@@ -247,7 +172,7 @@ class JudgeEnvironment:
         """
         return [
             TrainerRow(prompt=list(row.messages), uid=row.uid, environment=self.name, split=split)
-            for row in self._judging.opened(split).rows()
+            for row in self._opened(split).rows()
         ]
 
     def dataset(self, split: Split = "train") -> Any:
@@ -258,7 +183,7 @@ class JudgeEnvironment:
 
     def __call__(self) -> ToolEpisode:
         """One environment of those that the trainer makes."""
-        episode: ToolEpisode = self._episode_type(self._episodes)
+        episode: ToolEpisode = self._episode_type(self)
         number = next(self._numbers)
         self._alive.add(number)
         call_when_gone(episode, lambda: self._gone(number))
@@ -282,104 +207,90 @@ class JudgeEnvironment:
         if not self._alive:
             self._close()
 
+    def _opened(self, split: Split) -> OpenedEnvironment:
+        return opened(self._sources[split])
+
+    def _close_now(self) -> None:
+        close_opened(*self._sources.values())
+
     async def _closed(self) -> None:
         await asyncio.to_thread(self._close)
 
     async def _score(
         self, prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
     ) -> list[float | None]:
-        trainer = trainer_of(columns)
-        close_after(trainer, self._close)
-        own = self._own(columns, len(completions))
-        cells, splits, tokens = columns.get("uid"), columns.get("split"), columns.get("completion_ids")
-        ends = getattr(trainer, "eos_token_ids", None)
-        answers = [
-            RolloutCompletion(
-                row_of(_cell(cells, place), _cell(splits, place)),
-                choice_of(completions[place], _cell(tokens, place), ends),
-            )
-            for place in own
-        ]
-        size = group_size_of(trainer, self._group_size)
-        if size is None and answers and await self._judging.compares(answers[0].row.split):
-            raise SettingsError("group_size: completions are compared, which needs the trainer's num_generations")
-        results = dict(zip(own, await self._judging.rewards(answers, size), strict=True))
-        log([results.get(place) for place in range(len(completions))], columns, self.name)
-        log_means([result.metrics for result in results.values()], columns, self.name)
-        return [results[place].reward if place in results else None for place in range(len(completions))]
-
-    def _own(self, columns: Mapping[str, object], count: int) -> list[int]:
-        """The places of the rows that are of this environment.
-
-        Raises:
-            SettingsError: the dataset is of another kind.
-        """
         if "uid" not in columns:
             raise SettingsError(f"train_dataset: expected the rows of {self.name}'s dataset(), found no column uid")
-        names = columns.get("environment")
-        return [
-            place
-            for place in range(count)
-            if _cell(names, place) in (None, self.name) and _cell(columns["uid"], place) is not None
-        ]
+        trainer = trainer_of(columns)
+        close_after(trainer, self._close)
+        rows: dict[int, CompletionRow] = {}
+        for place, completion in enumerate(completions):
+            uid, name, split, tokens = (
+                cell(columns, column, place) for column in ("uid", "environment", "split", "completion_ids")
+            )
+            if name in (None, self.name) and uid is not None:
+                choice = choice_of(completion, tokens, getattr(trainer, "eos_token_ids", None))
+                rows[place] = rollout_of(uid, split, choice)
+        unknown = "group_size: completions are compared, which needs the trainer's num_generations"
+        judged = await self._judged(list(rows.values()), group_size_of(trainer, self._group_size), unknown)
+        results = dict(zip(rows, judged, strict=True))
+        return log([results.get(place) for place in range(len(completions))], columns, self.name)
 
+    async def _judged(self, rows: Sequence[CompletionRow], size: int | None, unknown: str) -> list[CompletionReward]:
+        """The results of this process's completions, in order.
 
-def _cell(column: object, place: int) -> object:
-    return column[place] if isinstance(column, Sequence) and place < len(column) else None
+        Args:
+            rows: those of this process.
+            size: the number of completions of each row, which may be spread over several processes: all of these call
+                this at the same time. `None`: all are here, and neighbours with the same row belong together.
+            unknown: the error where they are compared and the size is not known.
 
+        Raises:
+            SettingsError: the completions are not in groups of this size, or none can be judged.
+            DataError: there is no such row.
+        """
+        if size is not None:
+            return await self._groups.score(rows, size)
+        if rows and (await asyncio.to_thread(opened, self._split_of(rows[0]))).compares:
+            raise SettingsError(unknown)
+        groups = [list(group) for _, group in groupby(rows, key=lambda row: row.shared)]
+        return [result for group in await self._scorer.score(groups) for result in group]
 
-class _Answer(NamedTuple):
-    """What a rollout has submitted, and how it was judged."""
+    def _split_of(self, row: CompletionRow) -> EnvironmentSource:
+        return self._sources["eval" if row.shared["split"] == "eval" else "train"]
 
-    text: str
-    rewarded: CompletionReward
-
-
-class Episodes:
-    """The rollouts of one factory that are under way. It keeps none of them alive."""
-
-    def __init__(self, judging: EnvironmentJudge, group_size: int | None) -> None:
-        """Judge with `judging`, in groups of `group_size` if it is told."""
-        self._judging = judging
-        self._group_size = group_size
-        self._open: list[weakref.ref[ToolEpisode]] = []
-
-    def begin(self, episode: ToolEpisode) -> None:
+    def _begin(self, episode: ToolEpisode) -> None:
         """Count an episode among those that are judged together next."""
         own = weakref.ref(episode)
-        if own in self._open:  # of a batch that nobody has asked for its rewards
-            self._open = []
-        self._open.append(own)
+        if own in self._begun:  # of a batch that nobody has asked for its rewards
+            self._begun = []
+        self._begun.append(own)
 
-    def judge(self, episode: ToolEpisode) -> None:
+    def _judge(self, episode: ToolEpisode) -> None:
         """Begin to judge an episode, and with it all that have begun with it."""
-        batch = [each for reference in self._open if (each := reference()) is not None]
-        self._open = []
+        batch = [each for reference in self._begun if (each := reference()) is not None]
+        self._begun = []
         batch = batch if episode in batch else [episode]
-        task = asyncio.ensure_future(self._judge(batch))
-        for number, each in enumerate(batch):
-            each._judgment = (task, number)
-
-    async def _judge(self, batch: Sequence[ToolEpisode]) -> list[_Answer]:
-        rows = [each._begun_with() for each in batch]
-        texts = [each._text for each in batch]
         # Reasoning stands outside the call of the tool, so that its format is not checked: it counts as valid.
-        answers = [RolloutCompletion(row, Choice(text, reasoning="")) for row, text in zip(rows, texts, strict=True)]
+        rows = [rollout_of(*each._begun_with(), Choice(each._text, reasoning="")) for each in batch]
+        task = asyncio.ensure_future(self._rewards_of(rows, is_mixed=any(each._is_mixed for each in batch)))
+        for number, each in enumerate(batch):
+            each._judgment = (task, number, each._text)
+
+    async def _rewards_of(self, rows: Sequence[CompletionRow], *, is_mixed: bool) -> list[CompletionReward]:
+        unknown = "group_size: completions are compared, so judge_environment needs the trainer's num_generations"
         size = self._group_size
-        if any(each._is_mixed for each in batch) and distributed() is not None:
+        if size is not None and is_mixed and distributed() is not None:
             size = None  # a process may have none of these rows, and the others would wait for it
-        if size is None and await self._judging.compares(rows[0].split):
-            raise SettingsError(
-                "group_size: completions are compared, so judge_environment needs the trainer's num_generations"
-                if self._group_size is None
-                else "environment_factory: among other environments, a group that is compared cannot be gathered from "
+            unknown = (
+                "environment_factory: among other environments, a group that is compared cannot be gathered from "
                 "several processes; take reward_funcs=….reward, and rows of dataset()"
             )
-        results = await self._judging.rewards(answers, size)
+        results = await self._judged(rows, size, unknown)
         failed = sum(result.is_failed for result in results)
         if failed:
             logger.warning("%d of %d answers have no reward, because the judge failed", failed, len(results))
-        return list(map(_Answer, texts, results))
+        return results
 
 
 class ToolEpisode:
@@ -389,14 +300,15 @@ class ToolEpisode:
         rewarded: how the answer was judged; `None` before `get_reward`.
     """
 
-    def __init__(self, episodes: Episodes) -> None:
-        """Be one of `episodes`."""
+    def __init__(self, environment: JudgeEnvironment) -> None:
+        """Be one of the rollouts of `environment`."""
         self.rewarded: CompletionReward | None = None
-        self._episodes = episodes
+        self._environment = environment
         self._text = ""
-        self._row: RowReference | None = None
+        self._row: tuple[object, object] | None = None
         self._is_mixed = False  # whether there may be other environments in the batch, which other classes judge
-        self._judgment: tuple[asyncio.Task[list[_Answer]], int] | None = None  # of a batch, and its number there
+        self._judgment: tuple[asyncio.Task[list[CompletionReward]], int, str] | None = None
+        """That of a batch, the episode's number there, and what it had answered by then."""
 
     def reset(self, **row: object) -> None:
         """Begin with a row of `dataset()`, whose prompt has all that the policy is asked.
@@ -404,9 +316,10 @@ class ToolEpisode:
         Raises:
             DataError: it is no such row.
         """
-        self._row, self._is_mixed = row_of(row.get("uid"), row.get("split")), "environment" not in row
+        self._row, self._is_mixed = (row.get("uid"), row.get("split")), "environment" not in row
+        rollout_of(*self._row, Choice(""))  # an error here and not later
         self.rewarded, self._text, self._judgment = None, "", None
-        self._episodes.begin(self)
+        self._environment._begin(self)
 
     def answer(self, text: str) -> str:
         """Submit your answer. Only what is submitted is judged; of several answers, the last.
@@ -428,22 +341,21 @@ class ToolEpisode:
         """
         if self._judgment is None:
             check_episodes(trainer_that_calls())
-        answer = await self._judged()
-        if answer.text != self._text:  # another environment was done before this one had answered
+        self.rewarded, text = await self._judged()
+        if text != self._text:  # another environment was done before this one had answered
             self._judgment = None
-            answer = await self._judged()
-        self.rewarded = answer.rewarded
-        return answer.rewarded.reward
+            self.rewarded, _ = await self._judged()
+        return self.rewarded.reward
 
-    async def _judged(self) -> _Answer:
+    async def _judged(self) -> tuple[CompletionReward, str]:
         """Judge, unless another episode of the batch has begun to; to stop waiting does not stop it for the others."""
         if self._judgment is None:
-            self._episodes.judge(self)
-        assert self._judgment is not None  # `judge` sets it
-        task, number = self._judgment
-        return (await asyncio.shield(task))[number]
+            self._environment._judge(self)
+        assert self._judgment is not None  # `_judge` sets it
+        task, number, text = self._judgment
+        return (await asyncio.shield(task))[number], text
 
-    def _begun_with(self) -> RowReference:
+    def _begun_with(self) -> tuple[object, object]:
         if self._row is None:
             raise DataError("get_reward: expected a call of reset before")
         return self._row

@@ -16,27 +16,16 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Any, Protocol, cast
 
-from judgegym.integrations.scores.groups import groups_of
-from judgegym.integrations.scores.requests import (
-    CellError,
-    CompletionRow,
-    Conversation,
-    Field,
-    conversation_json,
-    fields_of,
-    single_request,
-)
-from judgegym.integrations.scores.results import CompletionReward, check_finite
-from judgegym.integrations.scores.sources import DEADLINE_S, TIMEOUT_S, JudgeSource, is_of_groups
+from judgegym.integrations.scores.groups import GroupedBatch
+from judgegym.integrations.scores.requests import CompletionRow, Conversation, Field, completion_row
+from judgegym.integrations.scores.results import CompletionReward
+from judgegym.integrations.scores.sources import JudgeSource, check
 from judgegym.integrations.trl.trainer import check_sum, close_after, group_size_of, trainer_of
 from judgegym.judges.core.event_loop import run_blocking
 from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
-
-if TYPE_CHECKING:
-    from judgegym.server.settings import JudgeMount
 
 
 class RewardFunction(Protocol):
@@ -87,32 +76,43 @@ async def close(reward: RewardFunction) -> None:
     await cast("Callable[[], Awaitable[None]]", reward.close)()  # type: ignore[attr-defined]  # set by `named`
 
 
-def log(results: Sequence[CompletionReward | None], columns: Mapping[str, object], name: str) -> None:
-    """Log explanations, statuses, and the shares of failures and of empty completions, where TRL passes loggers.
+def _loggers(columns: Mapping[str, object]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """TRL's loggers of columns and of metrics; where it passes none, some that do nothing."""
+    extra, metric = (columns.get(name) for name in ("log_extra", "log_metric"))
+    return (extra if callable(extra) else _nothing), (metric if callable(metric) else _nothing)
+
+
+def _nothing(name: str, value: object) -> None: ...
+
+
+def log(results: Sequence[CompletionReward | None], columns: Mapping[str, object], name: str) -> list[float | None]:
+    """Log explanations, statuses, the shares of failures and of empty completions, and the means of metrics.
 
     Args:
         results: one for each completion; `None` for those that are others' to judge, which are in no share.
         columns: the keywords of the call.
         name: what the names of columns and metrics begin with.
+
+    Returns:
+        The reward of each completion.
     """
-    extra, metric = columns.get("log_extra"), columns.get("log_metric")
-    if callable(extra):
-        extra(f"{name}_explanation", [None if result is None else result.explanation for result in results])
-        extra(f"{name}_status", [None if result is None else result.status for result in results])
+    extra, metric = _loggers(columns)
+    extra(f"{name}_explanation", [None if result is None else result.explanation for result in results])
+    extra(f"{name}_status", [None if result is None else result.status for result in results])
     own = [result for result in results if result is not None]
-    if callable(metric) and own:
-        log_metric = cast("Callable[[str, float], None]", metric)
-        log_metric(f"{name}_failed", sum(result.is_failed for result in own) / len(own))
-        log_metric(f"{name}_invalid", sum(result.is_invalid for result in own) / len(own))
+    if own:
+        metric(f"{name}_failed", sum(result.is_failed for result in own) / len(own))
+        metric(f"{name}_invalid", sum(result.is_invalid for result in own) / len(own))
+    for key in sorted({key for result in own for key in result.metrics}):
+        values = [result.metrics[key] for result in own if key in result.metrics]
+        metric(f"{name}/{key}", math.fsum(values) / len(values))
+    return [None if result is None else result.reward for result in results]
 
 
-def log_means(metrics: Sequence[Mapping[str, float]], columns: Mapping[str, object], name: str) -> None:
-    """Log the mean of each metric over the completions that have it, as `name/metric`, where TRL passes a logger."""
-    metric = columns.get("log_metric")
-    if callable(metric):
-        for key in sorted({key for of_one in metrics for key in of_one}):
-            values = [of_one[key] for of_one in metrics if key in of_one]
-            metric(f"{name}/{key}", math.fsum(values) / len(values))
+def cell(columns: Mapping[str, object], name: str, place: int) -> Any:
+    """What a column has for a completion; `None` if there is none."""
+    column = columns.get(name)
+    return column[place] if isinstance(column, Sequence) and place < len(column) else None
 
 
 COLUMNS: Mapping[str, Field] = {
@@ -127,47 +127,35 @@ COLUMNS: Mapping[str, Field] = {
 
 
 def judge_reward(
-    url: str | None = None,
-    *,
-    judge: JudgeMount | Mapping[str, object] | None = None,
-    token: str | None = None,
-    mount: str = "",
-    group_size: int | None = None,
-    invalid_completion_score: float | None = 0.0,
-    timeout_s: float = TIMEOUT_S,
-    deadline_s: float = DEADLINE_S,
-    name: str = "judge",
+    url: str | None = None, *, group_size: int | None = None, name: str = "judge", **settings: Any
 ) -> RewardFunction:
     """Make a reward function from a reward server (`url`) or a judge in this process (`judge`).
 
     Args:
         url: the URL of a reward server.
-        judge: the settings of a judge to run in this process, under the server's names.
-        token: the server's bearer token.
-        mount: the name of a judge at the server; empty for the judge at the root.
         group_size: the trainer's `num_generations`: compare the completions of a group with each other (listwise,
             tournament, choice, arena_hard). A group that is spread over several processes is gathered, and judged by
             one of them. In evaluations the trainer's `num_generations_eval` is the size.
-        invalid_completion_score: the score of an empty completion; `None` leaves it out.
-        timeout_s: seconds for one attempt at the server.
-        deadline_s: seconds within which a batch has its scores; what has none by then is `None`.
         name: the function's name, under which TRL logs it.
+        settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
+            server's names; `token`, `token_env` and `mount` of the server; `invalid_completion_score` of an empty
+            completion (0), which `None` leaves out; `timeout_s`, seconds for one attempt at the server; `deadline_s`,
+            seconds within which a batch has its scores: what has none by then is `None`.
 
     Raises:
         SettingsError: a setting is wrong, or neither or both of `url` and `judge` are given. Those that only the server
             or the judge's endpoint knows (a mount, a token) raise it at the first batch, which ends the training.
     """
-    if judge is not None and group_size is None and is_of_groups(judge):
+    source = JudgeSource(url, **settings)
+    if group_size is None and source.compares:
         raise SettingsError(
             "group_size: a judge that compares completions needs the number of those of each prompt, which is the "
             "trainer's num_generations"
         )
     if group_size is not None and group_size < 2:
         raise SettingsError(f"group_size: expected 2 or more completions to compare, found {group_size}")
-    check_finite(invalid_completion_score=invalid_completion_score)
-    source = JudgeSource(url, judge, token=token, mount=mount, timeout_s=timeout_s, deadline_s=deadline_s)
     scoring = source.scoring()
-    groups = groups_of(scoring, invalid_completion_score)
+    groups = GroupedBatch(scoring.score)
 
     def close_now() -> None:
         run_blocking(scoring.close())
@@ -177,32 +165,21 @@ def judge_reward(
     ) -> list[float | None]:
         trainer = trainer_of(columns)
         close_after(trainer, close_now)
-        rows = [_row(prompts, completions, columns, place) for place in range(len(completions))]
-        if group_size is not None:
-            results = await groups.score(rows, group_size_of(trainer, group_size) or group_size)
+        rows = [_row(prompt, completions[place], columns, place) for place, prompt in enumerate(prompts)]
+        if group_size is None:
+            results = await scoring.score_each(rows)
         else:
-            requests = [single_request(row) for row in rows]
-            results = [result for (result,) in await scoring.score(requests, invalid_completion_score)]
-        log(results, columns, name)
-        return [result.reward for result in results]
+            results = await groups.score(rows, group_size_of(trainer, group_size) or group_size)
+        return log(results, columns, name)
 
     return named(score, name, scoring.close)
 
 
-def _row(
-    prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object], place: int
-) -> CompletionRow:
-    cells: dict[Field, object] = {}
-    for column, field in COLUMNS.items():
-        values = columns.get(column)
-        if isinstance(values, Sequence) and len(values) == len(prompts) and values[place] is not None:
-            cells[field] = values[place]
-    try:
-        shared = {"prompt": conversation_json(prompts[place]), **fields_of(cells)}
-        response = conversation_json(completions[place])
-    except CellError as refusal:
-        return CompletionRow({"prompt": ""}, "", str(refusal))
-    return CompletionRow(shared, response)
+def _row(prompt: Conversation, completion: Conversation, columns: Mapping[str, object], place: int) -> CompletionRow:
+    cells: dict[str, object] = {
+        field: value for name, field in COLUMNS.items() if (value := cell(columns, name, place)) is not None
+    }
+    return completion_row(prompt, completion, cells)
 
 
 Part = Callable[..., "Sequence[float | None] | Awaitable[Sequence[float | None]]"]
@@ -228,7 +205,7 @@ def combined_reward(
             different environments, which have no row in common.
     """
     parts = list(functions)
-    names = [_name_of(part) for part in parts]
+    names = [str(getattr(part, "__name__", type(part).__name__)) for part in parts]
     if not parts or len({*names, name}) != len(names) + 1:
         raise SettingsError(
             f"functions: expected functions with names of their own, found {', '.join(names) or 'none'}"
@@ -236,7 +213,7 @@ def combined_reward(
     factors = [1.0] * len(parts) if weights is None else [float(weight) for weight in weights]
     if len(factors) != len(parts):
         raise SettingsError(f"weights: expected one for each of {len(parts)} functions, found {len(factors)}")
-    check_finite(**{f"weight of {part}": factor for part, factor in zip(names, factors, strict=True)})
+    check(**{f"weight of {part}": factor for part, factor in zip(names, factors, strict=True)})
     environments = {of for part in parts if (of := getattr(part, "rows_of", None)) is not None}
     if len(environments) > 1:
         raise SettingsError(
@@ -248,11 +225,14 @@ def combined_reward(
         prompts: Sequence[Conversation], completions: Sequence[Conversation], columns: Mapping[str, object]
     ) -> Scores:
         keywords = {"prompts": prompts, "completions": completions, **columns}
+        extra, metric = _loggers(columns)
         by_part = await all_results(_called(part, keywords) for part in parts)
         for part, scores in zip(names, by_part, strict=True):
             if len(scores) != len(completions):
                 raise SettingsError(f"{part}: expected {len(completions)} scores, found {len(scores)}")
-            _log(part, scores, columns)
+            extra(part, scores)  # under the names that TRL gives to a function of its own
+            if there := [value for value in scores if value is not None]:
+                metric(f"rewards/{part}/mean", math.fsum(there) / len(there))
         return [
             None
             if any(value is None for value in of_one)
@@ -277,17 +257,3 @@ async def _called(part: Part, keywords: Mapping[str, object]) -> Scores:
     if inspect.isawaitable(scores):  # also of an object with an async `__call__`
         scores = await scores
     return [None if value is None or math.isnan(value) else float(value) for value in cast(Scores, scores)]
-
-
-def _log(name: str, scores: Scores, columns: Mapping[str, object]) -> None:
-    """Log a part under the names that TRL gives to a function of its own, where TRL passes loggers."""
-    extra, metric = columns.get("log_extra"), columns.get("log_metric")
-    there = [value for value in scores if value is not None]
-    if callable(extra):
-        extra(name, scores)
-    if callable(metric) and there:
-        metric(f"rewards/{name}/mean", math.fsum(there) / len(there))
-
-
-def _name_of(part: Part) -> str:
-    return str(getattr(part, "__name__", type(part).__name__))

@@ -27,33 +27,22 @@ with needs("verl"):
     from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 
-class LoopRewards(SampleRewards):
-    """The rewards of the samples that one process makes for one configuration."""
-
-    def __init__(self, config: Any) -> None:
-        """Read the settings in verl's configuration.
-
-        Raises:
-            SettingsError: a setting cannot work.
-        """
-        super().__init__(config, None, workers=int(config.actor_rollout_ref.rollout.agent.num_workers))
-        self.config = config
-        self.is_masked = self.settings.on_failure != "score"
-        self.failures = FailuresInARow(self.size)
-
-
-_REWARDS: list[LoopRewards] = []
-"""Those of this process: verl makes a loop for each sample, all with the configuration of their worker."""
-
-
+_OPEN: list[tuple[Any, SampleRewards, FailuresInARow]] = []
+"""The rewards of this process: verl makes a loop for each sample, all with the configuration of their worker."""
 _LOCK = threading.Lock()
 
 
-def _rewards_of(config: Any) -> LoopRewards:
+def _rewards_of(config: Any) -> tuple[SampleRewards, FailuresInARow]:
+    """What this process rewards samples of a configuration with.
+
+    Raises:
+        SettingsError: a setting cannot work.
+    """
     with _LOCK:
-        if not _REWARDS or _REWARDS[0].config is not config:
-            _REWARDS[:] = [LoopRewards(config)]
-        return _REWARDS[0]
+        if not _OPEN or _OPEN[0][0] is not config:
+            rewards = SampleRewards(config, {}, workers=int(config.actor_rollout_ref.rollout.agent.num_workers))
+            _OPEN[:] = [(config, rewards, FailuresInARow(rewards.size))]
+        return _OPEN[0][1:]
 
 
 class JudgeAgentLoop(SingleTurnAgentLoop):
@@ -66,15 +55,15 @@ class JudgeAgentLoop(SingleTurnAgentLoop):
             SettingsError: a setting cannot work, or no sample can be judged.
             NoRewardError: the judge is down.
         """
-        rewards = await asyncio.to_thread(_rewards_of, self.config)
+        rewards, failures = await asyncio.to_thread(_rewards_of, self.config)
         output: AgentLoopOutput = await super().run(sampling_params, **row)
         response = str(self.tokenizer.decode(output.response_ids, skip_special_tokens=True))
         is_environment = rewards.settings.environment is not None
-        worth = await rewards.of(sample_of_row(row, response, is_environment=is_environment))
-        if rewards.is_masked:
-            rewards.failures.add(worth.rewarded)
-        output.reward_score = worth.score
-        output.extra_fields["reward_extra_info"] = extra_info(worth)
-        if worth.rewarded.is_failed and rewards.is_masked:
-            output.response_mask = [0] * len(output.response_mask)
+        result = await rewards.of(sample_of_row(row, response, is_environment=is_environment))
+        output.reward_score = result.score
+        output.extra_fields["reward_extra_info"] = extra_info(result)
+        if rewards.settings.on_failure != "score":
+            failures.add(result)
+            if result.is_failed:
+                output.response_mask = [0] * len(output.response_mask)
         return output

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypedDict
 
-from judgegym.integrations.verl.rewards import Router, SampleRewards, extra_info, sample_of
+from judgegym.integrations.verl.rewards import SampleRewards, extra_info, sample_of
 from judgegym.judges.config.extras import needs
 
 with needs("verl"):
@@ -57,12 +57,12 @@ class JudgeRewardManager(RewardManagerBase):
             SettingsError: a setting cannot work, or the estimator would train a failed judge as a score.
         """
         super().__init__(config, tokenizer, compute_score)
-        deployed = {
+        arguments = {
             "reward_router_address": reward_router_address,
             "reward_model_tokenizer": reward_model_tokenizer,
         }
         workers, algorithm = int(config.reward.num_workers), config.get("algorithm") or {}
-        self._rewards = SampleRewards(config, Router.of(deployed), workers=workers, algorithm=algorithm)
+        self._rewards = SampleRewards(config, arguments, workers=workers, algorithm=algorithm)
 
     async def run_single(self, data: Any) -> RewardOfVerl:
         """The reward of one sample, when its group has come as far as its judge needs it.
@@ -72,5 +72,5 @@ class JudgeRewardManager(RewardManagerBase):
         """
         is_environment = self._rewards.settings.environment is not None
         sample = await asyncio.to_thread(sample_of, data, self.tokenizer, is_environment=is_environment)
-        worth = await self._rewards.of(sample)
-        return {"reward_score": worth.score, "reward_extra_info": extra_info(worth)}
+        result = await self._rewards.of(sample)
+        return {"reward_score": result.score, "reward_extra_info": extra_info(result)}

@@ -12,23 +12,14 @@ reward model that shares its GPUs: the trainer of v1 sends `raw_prompt` alone); 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 from judgegym.integrations.group_rewards import GroupSettings
-from judgegym.integrations.scores.requests import (
-    CellError,
-    CompletionRow,
-    Conversation,
-    conversation_json,
-    fields_in,
-    group_id,
-    plain,
-)
-from judgegym.integrations.scores.results import TrainerReward
+from judgegym.integrations.scores.requests import CompletionRow, completion_row, conversation_json, group_id, plain
+from judgegym.integrations.scores.results import CompletionReward
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.chat_tokens import plain_prompt
@@ -43,33 +34,20 @@ ESTIMATORS = (
 """The values of `algorithm.adv_estimator` that subtract the mean of the group, or that of the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Router:
-    """The reward model that verl has deployed.
+def deployed(judge: Mapping[str, Any], arguments: Mapping[str, object]) -> Mapping[str, Any]:
+    """The settings of a judge that is the model that verl has deployed, unless they name another endpoint.
 
-    Attributes:
-        address: host and port of its router, which speaks the protocol of OpenAI.
-        model: the name under which it is served: the path of its tokenizer, which is loaded from the same place.
+    Args:
+        judge: the settings of the judge.
+        arguments: those that verl adds: the address of its router, which speaks the protocol of OpenAI, and the model's
+            tokenizer, whose path is the name under which the model is served.
     """
-
-    address: str
-    model: str | None
-
-    @classmethod
-    def of(cls, arguments: Mapping[str, object]) -> Router | None:
-        """The router in the arguments that verl adds; `None` if it has deployed no reward model."""
-        address = arguments.get("reward_router_address")
-        if not isinstance(address, str):
-            return None
-        name = getattr(arguments.get("reward_model_tokenizer"), "name_or_path", None)
-        return cls(address, name if isinstance(name, str) and name else None)
-
-    def serving(self, judge: Mapping[str, JSON]) -> Mapping[str, JSON]:
-        """The settings of a judge that is served by this router, unless they name another endpoint."""
-        if judge.get("judge_base_url") is not None:
-            return judge
-        model: Mapping[str, JSON] = {} if self.model is None else {"judge_model_name": self.model}
-        return {**model, **judge, "judge_base_url": f"http://{self.address}/v1"}
+    address = arguments.get("reward_router_address")
+    if not isinstance(address, str) or judge.get("judge_base_url") is not None:
+        return judge
+    name = getattr(arguments.get("reward_model_tokenizer"), "name_or_path", None)
+    model = {"judge_model_name": name} if isinstance(name, str) and name else {}
+    return {**model, **judge, "judge_base_url": f"http://{address}/v1"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,16 +60,15 @@ class ManagerSettings(GroupSettings):
     deadline_s: float = DEADLINE_S
 
     @classmethod
-    def read(cls, given: object, router: Router | None) -> ManagerSettings:
-        """Read the settings, in the containers of any configuration library.
+    def read(cls, given: object, arguments: Mapping[str, object]) -> ManagerSettings:
+        """Read the settings, in the containers of any configuration library; see `deployed`.
 
         Raises:
             SettingsError: one is unknown, or cannot work.
         """
         values = plain(given or {})
-        judge = values.get("judge") if isinstance(values, Mapping) else None
-        if router is not None and isinstance(values, Mapping) and isinstance(judge, Mapping):
-            values = {**values, "judge": router.serving(judge)}
+        if isinstance(values, Mapping) and isinstance(judge := values.get("judge"), Mapping):
+            values = {**values, "judge": deployed(judge, arguments)}
         return cls.of(values, within=WITHIN)
 
     def check_estimator(self, algorithm: Mapping[str, Any], size: int) -> None:
@@ -122,8 +99,7 @@ PROMPTS = ("question", "prompt")
 """The fields of `extra_info` that have the question, where it is not the policy's prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerlSample:
+class VerlSample(NamedTuple):
     """A sample.
 
     Attributes:
@@ -149,9 +125,17 @@ def sample_of(data: Any, tokenizer: Any, *, is_environment: bool) -> VerlSample:
     """
     item = data[-1:][0]
     fields: Mapping[str, Any] = item.non_tensor_batch
-    prompt = None if _messages(fields.get("raw_prompt")) is not None else _prompt(item, tokenizer)
-    sample = sample_of_row(fields, _response(item, tokenizer), prompt=prompt, is_environment=is_environment)
-    return dataclasses.replace(sample, is_validation=True) if data.meta_info.get("validate") else sample
+    mask, ids, asked = item.batch["attention_mask"], item.batch["responses"], item.batch["prompts"]
+    # Several outputs of one agent are padded together, and say their lengths.
+    length, of_prompt = fields.get("response_len"), fields.get("prompt_len")
+    count = int(mask[-ids.shape[-1] :].sum()) if length is None else int(length)
+    response = str(tokenizer.decode(ids[:count], skip_special_tokens=True))
+    prompt: JSON = None
+    if _messages(fields.get("raw_prompt")) is None:  # its tokens are padded on either side
+        kept = asked[mask[: asked.shape[-1]].bool()] if of_prompt is None else asked[: int(of_prompt)]
+        prompt = plain_prompt(tokenizer.decode(kept, skip_special_tokens=False))
+    sample = sample_of_row(fields, response, prompt=prompt, is_environment=is_environment)
+    return sample._replace(is_validation=sample.is_validation or bool(data.meta_info.get("validate")))
 
 
 def sample_of_row(
@@ -165,25 +149,26 @@ def sample_of_row(
         prompt: the policy's prompt, where `raw_prompt` has no messages.
         is_environment: whether `extra_info.uid` names a row of an environment, which has all other fields.
     """
-    info = fields.get("extra_info")
-    info = info if isinstance(info, Mapping) else {}
-    truth = fields.get("reward_model")
-    truth = truth.get("ground_truth") if isinstance(truth, Mapping) else None
+    given, reward_model = fields.get("extra_info"), fields.get("reward_model")
+    info: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
     prompt = prompt_in(info) or _messages(fields.get("raw_prompt")) or prompt
-    uid = group_id(plain(fields.get("uid")))
-    split = info.get("split")
+    uid, of_row, split = group_id(plain(fields.get("uid"))), info.get("uid"), info.get("split")
+    if is_environment:
+        row = CompletionRow({"uid": of_row if isinstance(of_row, str) else None}, response)
+    else:
+        row = completion_row("" if prompt is None else prompt, response, info, truth)
     return VerlSample(
         group=f"{prompt!r}\n{truth!r}" if uid is None else str(uid),
         has_uid=uid is not None,
         is_validation=isinstance(split, str) and split != "train",
-        row=_row_of_environment(info, response) if is_environment else _row(prompt, info, truth, response),
+        row=row,
     )
 
 
-def extra_info(worth: TrainerReward) -> dict[str, float | str]:
+def extra_info(result: CompletionReward) -> dict[str, float | str]:
     """What verl logs of a sample (`reward_extra_info`); all samples have the same keys."""
-    said = worth.rewarded
-    return {**worth.numbers, "judge_status": said.status, "judge_explanation": said.explanation[:LONGEST]}
+    return {**result.numbers, "judge_status": result.status, "judge_explanation": result.explanation[:LONGEST]}
 
 
 def prompt_in(info: Mapping[str, object]) -> JSON:
@@ -199,43 +184,14 @@ def prompt_in(info: Mapping[str, object]) -> JSON:
 
 def _messages(value: object) -> JSON:
     turns = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns):
-        return conversation_json(cast(Conversation, turns))
-    return None
-
-
-def _row(prompt: JSON, info: Mapping[str, object], truth: object, response: str) -> CompletionRow:
-    try:
-        return CompletionRow({"prompt": prompt, **fields_in(info, truth)}, response)
-    except CellError as refusal:
-        return CompletionRow({"prompt": prompt}, response, str(refusal))
-
-
-def _row_of_environment(info: Mapping[str, object], response: str) -> CompletionRow:
-    uid = info.get("uid")
-    return CompletionRow({"uid": uid if isinstance(uid, str) else None}, response)
-
-
-def _response(item: Any, tokenizer: Any) -> str:
-    """The response, decoded as verl's own managers do."""
-    ids, mask = item.batch["responses"], item.batch["attention_mask"]
-    length = item.non_tensor_batch.get("response_len")  # several outputs of one agent are padded together
-    count = int(mask[-ids.shape[-1] :].sum()) if length is None else int(length)
-    return str(tokenizer.decode(ids[:count], skip_special_tokens=True))
-
-
-def _prompt(item: Any, tokenizer: Any) -> str:
-    """The prompt, decoded; its tokens are padded on either side."""
-    ids, mask = item.batch["prompts"], item.batch["attention_mask"]
-    length = item.non_tensor_batch.get("prompt_len")
-    kept = ids[mask[: ids.shape[-1]].bool()] if length is None else ids[: int(length)]
-    return plain_prompt(tokenizer.decode(kept, skip_special_tokens=False))
+    is_conversation = isinstance(turns, Sequence) and turns and all(isinstance(turn, Mapping) for turn in turns)
+    return conversation_json(turns) if is_conversation else None
 
 
 _MOST_WAITING = 100_000
 """How many samples may wait in the actor; each of verl's reward workers takes 1,000 at a time."""
 
-Score: TypeAlias = Callable[..., Awaitable[TrainerReward]]
+Score: TypeAlias = Callable[..., Awaitable[CompletionReward]]
 """`SampleBatcher.score`."""
 
 
@@ -244,18 +200,18 @@ class Actor:
 
     def __init__(self, settings: ManagerSettings, size: int) -> None:
         """Gather groups of `size`."""
-        self._gathering = settings.gathering(size)
+        self._batcher = settings.batcher(size)
 
-    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> TrainerReward:
+    async def score(self, group: str, row: CompletionRow, *, size: int, recurs: bool) -> CompletionReward:
         """See `SampleBatcher`."""
-        return await self._gathering.score(group, row, size=size, recurs=recurs)
+        return await self._batcher.score(group, row, size=size, recurs=recurs)
 
 
 def in_actor(settings: ManagerSettings, size: int) -> Score:
     """The scores of the actor of these settings, which all reward workers share; starts it if it is not there."""
     import ray  # late: verl brings it along
 
-    digest = hashlib.sha256(repr((dataclasses.asdict(settings), size)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((asdict(settings), size)).encode()).hexdigest()[:16]
     options = {
         "name": f"judgegym-{digest}",
         "get_if_exists": True,
@@ -266,9 +222,9 @@ def in_actor(settings: ManagerSettings, size: int) -> Score:
     }
     actor: Any = ray.remote(Actor).options(**options).remote(settings, size)
 
-    async def score(group: str, row: CompletionRow, *, size: int, recurs: bool) -> TrainerReward:
-        worth: TrainerReward = await actor.score.remote(group, row, size=size, recurs=recurs)
-        return worth
+    async def score(group: str, row: CompletionRow, *, size: int, recurs: bool) -> CompletionReward:
+        result: CompletionReward = await actor.score.remote(group, row, size=size, recurs=recurs)
+        return result
 
     return score
 
@@ -282,13 +238,18 @@ class SampleRewards:
     """
 
     def __init__(
-        self, config: Any, router: Router | None, *, workers: int, algorithm: Mapping[str, Any] | None = None
+        self,
+        config: Any,
+        arguments: Mapping[str, object],
+        *,
+        workers: int,
+        algorithm: Mapping[str, Any] | None = None,
     ) -> None:
         """Read the settings in verl's configuration.
 
         Args:
             config: the trainer's configuration.
-            router: the reward model that verl has deployed.
+            arguments: those of the reward model that verl has deployed.
             workers: how many processes have samples of a prompt.
             algorithm: verl's `algorithm`, where its estimator is told of a failed judge by the reward alone.
 
@@ -296,15 +257,20 @@ class SampleRewards:
             SettingsError: a setting cannot work.
         """
         function = config.reward.get("custom_reward_function") or {}
-        self.settings = ManagerSettings.read(function.get("reward_kwargs"), router)
+        self.settings = ManagerSettings.read(function.get("reward_kwargs"), arguments)
         rollout = config.actor_rollout_ref.rollout
         self.size, self._validation_size = int(rollout.n), int(rollout.val_kwargs.n)
         if algorithm is not None:
             self.settings.check_estimator(algorithm, self.size)
-        here = self.settings.gathering(self.size)  # also where it is not used, so that a wrong setting is told here
-        self._score: Score = in_actor(self.settings, self.size) if workers > 1 and _has_ray() else here.score
+        here = self.settings.batcher(self.size)  # also where it is not used, so that a wrong setting is told here
+        self._score: Score = here.score
+        if workers > 1:
+            import ray  # late: verl brings it along
 
-    async def of(self, sample: VerlSample) -> TrainerReward:
+            if ray.is_initialized():  # it is not in a script
+                self._score = in_actor(self.settings, self.size)
+
+    async def of(self, sample: VerlSample) -> CompletionReward:
         """What a sample is worth, when its group has come as far as its judge needs it.
 
         Raises:
@@ -312,10 +278,3 @@ class SampleRewards:
         """
         size = self._validation_size if sample.is_validation else self.size
         return await self._score(sample.group, sample.row, size=size, recurs=not sample.has_uid)
-
-
-def _has_ray() -> bool:
-    """Whether this process belongs to a training of verl's, and not to a script."""
-    import ray  # late: verl brings it along
-
-    return bool(ray.is_initialized())

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from judgegym.integrations.scores.requests import RefusedError
 from judgegym.llm.errors import SettingsError
 from tests.judgegym.integrations.packages import present
 
@@ -32,12 +31,13 @@ def openenv(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def locations(**places: Any) -> Any:
-    return importlib.import_module(OURS).TextLocations(**places)
+def row_of(action: Any, observation: Any, **places: Any) -> Any:
+    return importlib.import_module(OURS).row_at(action, observation, **places)
 
 
 def request_of(action: Any, observation: Any, **places: Any) -> Any:
-    return locations(**places).request(action, observation)
+    found = row_of(action, observation, **places)
+    return {**found.shared, "response": found.response}
 
 
 def test_defaults_take_what_is_there() -> None:
@@ -75,8 +75,7 @@ def test_paths_and_functions() -> None:
     ],
 )
 def test_a_step_of_which_no_request_can_be_made(action: Any, observation: Any, message: str) -> None:
-    found = request_of(action, observation)
-    assert isinstance(found, RefusedError) and str(found).startswith(message)
+    assert row_of(action, observation).error.startswith(message)
 
 
 def test_an_empty_response_is_sent() -> None:
@@ -86,4 +85,4 @@ def test_an_empty_response_is_sent() -> None:
 @pytest.mark.parametrize("places", [{"prompt": "question"}, {"fields": {"label": "observation.label"}}])
 def test_wrong_places_are_settings_errors(places: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="expected"):
-        locations(**places)
+        importlib.import_module(OURS).check_places(**{"prompt": (), "response": (), "fields": {}, **places})

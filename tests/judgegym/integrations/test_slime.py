@@ -184,7 +184,7 @@ async def test_an_empty_list_costs_nothing() -> None:
     ("given", "said"),
     [
         ({"ulr": "http://h"}, "judgegym.ulr: unknown setting, did you mean url"),
-        ({"fallback_score": "0"}, "judgegym.fallback_score: expected a number, found str"),
+        ({"fallback_score": "0"}, "judgegym.fallback_score: expected a finite number, found '0'"),
         ({"token": 5}, "judgegym.token: expected text, found int"),
         ({"judge": "listwise"}, "judgegym.judge: expected a mapping"),
         (["url"], "judgegym: expected a mapping"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from judgegym.integrations.single_turn import close_all
-from judgegym.integrations.verl.rewards import ManagerSettings, Router, VerlSample, in_actor, sample_of
+from judgegym.integrations.verl.rewards import ManagerSettings, VerlSample, in_actor, sample_of
 from judgegym.llm.errors import SettingsError
 
 
@@ -83,9 +83,10 @@ def test_a_sample_of_an_environment_names_its_row() -> None:
     assert read(is_environment=True, uid="u").row.shared == {"uid": None}
 
 
-ROUTER = Router.of(
-    {"reward_router_address": "10.0.0.1:80", "reward_model_tokenizer": SimpleNamespace(name_or_path="org/model")}
-)
+ROUTER = {
+    "reward_router_address": "10.0.0.1:80",
+    "reward_model_tokenizer": SimpleNamespace(name_or_path="org/model"),
+}
 
 
 def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
@@ -100,7 +101,7 @@ def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
     named = ManagerSettings.read({"judge": {"judge_model_name": "m"}}, ROUTER).judge
     assert named is not None and named["judge_model_name"] == "m"
     assert ManagerSettings.read({"url": "http://h"}, ROUTER).judge is None
-    assert Router.of({}) is None
+    assert ManagerSettings.read({"judge": other}, {}).judge == other
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_a_judge_without_an_endpoint_is_the_deployed_model() -> None:
     ],
 )
 def test_judges_that_compare_are_given_whole_groups(given: Any, compares: bool) -> None:
-    assert ManagerSettings.read(given, None).compares is compares
+    assert ManagerSettings.read(given, {}).compares is compares
 
 
 @pytest.mark.slow
@@ -125,7 +126,7 @@ def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file
     given = {"config": str(tmp_path / "settings.yaml")} if from_file else {"settings": {"group_judge": kind}}
     environment = {"environment": "arena_hard", "offline": True, **given}
     try:
-        assert ManagerSettings.read({"environment": environment}, None).compares is (kind == "listwise")
+        assert ManagerSettings.read({"environment": environment}, {}).compares is (kind == "listwise")
     finally:
         close_all()
 
@@ -133,10 +134,10 @@ def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "reward_kwargs: expected one of url, judge and environment"),
+        ({}, "reward_kwargs.url: expected one of url, judge and environment"),
         ({"ulr": "http://h"}, "reward_kwargs.ulr: unknown setting, did you mean url"),
-        ({"fallback_score": "0"}, "reward_kwargs.fallback_score: expected a number"),
-        ({"group_wait_s": True}, "reward_kwargs.group_wait_s: expected a number"),
+        ({"fallback_score": "0"}, "reward_kwargs.fallback_score: expected a finite number"),
+        ({"group_wait_s": True}, "reward_kwargs.group_wait_s: expected a number of seconds"),
         ({"judge": "listwise"}, "reward_kwargs.judge: expected a mapping"),
         ({"judge": {"juge": "listwise"}}, "judge.juge: unknown setting"),
         ({"url": "http://h", "judge": {"judge": "rubric"}}, "expected one of url, judge and environment"),
@@ -147,12 +148,12 @@ def test_an_environment_that_compares_is_given_whole_groups(kind: str, from_file
 )
 def test_settings_that_cannot_work_are_told(given: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        ManagerSettings.read(given, None)
+        ManagerSettings.read(given, {}).batcher(2)
 
 
 def test_a_judge_that_compares_needs_two_samples_of_each_prompt() -> None:
     with pytest.raises(SettingsError, match="needs 2 or more samples"):
-        ManagerSettings.read({"judge": {"judge": "listwise"}}, None).gathering(1)
+        ManagerSettings.read({"judge": {"judge": "listwise"}}, {}).batcher(1)
 
 
 def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +180,7 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
         {"url": "http://h", "token": "second"},
     ]
     for each in given:
-        in_actor(ManagerSettings.read(each, None), 4)
+        in_actor(ManagerSettings.read(each, {}), 4)
     assert names[0] == names[1]
     assert len(set(names)) == len(given) - 1
 
@@ -200,7 +201,7 @@ def test_reward_workers_share_an_actor_only_with_equal_settings(monkeypatch: pyt
 def test_an_estimator_that_trains_the_mean_as_a_reward_is_refused(
     algorithm: dict[str, Any], size: int, on_failure: str, is_refused: bool
 ) -> None:
-    settings = ManagerSettings.read({"url": "http://h", "on_failure": on_failure}, None)
+    settings = ManagerSettings.read({"url": "http://h", "on_failure": on_failure}, {})
     if not is_refused:
         settings.check_estimator(algorithm, size)
         return
@@ -209,4 +210,4 @@ def test_an_estimator_that_trains_the_mean_as_a_reward_is_refused(
     ):
         settings.check_estimator(algorithm, size)
     with pytest.raises(SettingsError, match="on_failure: expected leave_out or score, found 'zero'"):
-        ManagerSettings.read({"url": "http://h", "on_failure": "zero"}, None)
+        ManagerSettings.read({"url": "http://h", "on_failure": "zero"}, {})

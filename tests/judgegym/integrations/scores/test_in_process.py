@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from judgegym import ArenaHardJudge
-from judgegym.integrations.scores.sources import JudgeSource, close, shared_scoring
+from judgegym.integrations.scores.requests import CompletionRow
+from judgegym.integrations.scores.sources import JudgeSource, close
 from judgegym.llm.errors import SettingsError
 from judgegym.server.settings import JudgeMount
 from tests.scripted import Reply, ScriptedEndpoint
@@ -15,23 +19,23 @@ from tests.server.running import running
 
 OFFLINE = JudgeSource(judge={"judge": "arena_hard"}, offline=True, deadline_s=60.0)
 URL = "http://127.0.0.1:1"
-REQUEST = {"prompt": "Name a prime.", "response": "Seven is a prime.", "baseline": "Nine."}
+ROW = CompletionRow({"prompt": "Name a prime.", "baseline": "Nine."}, "Seven is a prime.")
 
 
 @pytest.mark.slow
 async def test_offline_scores_are_those_of_the_stand_in_and_open_again_after_close() -> None:
     with ArenaHardJudge(offline=True) as judge:
-        judgment = (await judge.judge(REQUEST["prompt"], REQUEST["response"], baseline=REQUEST["baseline"]))[0]
+        judgment = (await judge.judge("Name a prime.", "Seven is a prime.", baseline="Nine."))[0]
     for _ in range(2):
-        scoring = shared_scoring(OFFLINE)
-        [[result]] = await scoring.score([REQUEST])
+        scoring = OFFLINE.shared()
+        [result] = await scoring.score_each([ROW])
         assert judgment.score is not None
         assert result.reward == (judgment.score + 1) / 2
         assert result.label == judgment.label
         await scoring.close()
-    [[again]] = await scoring.score([REQUEST])
+    [again] = await scoring.score_each([ROW])
     assert again == result
-    assert shared_scoring(OFFLINE) is scoring
+    assert OFFLINE.shared() is scoring
     await close()
 
 
@@ -41,9 +45,9 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
         JudgeSource(judge={"judge": "rubric", "offline": True}).scoring(),
         JudgeSource(judge={"judge": "rubric"}, offline=True).scoring(),
     ]
-    results = [await scoring.score([{"prompt": "Name a prime.", "response": "Seven."}]) for scoring in scorings]
+    results = [await scoring.score_each([ROW]) for scoring in scorings]
     assert results[0] == results[1]
-    assert results[0][0][0].reward is not None
+    assert results[0][0].reward is not None
     for scoring in scorings:
         await scoring.close()
     with pytest.raises(SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"):
@@ -60,34 +64,50 @@ async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_s
             with pytest.raises(
                 SettingsError, match=r"the judge's endpoint refuses its requests: .*HTTP 401.*wrong key"
             ):
-                await scoring.score([{"prompt": "Name a prime.", "response": f"{number}"} for number in range(count)])
+                await scoring.score_each([replace(ROW, response=f"{number}") for number in range(count)])
         await scoring.close()
 
 
 async def test_a_server_says_the_label_too() -> None:
     async with running("--judge=arena_hard", judge=lambda request, number: "[[A>>B]]") as server:
         scoring = JudgeSource(server.url, deadline_s=60.0).scoring()
-        [[result]] = await scoring.score([REQUEST])
+        [result] = await scoring.score_each([ROW])
         await scoring.close()
     assert result.label == "tie"  # A in both orders
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("given", "said"),
     [
-        (JudgeSource(URL, offline=True), "offline: only without url"),
-        (JudgeSource(), "expected either url"),
-        (JudgeSource(URL, {"judge": "rubric"}), "expected either url"),
-        (JudgeSource(judge={"judge": "rubric"}, mount="m"), "mount: only with url"),
-        (JudgeSource(judge="rubric"), "judge: expected a mapping of settings"),  # type: ignore[arg-type]
-        (JudgeSource(judge={"judge": "rubric"}, token_env="NOT_SET"), "token_env: only with url"),
-        (JudgeSource(URL, token_env="NOT_SET"), "token_env: the environment variable NOT_SET is not set"),
-        (JudgeSource(URL, token="secret", token_env="NOT_SET"), "token_env: expected either token or token_env"),
+        ({"url": URL, "offline": True}, "offline: only without url"),
+        ({}, "expected either url"),
+        ({"url": URL, "judge": {"judge": "rubric"}}, "expected either url"),
+        ({"judge": {"judge": "rubric"}, "mount": "m"}, "mount: only with url"),
+        ({"judge": "rubric"}, "judge: expected a mapping of settings"),
+        ({"judge": {"judge": "rubric"}, "token_env": "NOT_SET"}, "token_env: only with url"),
+        ({"url": URL, "token_env": "NOT_SET"}, "token_env: the environment variable NOT_SET is not set"),
+        ({"url": URL, "token": "secret", "token_env": "NOT_SET"}, "token_env: expected either token or token_env"),
+        ({"url": "http://u:secret@127.0.0.1:1", "token": "t"}, "token: the url has a user"),
+        ({"url": URL, "token": "secret\nx"}, "token: it holds a character"),
+        ({"url": "http://127.0.0.1:1?key=secret"}, "url: expected the URL"),
+        ({"url": "http://127.0.0.1:1/#secret"}, "url: expected the URL"),
+        *(({"url": url}, "url: expected the URL") for url in ("127.0.0.1:8400", "ftp://h", "http://", "http://[::1")),
+        *(({"url": URL, name: 7}, f"{name}: expected text, found int") for name in ("url", "token", "mount")),
+        *(
+            ({"url": URL, name: value}, f"{name}: expected a number of seconds above 0")
+            for name in ("deadline_s", "timeout_s")
+            for value in (0, -1.0, float("nan"), "9")
+        ),
+        *(
+            ({"url": URL, "invalid_completion_score": value}, "invalid_completion_score: expected a finite number")
+            for value in (float("nan"), "0", True)
+        ),
     ],
 )
-def test_sources_that_cannot_work(source: JudgeSource, said: str) -> None:
-    with pytest.raises(SettingsError, match=f"^{said}"):
-        source.scoring()
+def test_sources_that_cannot_work(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{said}") as raised:
+        JudgeSource(**given).scoring()
+    assert "secret" not in str(raised.value)
 
 
 def test_a_source_pickles_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,11 +116,12 @@ def test_a_source_pickles_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -
     assert pickle.loads(pickle.dumps(source)) == source
     assert source.bearer_token() == "secret"
     assert "secret" not in repr(JudgeSource(URL, {"judge_api_key": "secret"}, token="secret"))
-    assert shared_scoring(source) is shared_scoring(JudgeSource(URL, token_env="SERVER_TOKEN", mount="m"))
+    assert source.shared() is JudgeSource(URL, token_env="SERVER_TOKEN", mount="m").shared()
     monkeypatch.setenv("SERVER_TOKEN", "another")
-    assert shared_scoring(source) is not shared_scoring(JudgeSource(URL, token="secret", mount="m"))
+    assert source.shared() is not JudgeSource(URL, token="secret", mount="m").shared()
 
 
 async def test_settings_of_any_library_share_what_scores() -> None:
-    of_mount = shared_scoring(JudgeSource(judge=JudgeMount(judge="arena_hard"), offline=True))
-    assert of_mount is shared_scoring(JudgeSource(judge={"judge": "arena_hard"}, offline=True))
+    given = {"judge": "arena_hard", "judge_api_key": "k"}
+    of_mount = JudgeSource(judge=JudgeMount(**given), offline=True).shared()
+    assert of_mount is JudgeSource(judge=MappingProxyType(given), offline=True).shared()

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from judgegym.integrations import slime
+from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.sources import JudgeSource, secret_in
 from judgegym.integrations.verl import function
 from judgegym.integrations.verl.function import compute_score
@@ -68,9 +69,8 @@ async def test_verl_and_slime_send_the_token_of_the_variable(monkeypatch: pytest
     async with answering(answer) as url:
         settings: dict[str, Any] = {"url": url, "token_env": "SOME_TOKEN"}
         assert (await compute_score("d", "r", "t", {"question": "q"}, on_failure="score", **settings))["score"] == 0.5
-        scoring = ManagerSettings.read(settings, None).scoring()
-        assert scoring is not None
-        await scoring.score([{"prompt": "q", "response": "r"}])
+        scoring = ManagerSettings.read(settings, {}).scoring()
+        await scoring.score_each([CompletionRow({"prompt": "q"}, "r")])
         sample = SimpleNamespace(
             prompt="q", response="r", label="", metadata={}, group_index=0, index=0, remove_sample=False
         )

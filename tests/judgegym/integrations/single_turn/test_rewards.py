@@ -10,7 +10,8 @@ import pytest
 
 from judgegym.integrations.scores.requests import CompletionRow as Sample
 from judgegym.integrations.scores.results import INVALID_COMPLETION, JUDGE_FAILED, REFUSED_AT_START, CompletionReward
-from judgegym.integrations.single_turn import EnvironmentSource, OpenedEnvironment, close_all, judged_in, opened
+from judgegym.integrations.scores.sources import RewardScorer
+from judgegym.integrations.single_turn import EnvironmentScores, EnvironmentSource, OpenedEnvironment, close_all, opened
 from judgegym.llm import reachability
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
@@ -206,17 +207,15 @@ async def test_samples_of_an_environment_have_a_deadline_and_the_id_of_a_row() -
 
     async with ScriptedEndpoint(judge) as endpoint:
         environment = await open_at(endpoint.base_url, "rubric_absolute")
-        ask = judged_in(environment.source, deadline_s=0.1)
-        [late] = await ask([Sample({"uid": environment.uids[0]}, GOOD)])
-        assert (late.is_failed, late.explanation) == (True, "no reward within 0.1 s")
-        other = judged_in(environment.source, deadline_s=60.0)
-        [foreign] = await other([Sample({"uid": None}, GOOD)])
-        assert foreign.status == "refused"
-        other = judged_in(environment.source, deadline_s=60.0)
+        source, uid = EnvironmentScores(environment.source), environment.uids[0]
+        [late] = await RewardScorer(source, deadline_s=0.1).score_each([Sample({"uid": uid}, GOOD)])
+        assert (late.is_failed, late.explanation) == (True, "no score within 0.1 s")
+        other, foreign = RewardScorer(source, deadline_s=60.0), Sample({"uid": None}, GOOD)
         for _ in range(REFUSED_AT_START - 1):
-            assert (await other([Sample({"uid": None}, GOOD)]))[0].is_failed
+            [refused] = await other.score_each([foreign])
+            assert refused.is_failed and refused.status == "refused"
         with pytest.raises(SettingsError, match="expected the id of one row of rubric_absolute, found None"):
-            await other([Sample({"uid": None}, GOOD)])
+            await other.score_each([foreign])
 
 
 async def test_an_environment_that_is_closed_while_it_judges_gives_no_reward_and_no_error() -> None:
