@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.api.results import EMPTY, JudgmentTable, TextTable
-from judgegym.api.session import WithSession, optional_text, shows_settings
+from judgegym.api.session import WithSession, in_sync, optional_text
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.group import (
     GroupCase,
@@ -56,15 +56,10 @@ class GroupTable(JudgmentTable[MemberDetail]):
 
     def table(self) -> TextTable:
         """The answers with their scores, what the judge saw of them, and explanations."""
+        seen = ["" if each.detail is None else looks_in_words(each.detail.looks) for each in self.judgments]
         rows = [
-            (
-                answer,
-                "–" if judgment.score is None else f"{judgment.score:.4g}",
-                judgment.status.value,
-                "" if judgment.detail is None else looks_in_words(judgment.detail.looks),
-                judgment.explanation,
-            )
-            for answer, judgment in zip(self.answers, self.judgments, strict=True)
+            (answer, score, status, looks, why)
+            for (answer, score, _, status, why), looks in zip(super().table().rows, seen, strict=True)
         ]
         header = ("answer", "score", "status", "seen", "explanation")
         return TextTable(header, rows, title=orders_in_words(self.orders))
@@ -83,7 +78,14 @@ class OpenGroupJudge(WithSession[GroupJudge]):
     conversations in which the policy wrote no text, are not judged.
     """
 
-    criteria: str
+    def __init__(self, criteria: str = "", *, offline: bool = False, **settings: object) -> None:
+        """Compare by `criteria`; without any, as the judge does by itself.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(offline=offline, **settings)
+        self.criteria = criteria
 
     async def judge(
         self,
@@ -106,23 +108,28 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         Raises:
             DataError: an answer or the question is neither a text nor a list of messages.
         """
-        case = _case(question, answers, self.criteria, reference, context, baseline)
-        return await BACKGROUND.join(self._judge(case))
+        listed = [answers] if isinstance(answers, str) else answers
+        if not isinstance(listed, Iterable):
+            raise DataError(f"answers: expected a list of texts or conversations, found {type(listed).__name__}")
+        parted = [_conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
+        asked = _conversation(question, "the question")
+        try:
+            case = conversation_case(
+                asked,
+                parted,
+                criteria=self.criteria,
+                reference=optional_text(reference, "reference"),
+                context=optional_text(context, "context"),
+                anchor=optional_text(baseline, "baseline"),
+            )
+        except UnseenPart as error:
+            raise DataError(str(error)) from None
+        return await BACKGROUND.join(self._judge_case(case))
 
-    def judge_sync(
-        self,
-        question: str | Messages,
-        answers: Sequence[str | Messages],
-        *,
-        reference: str | None = None,
-        context: str | None = None,
-        baseline: str | None = None,
-    ) -> GroupTable:
-        """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(_case(question, answers, self.criteria, reference, context, baseline)))
+    judge_sync = in_sync(judge)
 
-    async def _judge(self, case: GroupCase) -> GroupTable:
-        judge = await self._session.opened()
+    async def _judge_case(self, case: GroupCase) -> GroupTable:
+        judge = await self._opened()
         asked = {number: answer for number, answer in enumerate(case.answers, start=1) if answer.strip()}
         if not asked:
             return GroupTable(case.answers, (EMPTY,) * len(case.answers), OrderAgreement())
@@ -132,9 +139,10 @@ class OpenGroupJudge(WithSession[GroupJudge]):
         return GroupTable(case.answers, judgments, judged.orders)
 
 
-@shows_settings(ListwiseJudgeSettings)
-class ListwiseJudge(OpenGroupJudge):
+class ListwiseJudge(OpenGroupJudge, settings=ListwiseJudgeSettings, factory=ListwiseGroupJudge):
     """Scores all answers of a group in one call, from 0 to 1.
+
+    Without criteria it scores how well an answer does what was asked.
 
     Example:
         >>> with ListwiseJudge("The number of legs is right.", offline=True, listwise_orders=2) as judge:
@@ -143,18 +151,8 @@ class ListwiseJudge(OpenGroupJudge):
         (True, 3, 2)
     """
 
-    def __init__(self, criteria: str = "", *, offline: bool = False, **settings: object) -> None:
-        """Score by `criteria`; without any, by how well an answer does what was asked.
 
-        Raises:
-            SettingsError: a setting is unknown or wrong.
-        """
-        super().__init__(ListwiseJudgeSettings, settings, ListwiseGroupJudge, offline=offline)
-        self.criteria = criteria
-
-
-@shows_settings(TournamentSettings)
-class TournamentJudge(OpenGroupJudge):
+class TournamentJudge(OpenGroupJudge, settings=TournamentSettings, factory=TournamentGroupJudge):
     """Lets the answers of a group meet in pairs: the score is the chance to beat the group's mean, or the baseline.
 
     Example:
@@ -163,41 +161,6 @@ class TournamentJudge(OpenGroupJudge):
         >>> all(0 < score < 1 for score in table.scores), len(table[0].calls)
         (True, 12)
     """
-
-    def __init__(self, criteria: str = "", *, offline: bool = False, **settings: object) -> None:
-        """Compare by `criteria`; without any, by Arena-Hard's.
-
-        Raises:
-            SettingsError: a setting is unknown or wrong.
-        """
-        super().__init__(TournamentSettings, settings, TournamentGroupJudge, offline=offline)
-        self.criteria = criteria
-
-
-def _case(
-    question: str | Messages,
-    answers: Sequence[str | Messages],
-    criteria: str,
-    reference: str | None,
-    context: str | None,
-    baseline: str | None,
-) -> GroupCase:
-    listed = [answers] if isinstance(answers, str) else answers
-    if not isinstance(listed, Iterable):
-        raise DataError(f"answers: expected a list of texts or conversations, found {type(listed).__name__}")
-    parted = [_conversation(answer, f"answer {number}") for number, answer in enumerate(listed, start=1)]
-    asked = _conversation(question, "the question")
-    try:
-        return conversation_case(
-            asked,
-            parted,
-            criteria=criteria,
-            reference=optional_text(reference, "reference"),
-            context=optional_text(context, "context"),
-            anchor=optional_text(baseline, "baseline"),
-        )
-    except UnseenPart as error:
-        raise DataError(str(error)) from None
 
 
 def _conversation(given: str | Messages, what: str) -> TextOrMessages:

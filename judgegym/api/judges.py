@@ -1,28 +1,22 @@
 """The judges for scripts and notebooks.
 
 Each judge takes its settings as keyword arguments, with the names of the command line without `--env.`. Call `judge` in
-async code, and `judge_sync` in code without `await`.
-
-A judge of one's own for scripts and notebooks, called as the built-in ones are.
-
-What makes a judge is in `docs/own/judge.md`: a class with `client` and `judge(case)`
-(`judgegym.judges.core.judge.Judge`).
+async code, and `judge_sync` in code without `await`. What makes a judge of one's own is in `docs/own/judge.md`: a class
+with `client` and `judge(case)` (`judgegym.judges.core.judge.Judge`).
 """
 
 from __future__ import annotations
 
 import inspect
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from judgegym.api.results import JudgmentTable, judge_rows
-from judgegym.api.session import WithSession, optional_text, shows_settings, text, texts
+from judgegym.api.session import WithSession, in_sync, optional_text, text, texts
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
@@ -39,6 +33,9 @@ DetailT = TypeVar("DetailT")
 class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
     """A judge that judges each answer by itself."""
 
+    _case: Callable[..., CaseT]
+    """Makes the case of `question`, `answer` and what else the judge is told."""
+
     async def many(self, rows: Iterable[Mapping[str, object]], *, progress: bool = True) -> JudgmentTable[DetailT]:
         """Judge one answer to each of many questions, all at once, up to `judge_max_concurrency`.
 
@@ -54,48 +51,40 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
         Raises:
             DataError: a row has no question or answer, or an argument that this judge does not take.
         """
-        answers, cases = self._of_rows(rows)
-        return await BACKGROUND.join(self._judge(answers, cases, progress=progress))
-
-    def many_sync(self, rows: Iterable[Mapping[str, object]], *, progress: bool = True) -> JudgmentTable[DetailT]:
-        """The same as `many`, in code without `await`."""
-        answers, cases = self._of_rows(rows)
-        return BACKGROUND.run(self._judge(answers, cases, progress=progress))
-
-    @abstractmethod
-    def _cases(self, *args: Any, **arguments: Any) -> list[CaseT]:
-        """Check the arguments of `judge`, and make the case of each answer."""
-
-    def _of_rows(self, rows: Iterable[Mapping[str, object]]) -> tuple[list[str], list[CaseT]]:
-        parameters = inspect.signature(self._cases).parameters
-        taken = ["answer" if name == "answers" else name for name in parameters]
-        needed = [name for name, each in zip(taken, parameters.values(), strict=True) if each.default is each.empty]
+        parameters = inspect.signature(self._case).parameters
         answers, cases = list[str](), list[CaseT]()
         for number, row in enumerate(rows):
             if not isinstance(row, Mapping):
                 raise DataError(f"rows[{number}]: expected a mapping by name, found a {type(row).__name__}")
-            unknown = [name for name in row if name not in taken]
+            unknown = [name for name in row if name not in parameters]
+            needed = (name for name, each in parameters.items() if each.default is each.empty)
             lacking = [name for name in needed if name not in row]
             if unknown or lacking:
                 what = f"no {lacking[0]!r}" if lacking else f"the unknown {unknown[0]!r}"
-                raise DataError(f"rows[{number}]: found {what}; this judge takes {', '.join(taken)}")
+                raise DataError(f"rows[{number}]: found {what}; this judge takes {', '.join(parameters)}")
             try:
+                given: dict[str, Any] = {**row, "question": text(row["question"], "question")}
                 answers.append(text(row["answer"], "answer"))
-                given: dict[str, Any] = {name: value for name, value in row.items() if name != "answer"}
-                cases += self._cases(**given, answers=answers[-1])
+                cases.append(self._case(**given))
             except DataError as error:
                 raise DataError(f"rows[{number}].{error}") from None
-        return answers, cases
+        return await BACKGROUND.join(self._judge_rows(answers, cases, progress=progress))
 
-    async def _judge(
+    many_sync = in_sync(many)
+
+    async def _judged(self, question: str, answers: str | Sequence[str], **context: object) -> JudgmentTable[DetailT]:
+        listed, asked = texts(answers, "answers"), text(question, "question")
+        cases = [self._case(asked, answer, **context) for answer in listed]
+        return await BACKGROUND.join(self._judge_rows(listed, cases))
+
+    async def _judge_rows(
         self, answers: Sequence[str], cases: Sequence[CaseT], *, progress: bool = False
     ) -> JudgmentTable[DetailT]:
-        judge = await self._session.opened()
+        judge = await self._opened()
         return await judge_rows(answers, cases, judge.judge, progress=progress)
 
 
-@shows_settings(RubricJudgeSettings)
-class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
+class RubricJudge(OpenJudge[RubricCase, RubricDetail], settings=RubricJudgeSettings, factory=RubricCaseJudge):
     """Scores answers on a scale by a rubric.
 
     Example:
@@ -112,29 +101,23 @@ class RubricJudge(OpenJudge[RubricCase, RubricDetail]):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(RubricJudgeSettings, settings, RubricCaseJudge, offline=offline)
-        scale = settings_from_keywords(RubricJudgeSettings, settings).scale
+        super().__init__(offline=offline, **settings)
+        scale = RubricJudgeSettings.model_validate(settings).scale
         self.rubric = rubric if isinstance(rubric, Rubric) else Rubric(rubric, {}, scale)
 
     async def judge(
         self, question: str, answers: str | Sequence[str], *, reference: str | None = None
     ) -> JudgmentTable[RubricDetail]:
         """Score each answer; `reference` is an answer that gets the highest score."""
-        return await BACKGROUND.join(self._judge(listed(answers), self._cases(question, answers, reference)))
+        return await self._judged(question, answers, reference=reference)
 
-    def judge_sync(
-        self, question: str, answers: str | Sequence[str], *, reference: str | None = None
-    ) -> JudgmentTable[RubricDetail]:
-        """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, reference)))
+    judge_sync = in_sync(judge)
 
-    def _cases(self, question: str, answers: str | Sequence[str], reference: str | None = None) -> list[RubricCase]:
-        asked, shown = text(question, "question"), optional_text(reference, "reference")
-        return [RubricCase(asked, answer, self.rubric, shown) for answer in listed(answers)]
+    def _case(self, question: str, answer: str, reference: str | None = None) -> RubricCase:
+        return RubricCase(question, answer, self.rubric, optional_text(reference, "reference"))
 
 
-@shows_settings(AspectJudgeSettings)
-class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
+class AspectJudge(OpenJudge[AspectCase, PanelDetail], settings=AspectJudgeSettings, factory=AspectPanel):
     """Judges answers by aspects: yes/no questions, each decided by a majority of votes.
 
     Example:
@@ -144,41 +127,20 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail]):
         ['harmfulness', 'correctness']
     """
 
-    def __init__(self, *, offline: bool = False, **settings: object) -> None:
-        """Judge by the aspects of the settings.
-
-        Raises:
-            SettingsError: a setting is unknown or wrong.
-        """
-        super().__init__(AspectJudgeSettings, settings, AspectPanel, offline=offline)
-
     async def judge(
         self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
     ) -> JudgmentTable[PanelDetail]:
         """Judge each answer; `context` is what it should use, `reference` what it is compared with."""
-        cases = self._cases(question, answers, context, reference)
-        return await BACKGROUND.join(self._judge(listed(answers), cases))
+        return await self._judged(question, answers, context=context, reference=reference)
 
-    def judge_sync(
-        self, question: str, answers: str | Sequence[str], *, context: str | None = None, reference: str | None = None
-    ) -> JudgmentTable[PanelDetail]:
-        """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, context, reference)))
+    judge_sync = in_sync(judge)
 
-    def _cases(
-        self,
-        question: str,
-        answers: str | Sequence[str],
-        context: str | None = None,
-        reference: str | None = None,
-    ) -> list[AspectCase]:
-        asked, shown = text(question, "question"), optional_text(reference, "reference")
-        read = optional_text(context, "context")
-        return [AspectCase(answer, asked, read, shown) for answer in listed(answers)]
+    def _case(self, question: str, answer: str, context: str | None = None, reference: str | None = None) -> AspectCase:
+        read, shown = optional_text(context, "context"), optional_text(reference, "reference")
+        return AspectCase(answer, question, read, shown)
 
 
-@shows_settings(ArenaJudgeSettings)
-class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
+class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaCaseJudge):
     """Compares answers with a baseline, in both orders: −1 (both games lost) to 1 (both won).
 
     Example:
@@ -188,29 +150,17 @@ class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail]):
         [True, True]
     """
 
-    def __init__(self, *, offline: bool = False, **settings: object) -> None:
-        """Judge with the built-in prompt of the protocol, or with `judge_system_prompt`.
-
-        Raises:
-            SettingsError: a setting is unknown or wrong.
-        """
-        super().__init__(ArenaJudgeSettings, settings, ArenaCaseJudge, offline=offline)
-
     async def judge(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
         """Compare each answer with `baseline`."""
-        return await BACKGROUND.join(self._judge(listed(answers), self._cases(question, answers, baseline)))
+        return await self._judged(question, answers, baseline=baseline)
 
-    def judge_sync(self, question: str, answers: str | Sequence[str], *, baseline: str) -> JudgmentTable[ArenaDetail]:
-        """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers, baseline)))
+    judge_sync = in_sync(judge)
 
-    def _cases(self, question: str, answers: str | Sequence[str], baseline: str) -> list[ArenaCase]:
-        asked, other = text(question, "question"), text(baseline, "baseline")
-        return [ArenaCase(asked, answer, other) for answer in listed(answers)]
+    def _case(self, question: str, answer: str, baseline: str) -> ArenaCase:
+        return ArenaCase(question, answer, text(baseline, "baseline"))
 
 
-@shows_settings(PeerJudgeSettings)
-class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
+class PeerJudge(OpenJudge[PeerCase, PeerDetail], settings=PeerJudgeSettings, factory=PeerCaseJudge):
     """Scores answers from 0 to 100 by a rubric in text.
 
     Example:
@@ -226,37 +176,24 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail]):
         Raises:
             SettingsError: a setting is unknown or wrong.
         """
-        super().__init__(PeerJudgeSettings, settings, PeerCaseJudge, offline=offline)
+        super().__init__(offline=offline, **settings)
         self.rubric = rubric
 
     async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
         """Score each answer."""
-        return await BACKGROUND.join(self._judge(listed(answers), self._cases(question, answers)))
+        return await self._judged(question, answers)
 
-    def judge_sync(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[PeerDetail]:
-        """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers)))
+    judge_sync = in_sync(judge)
 
-    def _cases(self, question: str, answers: str | Sequence[str]) -> list[PeerCase]:
-        asked = text(question, "question")
-        return [PeerCase(asked, answer, self.rubric) for answer in listed(answers)]
-
-
-def listed(answers: str | Sequence[str]) -> list[str]:
-    """The answers as a list; a single answer becomes a list of one.
-
-    Raises:
-        DataError: one is no text.
-    """
-    return texts(answers, "answers")
+    def _case(self, question: str, answer: str) -> PeerCase:
+        return PeerCase(question, answer, self.rubric)
 
 
 _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")
 """Settings of the built-in judges that no other judge is given."""
 
 
-@shows_settings(JudgeSettings)
-class OwnJudge(OpenJudge[CaseT, DetailT]):
+class OwnJudge(OpenJudge[CaseT, DetailT], settings=JudgeSettings):
     """Judges answers by a judge of one's own.
 
     Example:
@@ -296,19 +233,16 @@ class OwnJudge(OpenJudge[CaseT, DetailT]):
         idle = next((name for name in _OF_OTHER_JUDGES if name in settings), None)
         if idle is not None:
             raise SettingsError(f"{idle}: only the built-in judges read it; a judge of one's own has its own prompt")
-        super().__init__(
-            JudgeSettings, settings, lambda _, client: judge(client), offline=offline, offline_prompts=offline_prompts
-        )
-        self._case = case
+        super().__init__(offline=offline, **settings)
+        self._offline_prompts = offline_prompts
+        self._factory = lambda _, client: judge(client)
+        self._make_case = case
 
     async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[DetailT]:
         """Judge each answer; a failed judge is a judgment without a score, with the reason."""
-        return await BACKGROUND.join(self._judge(listed(answers), self._cases(question, answers)))
+        return await self._judged(question, answers)
 
-    def judge_sync(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[DetailT]:
-        """The same as `judge`, in code without `await`."""
-        return BACKGROUND.run(self._judge(listed(answers), self._cases(question, answers)))
+    judge_sync = in_sync(judge)
 
-    def _cases(self, question: str, answers: str | Sequence[str]) -> list[CaseT]:
-        asked = text(question, "question")
-        return [self._case(asked, answer) for answer in listed(answers)]
+    def _case(self, question: str, answer: str) -> CaseT:
+        return self._make_case(question, answer)

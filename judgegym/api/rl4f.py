@@ -5,17 +5,17 @@ Source: the specification's notebook (Rationale-Based Self-Critique Loops); the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from itertools import product
 from typing import TypedDict
 
 from judgegym.api.results import TextTable
-from judgegym.api.session import open_client, stand_in_settings
+from judgegym.api.session import in_sync, open_client, stand_in_settings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
-from judgegym.judges.core.judgment import CritiqueRound, Judgment
-from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
+from judgegym.judges.core.judgment import CritiqueRound
+from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerJudgeSettings
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
@@ -110,9 +110,7 @@ class RL4FEvaluator:
         """
         await BACKGROUND.join(self._evaluate(user_query, rubric, iterations))
 
-    def evaluate_sync(self, user_query: str, rubric: str = DEFAULT_RUBRIC, iterations: int = 2) -> None:
-        """The same as `evaluate`, in code without `await`."""
-        BACKGROUND.run(self._evaluate(user_query, rubric, iterations))
+    evaluate_sync = in_sync(evaluate)
 
     def score_table(self) -> TextTable:
         """The last scores, with judges as rows and candidates as columns; `–` for a missing score."""
@@ -157,12 +155,24 @@ class RL4FEvaluator:
                 )
                 for judge, answer in pairs
             )
-        names = [(judge, answer["model"]) for judge, answer in pairs]
         self.user_query_answers = answers
-        self.evaluation_query_answers = [
-            _score(judge, candidate, judgment) for (judge, candidate), judgment in zip(names, judgments, strict=True)
-        ]
-        self.critique_history = _history(names, judgments)
+        self.evaluation_query_answers, self.critique_history = [], []
+        for (judge, answer), judgment in zip(pairs, judgments, strict=True):
+            failed, candidate = judgment.score is None, answer["model"]
+            self.evaluation_query_answers.append(
+                PeerScore(
+                    evaluating_model=judge,
+                    evaluated_model=candidate,
+                    score=None if judgment.score is None else int(judgment.score),
+                    reasoning="" if failed else judgment.explanation,
+                    error=judgment.explanation if failed else None,
+                )
+            )
+            for critique_round in judgment.critique.rounds if judgment.critique is not None else ():
+                while len(self.critique_history) < critique_round.round:
+                    self.critique_history.append([])
+                entry = _entry(judge, candidate, critique_round)
+                self.critique_history[critique_round.round - 1].append(entry)
 
     async def _open(self, stack: AsyncExitStack) -> dict[str, ChatClient]:
         if not self._offline:
@@ -195,27 +205,6 @@ async def _answer(name: str, client: ChatClient, user_query: str) -> ModelAnswer
         return ModelAnswer(model=name, response="", error=f"the model at {error}")
     response = answer.first.text
     return ModelAnswer(model=name, response=response, error=None if response.strip() else "the answer is empty")
-
-
-def _score(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> PeerScore:
-    failed = judgment.score is None
-    return PeerScore(
-        evaluating_model=judge,
-        evaluated_model=candidate,
-        score=None if judgment.score is None else int(judgment.score),
-        reasoning="" if failed else judgment.explanation,
-        error=judgment.explanation if failed else None,
-    )
-
-
-def _history(names: Sequence[tuple[str, str]], judgments: Sequence[Judgment[PeerDetail]]) -> list[list[CritiqueEntry]]:
-    history: list[list[CritiqueEntry]] = []
-    for (judge, candidate), judgment in zip(names, judgments, strict=True):
-        for critique_round in judgment.critique.rounds if judgment.critique is not None else ():
-            while len(history) < critique_round.round:
-                history.append([])
-            history[critique_round.round - 1].append(_entry(judge, candidate, critique_round))
-    return history
 
 
 def _entry(judge: str, candidate: str, critique_round: CritiqueRound) -> CritiqueEntry:

@@ -1,22 +1,20 @@
 """A judge with the resources that it needs: its client, its cache and, offline, its stand-in.
 
 Guarantees: nothing is opened before the first case; everything is closed by `close`, at the end of a `with` block, or
-when the process ends; the judge always runs on the background loop of the process.
-
-The arguments of the judges in Python: checked by the names that the caller knows, and shown to help and Tab.
+when the process ends; the judge always runs on the background loop of the process. Arguments are checked by the names
+that the caller knows, and shown to help and Tab.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
-from pydantic import BaseModel
 from typing_extensions import Self
 
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
@@ -28,7 +26,24 @@ from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 
-ClassT = TypeVar("ClassT", bound=type)
+SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
+JudgeT = TypeVar("JudgeT")
+SelfT = TypeVar("SelfT")
+ResultT = TypeVar("ResultT")
+Arguments = ParamSpec("Arguments")
+
+
+def in_sync(
+    method: Callable[Concatenate[SelfT, Arguments], Coroutine[Any, Any, ResultT]],
+) -> Callable[Concatenate[SelfT, Arguments], ResultT]:
+    """Make the same method for code without `await`."""
+
+    @functools.wraps(method)
+    def called(self: SelfT, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> ResultT:
+        return BACKGROUND.run(method(self, *arguments, **named))
+
+    called.__doc__ = f"The same as `{method.__name__}`, in code without `await`."
+    return called
 
 
 def text(value: object, name: str) -> str:
@@ -64,41 +79,9 @@ def texts(value: object, name: str) -> list[str]:
     return [text(each, f"{name}[{place}]") for place, each in enumerate(value)]
 
 
-def without_dashes(message: str, settings: Iterable[str]) -> str:
-    """A message about settings as a caller in Python has them: `judge_base_url` for `--judge_base_url`."""
-    names = "|".join(sorted(settings, key=len, reverse=True))
-    return re.sub(rf"--({names})\b", r"\1", message)
-
-
-def shows_settings(settings_type: type[BaseModel]) -> Callable[[ClassT], ClassT]:
-    """Show the settings that a class takes as keywords, with types and defaults, to `help` and completion."""
-
-    def shown(cls: ClassT) -> ClassT:
-        own = inspect.signature(cls)
-        parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        parameters += [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.get_default(call_default_factory=True, validated_data={}),
-                annotation=field.annotation,
-            )
-            for name, field in settings_type.model_fields.items()
-            if name not in own.parameters
-        ]
-        cls.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect reads it
-        return cls
-
-    return shown
-
-
 def _found(value: object) -> str:
     kind = type(value).__name__
     return f"{value!r} ({kind})" if isinstance(value, int | float) else "None" if value is None else f"a {kind}"
-
-
-SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
-JudgeT = TypeVar("JudgeT")
 
 
 async def stand_in_settings(
@@ -140,27 +123,58 @@ async def open_client(
     return await stack.enter_async_context(ChatClient(chat_settings, cache=cache, budget=budget))
 
 
-class JudgeSession(Generic[JudgeT]):
-    """A judge that is opened when it is first asked for."""
+class WithSession(Generic[JudgeT]):
+    """A judge that connects to its endpoint at the first call, until the end of the process or of `with`.
 
-    def __init__(
-        self,
-        settings: JudgeSettings,
-        build: Callable[[ChatClient], JudgeT],
-        *,
-        offline: bool,
-        offline_prompts: Sequence[str | PromptFormat] = (),
+    A subclass names its settings, which its signature shows with types and defaults, and what makes the judge of them.
+    """
+
+    _settings_type: ClassVar[type[JudgeSettings]]
+    _factory: Callable[[Any, ChatClient], JudgeT]
+    _offline_prompts: Sequence[str | PromptFormat] = ()
+    """Prompts that are not of this project's judges, for the stand-in."""
+
+    def __init_subclass__(
+        cls, settings: type[JudgeSettings] | None = None, factory: Callable[..., Any] | None = None
     ) -> None:
-        """Set up the session without opening anything; `build` makes the judge from its client."""
-        self._settings = settings
-        self._build = build
+        """Take the settings, and what makes the judge of settings and client."""
+        super().__init_subclass__()
+        if settings is None:
+            return
+        cls._settings_type = settings
+        if factory is not None:
+            cls._factory = staticmethod(factory)
+        own = inspect.signature(cls)
+        parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.get_default(call_default_factory=True, validated_data={}),
+                annotation=field.annotation,
+            )
+            for name, field in settings.model_fields.items()
+            if name not in own.parameters
+        ]
+        cls.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect reads it
+
+    def __init__(self, *, offline: bool = False, **settings: object) -> None:
+        """Check the settings; connections are opened at the first call.
+
+        Args:
+            offline: use the stand-in as the judge model, without key or network; its scores mean nothing.
+            settings: the settings by name.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        self.settings = settings_from_keywords(self._settings_type, settings)
         self._offline = offline
-        self._offline_prompts = offline_prompts
         self._stack: AsyncExitStack | None = None
         self._judge: JudgeT | None = None
         self._opening = asyncio.Lock()
 
-    async def opened(self) -> JudgeT:
+    async def _opened(self) -> JudgeT:
         """The judge. To be run on the background loop.
 
         Raises:
@@ -168,73 +182,36 @@ class JudgeSession(Generic[JudgeT]):
         """
         async with self._opening:
             if self._judge is None:
-                stack = AsyncExitStack()
-                try:
-                    self._judge = self._build(await self._client(stack))
-                except SettingsError as error:
-                    await stack.aclose()
-                    raise SettingsError(without_dashes(str(error), type(self._settings).model_fields)) from None
-                except BaseException:  # any error, also a cancellation: close what is open, and raise it
-                    await stack.aclose()
-                    raise
-                self._stack = stack
-                BACKGROUND.at_exit(self.close)
+                async with AsyncExitStack() as stack:
+                    try:
+                        settings, identity = self.settings, ""
+                        if self._offline:
+                            settings = await stand_in_settings(stack, settings, self._offline_prompts)
+                            identity = STAND_IN_IDENTITY
+                        client = await open_client(stack, settings, identity=identity)
+                        self._judge = self._factory(self.settings, client)
+                    except SettingsError as error:  # `judge_base_url` for `--judge_base_url`
+                        names = "|".join(sorted(self._settings_type.model_fields, key=len, reverse=True))
+                        raise SettingsError(re.sub(rf"--({names})\b", r"\1", str(error))) from None
+                    self._stack = stack.pop_all()
+                BACKGROUND.at_exit(self._close)
             return self._judge
 
-    async def _client(self, stack: AsyncExitStack) -> ChatClient:
-        if not self._offline:
-            return await open_client(stack, self._settings)
-        settings = await stand_in_settings(stack, self._settings, self._offline_prompts)
-        return await open_client(stack, settings, identity=STAND_IN_IDENTITY)
-
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Close the client; the next case opens another. To be run on the background loop."""
-        BACKGROUND.forget(self.close)
+        BACKGROUND.forget(self._close)
         stack, self._stack, self._judge = self._stack, None, None
         if stack is not None:
             await stack.aclose()
 
-
-class WithSession(Generic[JudgeT]):
-    """A judge that connects to its endpoint at the first call, until the end of the process or of `with`."""
-
-    def __init__(
-        self,
-        settings_type: type[SettingsT],
-        settings: Mapping[str, object],
-        factory: Callable[[SettingsT, ChatClient], JudgeT],
-        *,
-        offline: bool,
-        offline_prompts: Sequence[str | PromptFormat] = (),
-    ) -> None:
-        """Check the settings; connections are opened at the first call.
-
-        Args:
-            settings_type: the settings class of the judge.
-            settings: the given settings by name.
-            factory: makes the judge.
-            offline: use the stand-in as the judge model, without key or network; its scores mean nothing.
-            offline_prompts: prompts that are not of this project's judges, for the stand-in.
-
-        Raises:
-            SettingsError: a setting is unknown or wrong.
-        """
-        self.settings = settings_from_keywords(settings_type, settings)
-        own = self.settings
-        self._session = JudgeSession[JudgeT](
-            own, lambda client: factory(own, client), offline=offline, offline_prompts=offline_prompts
-        )
-
     def close(self) -> None:
         """Close the endpoint's connections; the next call opens them again."""
-        BACKGROUND.run(self._session.close())
+        BACKGROUND.run(self._close())
 
     def __enter__(self) -> Self:
         """The judge."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the endpoint's connections."""
         self.close()
