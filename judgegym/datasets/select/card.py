@@ -22,11 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from judgegym.datasets.select.command import CARD, SelectOptions
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
-from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
-from judgegym.datasets.select.rules import REASONS, Best, Pairs
-from judgegym.datasets.select.selection import SELECTED, Selection
+from judgegym.datasets.select.selection import REASONS, SELECTED, Selection
 from judgegym.engine.terminal.output import offline_notice, printable
 from judgegym.judges.config.exit_code import harmless
 from judgegym.judges.config.extras import package_version
@@ -69,8 +68,10 @@ def _longest(text: str) -> int:
 
 MARK = "<!-- Written by judgegym select, which overwrites it when it is run again for the same file. -->"
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-_MORE = ((10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"))
+_SIZES = (
+    *((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K")),
+    *((1_000_000, "100K<n<1M"), (10_000_000, "1M<n<10M")),
+)
 _WIDEST_BAR = 20
 
 
@@ -103,33 +104,24 @@ class CardFacts:
     again: Sequence[str]
 
 
-def check_card(path: Path, out: Path) -> None:
-    """Whether a card of `out` may be written.
+def check_places(options: SelectOptions) -> None:
+    """Check that file and card may be written: one that is there must be of this command, and of this file.
 
     Raises:
-        SettingsError: there is a file that is somebody else's, or the card of another file.
+        SettingsError: it may be somebody else's.
     """
-    text = _text_of(path)
+    out, path = options.out, options.card_path
+    text = None if path is None else _text_of(path)
     why = None if text is None else not_ours(text, out.name)
     if why is not None:
         raise SettingsError(
             f"{path} {why}, and is not overwritten; write into a folder of its own, or name another file with --card "
             "(none: no card)"
         )
-
-
-def check_is_replaceable(out: Path, card: Path) -> None:
-    """Whether `out` may be written: a file that is there must be one that its card says this command has written.
-
-    Raises:
-        SettingsError: it may be somebody else's.
-    """
-    if not out.exists():
-        return
-    text = _text_of(card)
-    if text is None or not_ours(text, out.name) is not None:
+    path = path or out.parent / CARD
+    if out.exists() and ((text := _text_of(path)) is None or not_ours(text, out.name) is not None):
         raise SettingsError(
-            f"--out: {out} exists, and no card ({card}) says that judgegym select has written it, so it is not "
+            f"--out: {out} exists, and no card ({path}) says that judgegym select has written it, so it is not "
             "overwritten; name another file, or remove this one"
         )
 
@@ -165,10 +157,9 @@ def card(facts: CardFacts) -> str:
 
 def _head(facts: CardFacts) -> Iterator[str]:
     """The head of YAML, in which every text that is not ours is a JSON string, which is a YAML string on one line."""
-    sizes = (*_SIZES, *_MORE)
     yield from ("task_categories:", "- text-generation", "tags:")
     yield from (f"- {tag}" for tag in _tags(facts))
-    yield from ("size_categories:", f"- {next((name for most, name in sizes if facts.written < most), '100M<n<1B')}")
+    yield from ("size_categories:", f"- {next((name for most, name in _SIZES if facts.written < most), '10M<n<100M')}")
     yield from ("configs:", "- config_name: default", "  data_files:", "  - split: train")
     yield f"    path: {wire.dumps(_path(facts.options.out.name)).decode()}"
 
@@ -180,28 +171,24 @@ def _path(name: str) -> str:
 
 def _tags(facts: CardFacts) -> list[str]:
     trainer, _, kind = facts.options.layout.partition("-")
-    kind = kind.partition("-")[0]
-    tags = ["judgegym", trainer, kind]
-    if kind == "dpo":
-        tags.append("preference")
-    if isinstance(facts.options.rule, Best) and facts.rows:
-        tags.append("best-of-n")
-    if facts.sampled:
-        tags.append("synthetic")
-    if facts.origin.judge is not None and not facts.origin.offline:
-        tags.append("llm-as-a-judge")
-    return tags
+    kind, origin = kind.partition("-")[0], facts.origin
+    further = {
+        "preference": kind == "dpo",
+        "best-of-n": facts.options.rule.take == "best",
+        "synthetic": facts.sampled,
+        "llm-as-a-judge": origin.text("judge") is not None and not origin.offline,
+    }
+    return ["judgegym", trainer, kind, *(tag for tag, is_said in further.items() if is_said)]
 
 
 def _body(facts: CardFacts) -> Iterator[str]:
     options, origin = facts.options, facts.origin
-    layout = LAYOUTS[options.layout]
     yield f"# {code(options.out.name)}"
     what = "messages" if options.conversational else "texts"
     reads = read_with(options.layout, conversational=options.conversational)
     yield (
-        f"{facts.written:,} rows for {layout.about} (layout {code(options.layout)}, {what}), selected with JudgeGym "
-        f"{code(package_version())} by a judge's scores."
+        f"{facts.written:,} rows for {LAYOUTS[options.layout].about} (layout {code(options.layout)}, {what}), selected "
+        f"with JudgeGym {code(package_version())} by a judge's scores."
         + (f" Read it with {code(reads)}." if reads else "")
         + " Licence and languages are those of the data that was judged; this card does not know them."
     )
@@ -209,32 +196,35 @@ def _body(facts: CardFacts) -> Iterator[str]:
         yield f"**{offline_notice(origin.stand_ins)}**"
     yield "## The judge"
     yield table(("", ""), _judge(facts)) if origin.settings else "How the scores were made is not known."
-    doubt = origin.not_comparable(options.rule)
+    doubt = origin.doubt_about(options.rule)
     if doubt is not None:
         yield f"**{doubt}**"
     yield "## What was selected"
     yield table(("responses", "number"), _counts(facts.selection.responses))
     yield table(("prompts", "number"), _counts(facts.selection.prompts))
-    if isinstance(options.rule, Pairs):
-        yield from _lengths(facts.selection)
+    for when, lengths in zip(("all pairs", "selected"), facts.selection.lengths, strict=True):
+        if lengths.share is not None:
+            yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.words}."
     yield "## The scores of all responses"
     yield table(("status", "responses"), ((code(name), f"{count:,}") for name, count in sorted(facts.statuses.items())))
     yield table(("score", "responses", ""), _distribution(facts.deciles))
     yield "## Make it again"
-    yield block(_commands(facts))
+    score, again = origin.command(options.scored), ["judgegym", "select", *facts.again]
+    yield block([*([shlex.join(["judgegym", "score", *score])] if score else []), shlex.join(again)])
 
 
 def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
     origin = facts.origin
-    if origin.judge is not None:
-        yield "judge", code(origin.judge)
-    if origin.model is not None:
-        yield "model", code(origin.model)
-    if origin.policy is not None:
-        yield "policy, which wrote the responses", code(origin.policy)
-    if origin.data is not None:
+    models = {"judge": origin.text("judge")}
+    if not origin.offline:
+        models["model"] = origin.text("judge_model_name")
+        if origin.asks_policy:
+            models["policy, which wrote the responses"] = origin.text("openai.model_name")
+    yield from ((name, code(model)) for name, model in models.items() if model is not None)
+    data = origin.text("data")
+    if data is not None:
         digest = "" if origin.data_digest is None else f", {code(origin.data_digest)}"
-        yield "data", f"{code(origin.data)}, {facts.rows:,} rows{digest}"
+        yield "data", f"{code(data)}, {facts.rows:,} rows{digest}"
     for name, found in origin.prompt_digests().items():
         yield f"digest of the prompt ({code(name)})", code(found)
     for name, value in origin.protocol().items():
@@ -242,9 +232,11 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
     if facts.orders_agree is not None:
         yield "the same verdict in both orders of the answers", f"{facts.orders_agree:.1%} of the pairs"
     for who in ("judge", "policy"):
-        tokens, cost = origin.tokens(who), origin.cost(who)
-        if tokens is not None:
-            yield f"tokens of the {who}", f"{tokens[0]:,} sent, {tokens[1]:,} received"
+        sent, received, cost = (
+            origin.measured(f"{who}_{what}") for what in ("prompt_tokens", "completion_tokens", "cost_usd")
+        )
+        if sent is not None and received is not None:
+            yield f"tokens of the {who}", f"{sent:,} sent, {received:,} received"
         if cost is not None:
             yield f"cost of the {who}", f"{cost:.2f} US dollars"
 
@@ -257,20 +249,7 @@ def _counts(counts: Counter[str]) -> Iterator[tuple[str, str]]:
             yield f"left out: {REASONS.get(reason) or code(reason)}", f"{count:,}"
 
 
-def _lengths(selection: Selection) -> Iterator[str]:
-    for when, lengths in zip(("all pairs", "selected"), selection.lengths, strict=True):
-        if lengths.share is not None:
-            yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.words}."
-
-
 def _distribution(deciles: Sequence[int]) -> Iterator[tuple[str, str, str]]:
     highest = max(deciles) or 1
     for number, count in enumerate(deciles):
         yield f"{number / 10:.1f} to {(number + 1) / 10:.1f}", f"{count:,}", "█" * round(_WIDEST_BAR * count / highest)
-
-
-def _commands(facts: CardFacts) -> Iterator[str]:
-    score = facts.origin.command(facts.options.scored)
-    if score:
-        yield shlex.join(["judgegym", "score", *score])
-    yield shlex.join(["judgegym", "select", *facts.again])

@@ -6,28 +6,65 @@ Exit codes: 0 done; 2 something to mend, said in one message: nothing that could
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from judgegym.engine.terminal.output import offline_notice, say, warn
+from judgegym.datasets.files.columns import has_known_ending
+from judgegym.datasets.select.layouts import LAYOUTS
+from judgegym.datasets.select.selection import Rule
 from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.llm.errors import SettingsError
 
-ALL_COLUMNS = "all"
-"""In place of names: all columns of the scored file."""
-
-if TYPE_CHECKING:
-    from judgegym.datasets.files.writer import ScoredRow
-    from judgegym.datasets.select.card import CardFacts
-    from judgegym.datasets.select.options import SelectOptions
+_DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them as a trainer reads
+them. Responses without a score are never taken; they, ties and prompts with fewer than two scored responses are counted
+by reason. A card (README.md) beside FILE says how it was made."""
+_OF_PAIRS = ("margin", "pairs_per_prompt", "max_pairs", "length_balanced")
+CARD = "README.md"
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
-    from judgegym.datasets.select.options import parser_of as flags_of  # late: the others load much more
+class SelectOptions(argparse.Namespace):
+    """What is asked for.
 
-    return flags_of(prog)
+    Attributes:
+        scored: the scored file.
+        out: the file to write.
+        rule: what is taken of each prompt.
+        seed: decides what is drawn.
+        layout: a name of `LAYOUTS`.
+        conversational: messages, and no texts.
+        keep_thinking: with the thinking of sampled responses.
+        data_source: of verl's RL rows.
+        kept: columns of the scored file that are written, too; `all` alone for all of them.
+        keep_scores: write the scores, too.
+        prompt_column: the column of prompts, if it is named; likewise `response_column` and `group_by`.
+        card_path: where the card is written; `None` for none.
+        push_to_hub: the repository of the hub to push to.
+        private: make it a private one.
+    """
+
+    scored: Path
+    out: Path
+    rule: Rule
+    seed: int
+    layout: str
+    conversational: bool
+    keep_thinking: bool
+    data_source: str
+    kept: tuple[str, ...]
+    keep_scores: bool
+    prompt_column: str | None
+    response_column: str | None
+    group_by: str | None
+    card_path: Path | None
+    push_to_hub: str | None
+    private: bool
+
+    @property
+    def both_labelled(self) -> bool:
+        """Whether both responses of a pair become rows with a label."""
+        return self.rule.take == "pairs" and LAYOUTS[self.layout].takes == "labels"
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
@@ -40,195 +77,162 @@ def main(argv: Sequence[str], *, prog: str) -> int:
     Returns:
         The exit code.
     """
-    parser = parser_of(prog)
+    flags = parser_of(prog).parse_args(argv, SelectOptions())
 
     def command() -> int:
-        from judgegym.datasets.select.options import options_of
+        _complete(flags)
+        from judgegym.datasets.select.run import run  # late: errors of flags come at once
 
-        return _run(options_of(parser.parse_args(argv)), list(argv))
+        return run(flags, list(argv))
 
     return exit_code(command)
 
 
-def _run(options: SelectOptions, words: Sequence[str]) -> int:
-    from judgegym.datasets.select.card import card  # late, as all below: errors of flags come at once
-    from judgegym.datasets.select.writing import Repository
-
-    _check_places(options)
-    repository = None
-    if options.repository is not None:
-        repository = Repository.open(options.repository, options.out.name, private=options.private)
-    facts = _select(options, words)
-    _say(facts)
-    if options.card is not None:
-        _write_card(options.card, card(facts))
-        if repository is not None:
-            warn(f"pushed to {repository.push(options.out, options.card, private=options.private)}")
-    return 0
-
-
-def _check_places(options: SelectOptions) -> None:
-    """Check what can be checked before anything is read.
-
-    Raises:
-        SettingsError: an extra is missing, or a file that is there is not to be overwritten.
-    """
-    from judgegym.datasets.files.columns import is_parquet
-    from judgegym.datasets.select.card import check_card, check_is_replaceable
-    from judgegym.datasets.select.options import CARD
-    from judgegym.judges.config.extras import require
-    from judgegym.llm.errors import SettingsError
-
-    require("environments")
-    if is_parquet(options.out) or is_parquet(options.scored):
-        require("data")
-    if options.out.exists() and options.scored.exists() and options.out.samefile(options.scored):
-        raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
-    if options.card is not None:
-        check_card(options.card, options.out)
-    check_is_replaceable(options.out, options.card or options.out.parent / CARD)
-
-
-def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
-    """Read, select and write.
-
-    Raises:
-        DataError: a row cannot be read, or not be written in the layout.
-        SettingsError: nothing can be selected.
-    """
-    from judgegym.datasets.files.columns import is_parquet
-    from judgegym.datasets.select.candidates import ScoredTexts
-    from judgegym.datasets.select.card import CardFacts
-    from judgegym.datasets.select.layouts import LAYOUTS, Rows, scores_of
-    from judgegym.datasets.select.origin import Origin
-    from judgegym.datasets.select.selection import score_deciles, select
-    from judgegym.datasets.select.writing import each_labelled, picked, write_rows
-    from judgegym.llm.errors import SettingsError
-
-    origin = Origin.of(options.scored)
-    texts = ScoredTexts(options.scored, origin.columns(options.columns), keep_thinking=options.keep_thinking)
-    seen = _RowCounter()
-    candidates = texts.candidates(seen.add)
-    selection = select(candidates, options.rule, options.seed)
-    if not len(selection):
-        raise SettingsError(f"nothing can be selected, so {options.out} is not written; {_left(selection.prompts)}")
-    layout = LAYOUTS[options.layout]
-    rows = Rows(
-        layout,
-        conversational=options.conversational,
-        data_source=options.data_source,
-        kept=_kept(options, list(texts.rows[0].row.values)),
-        scores=scores_of(layout) if options.keep_scores else (),
-        is_table=is_parquet(options.out),
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    parser = OneLineParser(prog, _DESCRIPTION)
+    add = parser.add_argument
+    add("scored", type=Path, metavar="SCORED", help="file that judgegym score has written, .parquet or .jsonl")
+    add("--out", type=Path, required=True, metavar="FILE", help="write this file, .parquet or .jsonl")
+    _add_rules(parser)
+    layouts = "; ".join(f"{name}: for {layout.about}" for name, layout in LAYOUTS.items())
+    add(
+        "--layout",
+        choices=LAYOUTS,
+        metavar="NAME",
+        help=f"the columns of FILE. {layouts} (default: trl-dpo with --pairs, else trl-sft)",
     )
-    content = picked(texts, candidates, selection, options.rule)
-    return CardFacts(
-        options=options,
-        origin=origin,
-        selection=selection,
-        rows=len(texts.rows),
-        written=write_rows(options.out, rows, each_labelled(content) if options.both_labelled else content),
-        sampled=texts.sampled,
-        statuses=seen.statuses,
-        deciles=score_deciles(candidates),
-        orders_agree=seen.orders_agree,
-        again=words,
+    add(
+        "--conversational",
+        type=_boolean,
+        default=True,
+        metavar="true|false",
+        help="write prompts and responses as messages; false: as texts (default: true)",
+    )
+    add("--keep_thinking", action="store_true", help="put the thinking of sampled responses before them, in <think>")
+    add(
+        "--keep_columns",
+        metavar="COLUMNS",
+        help="write these columns of SCORED, too, separated by commas, or all; of a pair, those of the chosen response "
+        "(in Parquet as text)",
+    )
+    add(
+        "--keep_scores",
+        action="store_true",
+        help="write the score of each response, too: score; of pairs score_chosen, score_rejected and margin",
+    )
+    add("--data_source", metavar="NAME", help="with --layout verl-rl: its data_source (default: judgegym)")
+    add("--prompt_column", metavar="COLUMN", help="column of the prompt (default: as it was judged)")
+    add("--response_column", metavar="COLUMN", help="column of the response, or a list (default: as it was judged)")
+    add("--group_by", metavar="COLUMN", help="rows with the same value are one prompt's (default: as it was judged)")
+    add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of what is drawn (default: %(default)s)")
+    add("--card", metavar="PATH", help="write the card there; none: write no card (default: README.md beside FILE)")
+    add("--push_to_hub", metavar="REPO", help="push FILE and the card to this data set of the Hugging Face hub")
+    add("--private", action="store_true", help="with --push_to_hub: make a new repository private")
+    return parser
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_mutually_exclusive_group(required=True)
+    kinds.add_argument("--best", action="store_true", help="take the best response to each prompt; ties are drawn")
+    kinds.add_argument("--top", type=whole_number(1), metavar="K", help="take the K best responses to each prompt")
+    kinds.add_argument("--threshold", type=_score, metavar="X", help="take all responses with a score of at least X")
+    kinds.add_argument("--pairs", action="store_true", help="take pairs: a chosen and a rejected response to a prompt")
+    add = parser.add_argument
+    add("--min_score", type=_score, metavar="X", help="with --best, --top, --pairs: none (none chosen) below X")
+    add("--margin", type=_score, metavar="M", help="with --pairs: the least difference of the scores (default: any)")
+    add(
+        "--pairs_per_prompt",
+        choices=["one", "all"],
+        help="with --pairs: the best response against the worst, or all pairs (default: one)",
+    )
+    add("--max_pairs", type=whole_number(1), metavar="N", help="with --pairs: draw at most N pairs of all")
+    add(
+        "--length_balanced",
+        action="store_true",
+        help="with --pairs: take the rejected response that is nearest in length, and as many pairs with the longer "
+        "chosen as with the shorter",
     )
 
 
-def _kept(options: SelectOptions, columns: Sequence[str]) -> list[str]:
-    """The columns of the scored file that are written beside those of the layout.
+def _complete(flags: SelectOptions) -> None:
+    """Set what follows from the flags.
 
     Raises:
-        SettingsError: one is not there, or has the name of a column that the command writes.
+        SettingsError: they do not go together.
     """
-    from judgegym.datasets.select.layouts import LAYOUTS, scores_of
-    from judgegym.llm.errors import SettingsError
-
-    layout = LAYOUTS[options.layout]
-    written = {*layout.columns, *(scores_of(layout) if options.keep_scores else ())}
-    if options.kept == (ALL_COLUMNS,):
-        return [name for name in columns if name not in written]
-    for name in options.kept:
-        if name not in columns:
-            raise SettingsError(f"--keep_columns: there is no column {name} in {options.scored}")
-        if name in written:
-            raise SettingsError(f"--keep_columns: {name} is a column that select writes itself; leave it out")
-    return list(options.kept)
-
-
-class _RowCounter:
-    """Counts what a card says of all rows."""
-
-    def __init__(self) -> None:
-        self.statuses: Counter[str] = Counter()
-        self._agreed, self._compared = 0.0, 0
-
-    def add(self, row: ScoredRow) -> None:
-        """Count a row."""
-        self.statuses.update(row.status)
-        for number, detail in enumerate(row.detail):
-            if detail is not None and "orders_agree" in detail:
-                found = row.components(number)
-                share = found.get("orders_agree") if isinstance(found, dict) else None
-                if isinstance(share, float | int):
-                    self._agreed, self._compared = self._agreed + share, self._compared + 1
-
-    @property
-    def orders_agree(self) -> float | None:
-        """The mean share of the pairs on which two orders of the answers agree; `None` if it is not known."""
-        return self._agreed / self._compared if self._compared else None
+    for name, path in (("SCORED", flags.scored), ("--out", flags.out)):
+        if not has_known_ending(path):
+            raise SettingsError(f"{name}: expected a file with the ending .parquet or .jsonl, found {path}")
+    if flags.private and flags.push_to_hub is None:
+        raise SettingsError("--private: it makes a repository of the hub private; it needs --push_to_hub")
+    flags.layout = flags.layout or ("trl-dpo" if flags.pairs else "trl-sft")
+    _check_layout(flags.layout, flags)
+    flags.rule = _rule(flags)
+    flags.data_source = flags.data_source or "judgegym"
+    flags.kept = tuple(name.strip() for name in (flags.keep_columns or "").split(",") if name.strip())
+    flags.card_path = None if flags.card == "none" else Path(flags.card or flags.out.parent / CARD)
+    if flags.card_path is None and flags.push_to_hub is not None:
+        raise SettingsError("--card=none: a data set is pushed to the hub with its card")
+    if flags.card_path == flags.out:
+        raise SettingsError(f"--card: expected another file than --out, found {flags.out}")
 
 
-def _write_card(path: Path, text: str) -> None:
-    from judgegym.engine.runs.disk import write_atomic
-    from judgegym.llm.errors import UserError
+def _check_layout(name: str, flags: argparse.Namespace) -> None:
+    layout = LAYOUTS[name]
+    expected = {
+        "responses": (not flags.pairs, "--best, --top or --threshold"),
+        "pairs": (flags.pairs, "--pairs"),
+        "prompts": (flags.best, "--best: a row is a prompt, whose best response is the reference"),
+        "labels": (
+            flags.threshold is not None or (flags.pairs and flags.pairs_per_prompt != "all"),
+            "--threshold, or --pairs with one pair of each prompt: a response has one label",
+        ),
+    }
+    is_right, needs = expected[layout.takes]
+    if not is_right:
+        raise SettingsError(f"--layout={name}: expected {needs}")
+    if flags.out.suffix.lower() not in layout.endings:
+        raise SettingsError(f"--layout={name}: {layout.about} reads {' or '.join(layout.endings)}, found {flags.out}")
+    if flags.data_source is not None and layout.takes != "prompts":
+        raise SettingsError("--data_source: nothing reads it without --layout=verl-rl")
+    if not flags.conversational and not layout.texts:
+        raise SettingsError(f"--layout={name}: {layout.about} reads messages; leave out --conversational=false")
 
+
+def _rule(flags: argparse.Namespace) -> Rule:
+    for name in _OF_PAIRS:
+        given = getattr(flags, name)
+        if given is not None and given is not False and not flags.pairs:
+            raise SettingsError(f"--{name}: it is about pairs; it needs --pairs")
+    if flags.threshold is not None:
+        if flags.min_score is not None:
+            raise SettingsError("--min_score: --threshold is the least score already")
+        is_labelled = LAYOUTS[flags.layout].takes == "labels"
+        return Rule("labels" if is_labelled else "threshold", min_score=flags.threshold)
+    if not flags.pairs:
+        return Rule(count=flags.top or 1, min_score=flags.min_score)
+    return Rule(
+        "pairs",
+        min_score=flags.min_score,
+        margin=flags.margin or 0.0,
+        per_prompt=flags.pairs_per_prompt or "one",
+        length_balanced=flags.length_balanced,
+        max_pairs=flags.max_pairs,
+    )
+
+
+def _score(word: str) -> float:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    warn(f"wrote {path}")
+        found = float(word)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, found {word}")
+    return found
 
 
-def _say(facts: CardFacts) -> None:
-    """Say what was written, and what was left out."""
-    from judgegym.datasets.select.selection import SELECTED
-
-    selection, options = facts.selection, facts.options
-    responses, prompts = selection.responses, selection.prompts
-    say(
-        f"{facts.written:,} rows (layout {options.layout}) are in {options.out}\n"
-        f"selected: {responses[SELECTED]:,} of {responses.total():,} responses, "
-        f"to {prompts[SELECTED]:,} of {prompts.total():,} prompts"
-    )
-    for what, counts in (("responses", responses), ("prompts", prompts)):
-        left = [(f"{count:,}", name, words) for count, name, words in _reasons(counts)]
-        if left:
-            say(f"{what} left out")
-            number, reason = (max(len(row[place]) for row in left) for place in (0, 1))
-            for count, name, words in left:
-                say(f"  {count:>{number}}  {name:<{reason}}  {words}".rstrip())
-    before, after = selection.lengths
-    if before.share is not None:
-        say("length of the chosen response, beside the rejected one")
-        for when, lengths in (("all pairs", before), ("selected", after)):
-            say(f"  {when:<9}  {lengths.words}")
-    doubt = facts.origin.not_comparable(options.rule)
-    if doubt is not None:
-        warn(doubt)
-    if facts.origin.stand_ins:
-        warn(offline_notice(facts.origin.stand_ins))
-
-
-def _reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
-    """How many are left out, the reason, and what it means; the most frequent first."""
-    from judgegym.datasets.select.rules import REASONS
-    from judgegym.datasets.select.selection import SELECTED
-
-    return [(count, name, REASONS.get(name, "")) for name, count in counts.most_common() if count and name != SELECTED]
-
-
-def _left(counts: Counter[str]) -> str:
-    return "; ".join(f"{count:,} {name}" + (f" ({words})" if words else "") for count, name, words in _reasons(counts))
+def _boolean(word: str) -> bool:
+    if word.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"expected true or false, found {word}")
+    return word.lower() == "true"

@@ -20,17 +20,19 @@ from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from judgegym.datasets.files.columns import ENDINGS, PARQUET
+from judgegym.datasets.files.columns import ENDINGS, PARQUET, is_parquet
 from judgegym.datasets.select.candidates import DECIMALS, Turns
 from judgegym.judges.core.turns import Turn, UnseenPart
-from judgegym.llm.errors import DataError
+from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     import pyarrow
 
-Selected = Literal["responses", "labels", "pairs", "prompts"]
-"""What a layout has a row of: a response, one with a label, a pair, or a prompt with its best response."""
+    from judgegym.datasets.select.command import SelectOptions
+
+ALL_COLUMNS = "all"
+"""In place of names: all columns of the scored file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,14 @@ class Layout:
 
     Attributes:
         about: who reads it.
-        takes: what a row of it is.
+        takes: what a row of it is: a response, one with a label, a pair, or a prompt with its best response.
         columns: the columns and what is in them.
         read_with: the trainer's own settings to read it; empty if it needs none.
         endings: the files that its trainer reads.
     """
 
     about: str
-    takes: Selected
+    takes: Literal["responses", "labels", "pairs", "prompts"]
     columns: Mapping[str, Part]
     read_with: str = ""
     endings: Sequence[str] = ENDINGS
@@ -90,27 +92,23 @@ class Layout:
         """Whether it can hold texts in the place of messages."""
         return not {"asked", "conversation"} & {*self.columns.values()}
 
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The columns of scores that its rows can have."""
+        return ("score_chosen", "score_rejected", "margin") if self.takes == "pairs" else ("score",)
+
 
 def _margin(picked: OutputRow) -> JSON:
     chosen, rejected = picked.score, picked.rejected_score
     return None if chosen is None or rejected is None else round(chosen - rejected, DECIMALS)
 
 
-SCORES: Mapping[str, Callable[[OutputRow], JSON]] = {
+_SCORES: Mapping[str, Callable[[OutputRow], JSON]] = {
     "score": lambda picked: picked.score,
     "score_chosen": lambda picked: picked.score,
     "score_rejected": lambda picked: picked.rejected_score,
     "margin": _margin,
 }
-"""Columns of scores."""
-
-
-def scores_of(layout: Layout) -> tuple[str, ...]:
-    """The columns of scores that rows of a layout can have."""
-    return ("score_chosen", "score_rejected", "margin") if layout.takes == "pairs" else ("score",)
-
-
-_ABILITY = "general"
 _OPENRLHF_CHAT = "--data.apply_chat_template"
 _PAIR: Mapping[str, Part] = {"prompt": "prompt", "chosen": "response", "rejected": "rejected"}
 _VERL_RL: Mapping[str, Part] = {
@@ -146,30 +144,26 @@ def read_with(name: str, *, conversational: bool) -> str:
 class Rows:
     """Makes the rows of a layout."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        *,
-        conversational: bool,
-        data_source: str,
-        kept: Sequence[str] = (),
-        scores: Sequence[str] = (),
-        is_table: bool = False,
-    ) -> None:
-        """Make rows of a layout.
+    def __init__(self, options: SelectOptions, columns: Sequence[str]) -> None:
+        """Make rows as the options say, of a scored file with these columns.
 
-        Args:
-            layout: the layout.
-            conversational: messages, and no texts.
-            data_source: of verl's RL rows, by which it finds the function that rewards them.
-            kept: columns of the scored file that are written after the layout's.
-            scores: columns of scores that are written at the end: some of `SCORES`.
-            is_table: they are written as Parquet, whose columns have one type: what is kept and no text is JSON text.
+        Raises:
+            SettingsError: a column that is kept is not there, or has the name of one that the command writes.
         """
+        layout = LAYOUTS[options.layout]
         self._columns = layout.columns
-        self._conversational = conversational
-        self._data_source = data_source
-        self._kept, self._scores, self._is_table = kept, scores, is_table
+        self._conversational, self._data_source = options.conversational, options.data_source
+        self._is_table = is_parquet(options.out)  # whose columns have one type: what is kept and no text is JSON text
+        self._scores = layout.scores if options.keep_scores else ()
+        written = {*self._columns, *self._scores}
+        self._kept: Sequence[str] = options.kept
+        if self._kept == (ALL_COLUMNS,):
+            self._kept = [name for name in columns if name not in written]
+        for name in self._kept:
+            if name not in columns:
+                raise SettingsError(f"--keep_columns: there is no column {name} in {options.scored}")
+            if name in written:
+                raise SettingsError(f"--keep_columns: {name} is a column that select writes itself; leave it out")
 
     def row(self, picked: OutputRow) -> dict[str, JSON]:
         """A row.
@@ -179,7 +173,7 @@ class Rows:
         """
         row = {column: self._value(part, picked) for column, part in self._columns.items()}
         row.update({column: self._source(picked.source.get(column)) for column in self._kept})
-        return row | {column: SCORES[column](picked) for column in self._scores}
+        return row | {column: _SCORES[column](picked) for column in self._scores}
 
     def _source(self, value: JSON) -> JSON:
         """A value of the scored file; in a table as a text."""
@@ -193,16 +187,11 @@ class Rows:
 
         text = pa.string()
         turns = pa.list_(pa.struct([("role", text), ("content", text)]))
-        either = turns if self._conversational else text
         types: Mapping[Part, pyarrow.DataType] = {
-            "prompt": either,
-            "response": either,
-            "rejected": either,
+            **dict.fromkeys(("prompt", "response", "rejected"), turns if self._conversational else text),
+            **dict.fromkeys(("asked", "conversation"), turns),
+            **dict.fromkeys(("source", "ability"), text),
             "label": pa.bool_(),
-            "asked": turns,
-            "conversation": turns,
-            "source": text,
-            "ability": text,
             "reference": pa.struct([("style", text), ("ground_truth", text)]),
             "extra": pa.struct([("split", text), ("index", pa.int64()), ("prompt", turns)]),
         }
@@ -211,10 +200,8 @@ class Rows:
         return pa.schema([*fields, *((column, pa.float64()) for column in self._scores)])
 
     def _value(self, part: Part, picked: OutputRow) -> JSON:
-        if part in ("prompt", "response", "rejected"):
+        if part == "prompt" or part == "response" or part == "rejected":
             return self._turns(part, picked)
-        if part == "label":
-            return picked.label
         if part == "asked":
             return self._messages(picked, picked.prompt)
         if part == "conversation":
@@ -223,7 +210,8 @@ class Rows:
             return {"style": "judge", "ground_truth": _text(picked, picked.response, "response", "assistant")}
         if part == "extra":
             return {"split": "train", "index": picked.number, "prompt": self._messages(picked, picked.prompt)}
-        return self._data_source if part == "source" else _ABILITY
+        plain: Mapping[str, JSON] = {"label": picked.label, "source": self._data_source, "ability": "general"}
+        return plain[part]
 
     def _messages(self, picked: OutputRow, turns: Sequence[Turn]) -> list[JSON]:
         """Turns as chat messages.
@@ -241,8 +229,8 @@ class Rows:
         except UnseenPart as error:
             raise DataError(f"{picked.place}: {error}") from None
 
-    def _turns(self, part: Part, picked: OutputRow) -> JSON:
-        found = {"prompt": picked.prompt, "response": picked.response, "rejected": picked.rejected}[part]
+    def _turns(self, part: Literal["prompt", "response", "rejected"], picked: OutputRow) -> JSON:
+        found: Turns = getattr(picked, part)
         if self._conversational:
             return self._messages(picked, found)
         role = "user" if part == "prompt" else "assistant"

@@ -17,8 +17,8 @@ from pydantic_core import to_jsonable_python
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.datasets.select.options import COLUMNS
-from judgegym.datasets.select.rules import AtLeast, Labels, Rule
+from judgegym.datasets.select.command import SelectOptions
+from judgegym.datasets.select.selection import Rule
 from judgegym.engine.runs.directory import METRICS, read_settings, run_directory_of
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.explaining import prompt_digest
@@ -28,6 +28,8 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
 from judgegym.llm.wire import JSON
 
+_COLUMNS = ("prompt_column", "response_column", "group_by")
+"""The columns that matter when responses are selected."""
 _LONGEST_VALUE = 200
 _COMPARE_RESPONSES = ("listwise", "tournament", "choice")
 _SHOWN_BY_ITSELF = ("data", "out", "judge", "judge_model_name", "offline", "openai.model_name")
@@ -41,13 +43,11 @@ class Origin:
 
     Attributes:
         settings: all settings of the run; empty if there is none.
-        general: how it was measured, of its `metrics.json`; empty if there is none.
-        measured: its metrics.
+        metrics: its `metrics.json`; empty if there is none.
     """
 
     settings: Mapping[str, JSON] = field(default_factory=dict)
-    general: Mapping[str, JSON] = field(default_factory=dict)
-    measured: Mapping[str, JSON] = field(default_factory=dict)
+    metrics: Mapping[str, JSON] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scored: Path) -> Origin:
@@ -58,46 +58,39 @@ class Origin:
         """
         run = run_directory_of(scored)
         settings = read_settings(run)
-        if not settings:
-            return cls()
         try:
-            metrics = wire.loads((run / METRICS).read_bytes())
+            metrics = wire.loads((run / METRICS).read_bytes()) if settings else None
         except (OSError, ValueError):  # an unfinished run: nothing is known of it
             metrics = None
-        return cls(settings, _part(metrics, "config_general"), _part(_part(metrics, "results"), "all"))
+        return cls(settings, metrics if isinstance(metrics, Mapping) else {})
 
-    def columns(self, given: Mapping[str, str]) -> ColumnSettings:
-        """The columns with which it was judged, where none are given.
+    def columns(self, options: SelectOptions) -> ColumnSettings:
+        """The columns with which it was judged, where the options name none.
 
         Raises:
             SettingsError: the run says what is no column.
         """
-        known = {name: self.settings[name] for name in COLUMNS if self.settings.get(name) is not None}
+        named = {name: getattr(options, name) or self.settings.get(name) for name in _COLUMNS}
         try:
-            return ColumnSettings.model_validate(known | dict(given))
+            return ColumnSettings.model_validate({name: value for name, value in named.items() if value is not None})
         except ValidationError as error:
             names = ", ".join(str(each["loc"][0]) for each in error.errors())
             raise SettingsError(f"the run beside the file has settings that name no columns: {names}") from None
 
-    @property
-    def judge(self) -> str | None:
-        """The kind of judge."""
-        return _text(self.settings.get("judge"))
+    def text(self, name: str) -> str | None:
+        """A setting that is a text, by its dotted name."""
+        found = wire.lookup(self.settings, name)
+        return found if isinstance(found, str) else None
 
-    def not_comparable(self, rule: Rule) -> str | None:
+    def doubt_about(self, rule: Rule) -> str | None:
         """What to say of a rule that compares scores of different prompts, if the judge gave none that can be."""
-        is_across = isinstance(rule, AtLeast | Labels) or rule.min_score is not None
-        if not is_across or self.judge not in _COMPARE_RESPONSES:
+        judge = self.text("judge")
+        if rule.min_score is None or judge not in _COMPARE_RESPONSES:
             return None
         return (
-            f"The judge ({self.judge}) compares the responses to one prompt, and its scores of different prompts "
+            f"The judge ({judge}) compares the responses to one prompt, and its scores of different prompts "
             "cannot be compared, as --threshold and --min_score do; --best, --top and --pairs do not."
         )
-
-    @property
-    def model(self) -> str | None:
-        """The judge's model; `None` if it is not known, or if a stand-in answered."""
-        return None if self.offline else _text(self.settings.get("judge_model_name"))
 
     @property
     def offline(self) -> bool:
@@ -105,41 +98,27 @@ class Origin:
         return self.settings.get("offline") is True
 
     @property
-    def policy(self) -> str | None:
-        """The model that was sampled; `None` if none was, or a stand-in."""
-        is_asked = self.settings.get("responses_per_prompt") is not None and not self.offline
-        return _text(_part(self.settings, _POLICY).get("model_name")) if is_asked else None
+    def asks_policy(self) -> bool:
+        """Whether a policy was asked for the responses."""
+        return self.settings.get("responses_per_prompt") is not None
 
     @property
     def stand_ins(self) -> Sequence[str]:
         """Who was a stand-in, `judge` and `policy`."""
-        if not self.offline:
-            return ()
-        return ("judge",) if self.settings.get("responses_per_prompt") is None else ("judge", "policy")
-
-    @property
-    def data(self) -> str | None:
-        """What was judged."""
-        return _text(self.settings.get("data"))
+        return ("judge", "policy")[: 1 + self.asks_policy] if self.offline else ()
 
     @property
     def data_digest(self) -> str | None:
         """The digest of what was judged."""
-        datasets = self.general.get("datasets")
-        if isinstance(datasets, str) or not isinstance(datasets, Sequence) or len(datasets) != 1:
-            return None
-        return _text(_part({"it": datasets[0]}, "it").get("digest"))
+        datasets = wire.lookup(self.metrics, "config_general.datasets")
+        found = wire.lookup(datasets[0], "digest") if isinstance(datasets, list) and len(datasets) == 1 else None
+        return found if isinstance(found, str) else None
 
-    def tokens(self, who: str) -> tuple[int, int] | None:
-        """Tokens that `judge` or `policy` was sent, and that it has written; `None` if that is not known."""
-        found = [self.measured.get(f"eval/{who}_{what}_tokens") for what in ("prompt", "completion")]
-        numbers = [each for each in found if isinstance(each, int)]
-        return (numbers[0], numbers[1]) if len(numbers) == 2 else None
-
-    def cost(self, who: str) -> float | None:
-        """US dollars for `judge` or `policy`; `None` if that is not known."""
-        found = self.measured.get(f"eval/{who}_cost_usd")
-        return float(found) if isinstance(found, float | int) else None
+    def measured(self, name: str) -> float | int | None:
+        """A metric; `None` if it is not known."""
+        values = wire.lookup(self.metrics, "results.all")
+        found = values.get(f"eval/{name}") if isinstance(values, Mapping) else None
+        return found if isinstance(found, float | int) else None
 
     def protocol(self) -> Mapping[str, JSON]:
         """The settings that determine the scores, where they differ from the defaults; a long text is its digest."""
@@ -151,8 +130,8 @@ class Origin:
 
     def prompt_digests(self) -> Mapping[str, str]:
         """The digests of the judge's prompts, by the setting that replaces them; empty if they are not known."""
-        known = _part(self.general, "judge_prompt_digests")
-        if known:
+        known = wire.lookup(self.metrics, "config_general.judge_prompt_digests")
+        if isinstance(known, Mapping) and known:
             return {name: digest for name, digest in known.items() if isinstance(digest, str)}
         of_judge = {name: self.settings[name] for name in DatasetJudgeSettings.model_fields if name in self.settings}
         try:
@@ -165,25 +144,27 @@ class Origin:
 
         A long text has the name of a file in its place.
         """
-        if self.data is None:
+        data, judge = self.text("data"), self.text("judge")
+        if data is None:
             return ()
-        words = [without_credentials(self.data), f"--out={scored}"]
-        for name, value in _differing(self.settings).items():
-            if name in ("data", "out"):
-                continue
-            words.append(f"--{name}={f'{name}.txt' if _is_long(value) else _word(value)}")
-        if self.judge is not None and not any(word.startswith("--judge=") for word in words):
-            words.insert(2, f"--judge={self.judge}")
-        return words
+        found = _differing(self.settings)
+        values = {"judge": judge, **found} if judge is not None else found
+        said = (
+            f"--{name}={f'{name}.txt' if _is_long(value) else _word(value)}"
+            for name, value in values.items()
+            if name not in ("data", "out")
+        )
+        return [without_credentials(data), f"--out={scored}", *said]
 
 
 def _differing(settings: Mapping[str, JSON]) -> dict[str, JSON]:
     """The settings that differ from the defaults, those of the policy by dotted name; and the models in any case."""
-    found = dict(_of_section(settings, ScoreSettings))
-    policy = {f"{_POLICY}.{name}": value for name, value in _of_section(_part(settings, _POLICY), PolicySettings)}
-    found = {name: value for name, value in found.items() if name != _POLICY} | policy
-    models = _MODELS if settings.get("offline") is True else ()
-    return {name: value for name, value in found.items() if name not in models}
+    policy = settings.get(_POLICY)
+    found = {name: value for name, value in _of_section(settings, ScoreSettings) if name != _POLICY}
+    if isinstance(policy, Mapping):
+        found |= {f"{_POLICY}.{name}": value for name, value in _of_section(policy, PolicySettings)}
+    left_out = _MODELS if settings.get("offline") is True else ()
+    return {name: value for name, value in found.items() if name not in left_out}
 
 
 def _of_section(settings: Mapping[str, JSON], declared: type[BaseModel]) -> Iterator[tuple[str, JSON]]:
@@ -201,19 +182,9 @@ def _matters(name: str) -> bool:
     return setting == "extra_body" if section else not DeclaredSetting(name, ScoreSettings, name).is_operational
 
 
-def _part(found: JSON, name: str) -> Mapping[str, JSON]:
-    """An object within an object; empty if there is none."""
-    part = found.get(name) if isinstance(found, Mapping) else None
-    return part if isinstance(part, Mapping) else {}
-
-
 def _is_long(value: JSON) -> TypeGuard[str]:
     return isinstance(value, str) and (len(value) > _LONGEST_VALUE or "\n" in value)
 
 
 def _word(value: JSON) -> str:
     return without_credentials(value) if isinstance(value, str) else wire.dumps(value).decode()
-
-
-def _text(value: JSON) -> str | None:
-    return value if isinstance(value, str) else None

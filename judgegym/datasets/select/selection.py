@@ -1,107 +1,109 @@
-"""What is selected of a whole file, and the reason for everything that is not.
+"""What is selected of a file: the best responses, all from a score on, or pairs; and why the others are not.
 
-Guarantees: each response is either selected or has one reason, and so is each prompt; the counts add up to all of
-them. The order is that of the prompts in the file. The same file and seed give the same selection.
+Guarantees: a response without a score is never taken, and never counts as 0. Equal responses to a prompt are one: the
+first with a score. What is drawn where scores are equal depends on the seed, the prompt and the text alone. Each
+response is either selected or has one reason, and so is each prompt; the counts add up to all of them. The order is
+that of the prompts in the file. The same file and seed give the same selection.
 
-Pairs in which the chosen response is longer as often as it is shorter.
-
-Judges prefer long answers, and a policy that is trained on pairs learns that preference first. So of the pairs whose
-chosen response is longer, and of those whose it is shorter, as many are kept as there are of the rarer kind; which
-ones, is drawn by the seed. Pairs of equal length are kept.
+Pairs in which the chosen response is longer as often as it is shorter: judges prefer long answers, and a policy that is
+trained on pairs learns that preference first. So of the pairs whose chosen response is longer, and of those whose it is
+shorter, as many are kept as there are of the rarer kind; which ones, is drawn by the seed. Pairs of equal length are
+kept.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Literal, TypeAlias
 
-from judgegym.datasets.select.candidates import DECIMALS, Candidates, Group
-from judgegym.datasets.select.rules import (
-    BELOW,
-    LENGTH_BALANCE,
-    MARGIN,
-    MAX_PAIRS,
-    NO_SCORE,
-    NOT_BEST,
-    NOT_PAIRED,
-    TIE,
-    TOO_FEW,
-    Pairs,
-    Rule,
-    RuleResult,
-    lot,
-    take,
-)
+from judgegym.datasets.rows.task import digest_of
+from judgegym.datasets.select.candidates import DECIMALS, Candidate, Group
+
+SELECTED = "selected"
+REASONS: Mapping[str, str] = {
+    "judge_failed": "the judge failed",
+    "unparsable": "the judge gave no verdict",
+    "invalid_completion": "the response is empty or malformed",
+    "policy_failed": "the policy failed",
+    "equal_text": "the same text as another response to the prompt",
+    "no_score": "no response to the prompt has a score",
+    "too_few": "no two different responses to the prompt have a score",
+    "tie": "a tie with other responses to the prompt",
+    "margin": "no other response differs by the margin",
+    "below": "below the least score",
+    "not_best": "others to the prompt are better",
+    "not_paired": "others to the prompt make the pair",
+    "length_balance": "left out to balance the lengths",
+    "max_pairs": "more pairs than --max_pairs",
+}
+"""Why responses and prompts are left out, in words."""
+_STRONGEST = ("tie", "margin", "too_few", "below")
+"""Reasons of a prompt, if its responses have them; before those of single responses."""
+
+Pair: TypeAlias = "tuple[Candidate, Candidate]"
+"""A chosen and a rejected response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is taken of each prompt.
+
+    Attributes:
+        take: the best responses; all from `min_score` on; all with a score, labelled by whether it is `min_score` at
+            least; or pairs.
+        count: of the best, at most so many.
+        min_score: no response below this score; of pairs no chosen one, and of labels no good one.
+        margin: of pairs, the least difference of the scores; equal scores are no pair.
+        per_prompt: the best response against the worst, or all pairs.
+        length_balanced: chosen responses are longer than rejected ones as often as they are shorter.
+        max_pairs: at most so many of the whole file, drawn.
+    """
+
+    take: Literal["best", "threshold", "labels", "pairs"] = "best"
+    count: int = 1
+    min_score: float | None = None
+    margin: float = 0.0
+    per_prompt: Literal["one", "all"] = "one"
+    length_balanced: bool = False
+    max_pairs: int | None = None
+
+    def is_good(self, candidate: Candidate) -> bool:
+        """Whether a response's score is `min_score` at least, to nine decimals."""
+        return self.min_score is None or score_of(candidate) >= round(self.min_score, DECIMALS)
+
+
+def score_of(candidate: Candidate) -> float:
+    """The score of a response that has one."""
+    assert candidate.score is not None  # only responses with a score are compared
+    return candidate.score
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How the lengths of pairs differ.
+    """By how many characters the chosen responses of pairs are longer than the rejected ones."""
 
-    Attributes:
-        pairs: how many there are.
-        longer: in how many the chosen response is longer.
-        shorter: in how many it is shorter.
-        total: by how many characters the chosen ones are longer together.
-    """
+    differences: Sequence[int] = ()
 
-    pairs: int = 0
-    longer: int = 0
-    shorter: int = 0
-    total: int = 0
+    @classmethod
+    def of(cls, pairs: Sequence[Pair]) -> Lengths:
+        """The differences of these pairs."""
+        return cls([chosen.length - rejected.length for chosen, rejected in pairs])
 
     @property
     def share(self) -> float | None:
         """In which share of the pairs of different length the chosen one is longer; `None` without such pairs."""
-        different = self.longer + self.shorter
-        return self.longer / different if different else None
-
-    @property
-    def mean(self) -> float:
-        """By how many characters the chosen one is longer in the mean."""
-        return self.total / self.pairs if self.pairs else 0.0
+        longer, shorter = (sum(sign * each > 0 for each in self.differences) for sign in (1, -1))
+        return longer / (longer + shorter) if longer + shorter else None
 
     @property
     def words(self) -> str:
-        """Both in words."""
+        """The share and the mean difference in words."""
         share = "none" if self.share is None else f"{self.share * 100:.1f} %"
-        return f"longer in {share} of those that differ, mean {self.mean:+,.1f} characters"
-
-
-def lengths_of(differences: Sequence[int]) -> Lengths:
-    """Count pairs by the length of the chosen response less that of the rejected one."""
-    longer, shorter = sum(each > 0 for each in differences), sum(each < 0 for each in differences)
-    return Lengths(len(differences), longer, shorter, sum(differences))
-
-
-def balanced(differences: Sequence[int], lots: Sequence[int], *, limit: int | None = None) -> array[int]:
-    """The places of the pairs that are kept, in their order.
-
-    Args:
-        differences: by how many characters the chosen response of each pair is longer.
-        lots: what each pair has drawn; the least are kept.
-        limit: at most so many.
-    """
-    longer, shorter, equal = (
-        sorted((place for place, each in enumerate(differences) if kind(each)), key=lots.__getitem__)
-        for kind in ((0).__lt__, (0).__gt__, (0).__eq__)
-    )
-    each, same = min(len(longer), len(shorter)), len(equal)
-    if limit is not None and 2 * each + same > limit:
-        each = each * limit // (2 * each + same)
-        same = min(same, limit - 2 * each)
-    return array("q", sorted([*longer[:each], *shorter[:each], *equal[:same]]))
-
-
-def drawn(lots: Sequence[int], limit: int) -> array[int]:
-    """The places of `limit` pairs that are drawn, in their order."""
-    return array("q", sorted(sorted(range(len(lots)), key=lots.__getitem__)[:limit]))
-
-
-_STRONGEST = (TIE, MARGIN, TOO_FEW, BELOW)
-"""Reasons of a prompt, if its responses have them; before those of single responses."""
+        mean = sum(self.differences) / max(1, len(self.differences))
+        return f"longer in {share} of those that differ, mean {mean:+,.1f} characters"
 
 
 @dataclass(slots=True)
@@ -109,130 +111,162 @@ class Selection:
     """What is selected.
 
     Attributes:
-        singles: the places of the responses; empty for pairs.
-        chosen: the place of each pair's better response.
-        rejected: that of its worse one.
-        responses: how many responses there are; those that are selected, and all others by reason.
+        singles: the responses; empty for pairs.
+        pairs: chosen and rejected responses.
+        responses: how many responses are selected, and all others by reason.
         prompts: the same of prompts.
         lengths: of the pairs: before they were balanced, and after.
     """
 
-    singles: array[int] = field(default_factory=lambda: array("q"))
-    chosen: array[int] = field(default_factory=lambda: array("q"))
-    rejected: array[int] = field(default_factory=lambda: array("q"))
+    singles: list[Candidate] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     responses: Counter[str] = field(default_factory=Counter)
     prompts: Counter[str] = field(default_factory=Counter)
     lengths: tuple[Lengths, Lengths] = (Lengths(), Lengths())
 
     def __len__(self) -> int:
         """How many responses, or pairs, are selected."""
-        return len(self.singles) + len(self.chosen)
+        return len(self.singles) + len(self.pairs)
 
 
-SELECTED = "selected"
+@dataclass(frozen=True, slots=True)
+class _DrawnPair:
+    """A pair of a prompt, before the whole file is looked at; the least lots are kept."""
+
+    pair: Pair
+    group: int
+    lot: bytes
+
+    @property
+    def longer(self) -> int:
+        return self.pair[0].length - self.pair[1].length
 
 
-def select(candidates: Candidates, rule: Rule, seed: int) -> Selection:
+def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     """Apply a rule to all prompts."""
-    if isinstance(rule, Pairs):
-        return _pairs(candidates, rule, seed)
-    selection = Selection()
-    for group in candidates:
-        taken = take(group, rule, seed)
-        selection.singles.extend(candidate.place for candidate in taken.singles)
-        selection.responses.update(taken.left.values())
-        if taken.singles:
-            selection.responses[SELECTED] += len(taken.singles)
-        selection.prompts[SELECTED if taken.singles else _reason(group, taken.left)] += 1
-    return selection
-
-
-def _reason(group: Group, left: Mapping[int, str]) -> str:
-    """Why nothing of a prompt is taken."""
-    if all(candidate.score is None for candidate in group.candidates):
-        return NO_SCORE
-    reasons = Counter(left[candidate.place] for candidate in group.candidates if candidate.score is not None)
-    return next((reason for reason in _STRONGEST if reason in reasons), NOT_BEST)
-
-
-@dataclass(slots=True)
-class _AllPairs:
-    """The pairs of all prompts, before the whole file is looked at."""
-
-    chosen: array[int] = field(default_factory=lambda: array("q"))
-    rejected: array[int] = field(default_factory=lambda: array("q"))
-    groups: array[int] = field(default_factory=lambda: array("q"))
-    longer: array[int] = field(default_factory=lambda: array("q"))
-    lots: array[int] = field(default_factory=lambda: array("Q"))
-    plain: array[int] = field(default_factory=lambda: array("q"))
-
-    def add(self, number: int, group: Group, taken: RuleResult, seed: int) -> None:
-        """Take the pairs of a prompt."""
-        for chosen, rejected in taken.pairs:
-            self.chosen.append(chosen.place)
-            self.rejected.append(rejected.place)
-            self.groups.append(number)
-            self.longer.append(chosen.length - rejected.length)
-            self.lots.append(lot(seed, group.key, chosen, rejected))
-        self.plain.extend(chosen.length - rejected.length for chosen, rejected in taken.plain)
-
-
-def _pairs(candidates: Candidates, rule: Pairs, seed: int) -> Selection:
-    selection, every = Selection(), _AllPairs()
-    for number, group in enumerate(candidates):
-        taken = take(group, rule, seed)
-        every.add(number, group, taken, seed)
-        selection.responses.update(taken.left.values())
-        if not taken.pairs:
-            selection.prompts[_reason(group, taken.left)] += 1
+    selection, every, plain = Selection(), list[_DrawnPair](), list[Pair]()
+    for number, group in enumerate(groups):
+        usable, left = _usable(group)
+        ranked = sorted(usable, key=lambda each: (-score_of(each), _lot(seed, group, each)))
+        if rule.take == "pairs":
+            pairs, by_scores = _pairs(group, ranked, left, rule, seed)
+            every += [_DrawnPair(pair, number, _lot(seed, group, *pair)) for pair in pairs]
+            plain += by_scores
+            is_taken = bool(pairs)
+        else:
+            singles = _singles(usable, ranked, left, rule)
+            selection.singles += singles
+            selection.responses[SELECTED] += len(singles)
+            selection.prompts[SELECTED] += bool(singles)
+            is_taken = bool(singles)
+        selection.responses.update(left.values())
+        if not is_taken:
+            selection.prompts[_reason(group, left)] += 1
     kept, reason = _kept(every, rule)
-    selection.chosen = array("q", (every.chosen[place] for place in kept))
-    selection.rejected = array("q", (every.rejected[place] for place in kept))
-    selection.lengths = lengths_of(every.plain), lengths_of([every.longer[place] for place in kept])
-    _count(selection, every, kept, reason, len(candidates))
+    selection.pairs = [each.pair for each in kept]
+    selection.lengths = Lengths.of(plain), Lengths.of(selection.pairs)
+    of_responses = ({each for drawn in pairs for each in drawn.pair} for pairs in (every, kept))
+    of_prompts = ({drawn.group for drawn in pairs} for pairs in (every, kept))
+    for counts, (before, after) in ((selection.responses, of_responses), (selection.prompts, of_prompts)):
+        counts[SELECTED] += len(after)
+        counts[reason] += len(before) - len(after)
+    selection.responses, selection.prompts = +selection.responses, +selection.prompts  # none of 0
     return selection
 
 
-def _kept(every: _AllPairs, rule: Pairs) -> tuple[Sequence[int], str]:
-    """The places of the pairs that the whole file keeps, and the reason of the others."""
-    count, limit = len(every.chosen), rule.max_pairs
+def _lot(seed: int, group: Group, *candidates: Candidate) -> bytes:
+    """What a response of a prompt, or a pair, draws: the least wins."""
+    drawn = digest_of(b"%d:" % seed + group.key + b"".join(candidate.text for candidate in candidates), 8)
+    return drawn[::-1]
+
+
+def _usable(group: Group) -> tuple[list[Candidate], dict[Candidate, str]]:
+    """The different responses with a score, and the reasons of the others."""
+    usable: dict[bytes, Candidate] = {}
+    left: dict[Candidate, str] = {}
+    for candidate in group.candidates:
+        if candidate.score is None:
+            left[candidate] = candidate.status
+        elif usable.setdefault(candidate.text, candidate) is not candidate:
+            left[candidate] = "equal_text"
+    return list(usable.values()), left
+
+
+def _reason(group: Group, left: Mapping[Candidate, str]) -> str:
+    """Why nothing of a prompt is taken."""
+    reasons = {left[candidate] for candidate in group.candidates if candidate.score is not None}
+    if not reasons:
+        return "no_score"
+    return next((reason for reason in _STRONGEST if reason in reasons), "not_best")
+
+
+def _singles(
+    usable: list[Candidate], ranked: list[Candidate], left: dict[Candidate, str], rule: Rule
+) -> list[Candidate]:
+    """The responses that are taken, the best first; or in their order, where all good ones are. `left` gets reasons."""
+    if rule.take == "labels":
+        return usable
+    good = [candidate for candidate in (ranked if rule.take == "best" else usable) if rule.is_good(candidate)]
+    left |= {candidate: "below" for candidate in usable if not rule.is_good(candidate)}
+    if rule.take == "threshold":
+        return good
+    taken, rest = good[: rule.count], good[rule.count :]
+    left |= {each: "tie" if each.score == taken[-1].score else "not_best" for each in rest}
+    return taken
+
+
+def _pairs(
+    group: Group, ranked: list[Candidate], left: dict[Candidate, str], rule: Rule, seed: int
+) -> tuple[list[Pair], list[Pair]]:
+    """The pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
+    margin = round(rule.margin, DECIMALS)
+    apart = ((pair, round(score_of(pair[0]) - score_of(pair[1]), DECIMALS)) for pair in combinations(ranked, 2))
+    possible = [pair for pair, difference in apart if difference > 0 and difference >= margin]
+    good = [pair for pair in possible if rule.is_good(pair[0])]
+    if not good:
+        is_tie = bool(ranked) and ranked[0].score == ranked[-1].score
+        why = "too_few" if len(ranked) < 2 else "below" if possible else "tie" if is_tie else "margin"
+        left |= dict.fromkeys(ranked, why)
+        return [], []
+    taken = plain = good
+    if rule.per_prompt == "one":
+        plain = [_best_pair(group, good, seed, by_length=False)]
+        taken = [_best_pair(group, good, seed, by_length=True)] if rule.length_balanced else plain
+    paired, able = ({candidate for pair in pairs for candidate in pair} for pairs in (taken, good))
+    left |= {each: "not_paired" if each in able else "margin" for each in ranked if each not in paired}
+    return taken, plain
+
+
+def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool) -> Pair:
+    """The best response against the worst; with `by_length` against the one of the most similar length that is good."""
+
+    def order(pair: Pair) -> tuple[float, int, float, bytes]:
+        apart = abs(pair[0].length - pair[1].length) if by_length else 0
+        return -score_of(pair[0]), apart, score_of(pair[1]), _lot(seed, group, *pair)
+
+    return min(good, key=order)
+
+
+def _kept(every: Sequence[_DrawnPair], rule: Rule) -> tuple[list[_DrawnPair], str]:
+    """The pairs that the whole file keeps, in their order, and the reason of the others."""
+    limit, drawn = rule.max_pairs, sorted(every, key=lambda each: each.lot)
+    reason = "length_balance" if rule.length_balanced else "max_pairs"
     if rule.length_balanced:
-        return balanced(every.longer, every.lots, limit=limit), LENGTH_BALANCE
-    if limit is not None and count > limit:
-        return drawn(every.lots, limit), MAX_PAIRS
-    return range(count), NOT_PAIRED
+        longer, shorter = ([each for each in drawn if sign * each.longer > 0] for sign in (1, -1))
+        equal = [each for each in drawn if each.longer == 0]
+        each, same = min(len(longer), len(shorter)), len(equal)
+        if limit is not None and 2 * each + same > limit:
+            each = each * limit // (2 * each + same)
+            same = min(same, limit - 2 * each)
+        drawn = [*longer[:each], *shorter[:each], *equal[:same]]
+    elif limit is not None:
+        drawn = drawn[:limit]
+    kept = {id(each) for each in drawn}
+    return [each for each in every if id(each) in kept], reason
 
 
-def _count(selection: Selection, every: _AllPairs, kept: Sequence[int], reason: str, responses: int) -> None:
-    """Count the responses and the prompts of pairs: those of a pair that is kept are selected.
-
-    Args:
-        selection: has the pairs that are kept.
-        every: all pairs.
-        kept: the places of those that are kept.
-        reason: why the others are not.
-        responses: how many there are in the file.
-    """
-    selected = _different(selection.chosen, selection.rejected, among=responses)
-    lost = _different(every.chosen, every.rejected, among=responses) - selected
-    selection.responses.update({name: count for name, count in ((SELECTED, selected), (reason, lost)) if count})
-    prompts = _different([every.groups[place] for place in kept], among=responses)
-    lost = _different(every.groups, among=responses) - prompts
-    selection.prompts.update({name: count for name, count in ((SELECTED, prompts), (reason, lost)) if count})
-
-
-def _different(*places: Iterable[int], among: int) -> int:
-    """How many different numbers there are, all below `among`: a byte for each, where a set takes a hundred."""
-    seen = bytearray(among)
-    for each in places:
-        for place in each:
-            seen[place] = 1
-    return sum(seen)
-
-
-def score_deciles(candidates: Candidates) -> list[int]:
+def score_deciles(groups: Sequence[Group]) -> list[int]:
     """How many scores are in each tenth of the range from 0 to 1; 1.0 is in the last."""
-    counts = [0] * 10
-    for score in candidates.scores:
-        counts[min(9, int(round(score, DECIMALS) * 10))] += 1
-    return counts
+    scores = (each.score for group in groups for each in group.candidates if each.score is not None)
+    counts = Counter(min(9, int(score * 10)) for score in scores)
+    return [counts[tenth] for tenth in range(10)]

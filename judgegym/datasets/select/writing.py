@@ -22,13 +22,12 @@ from typing import Any
 
 from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.files.parquet import parts_of_tables
-from judgegym.datasets.select.candidates import Candidates, ScoredTexts
+from judgegym.datasets.select.candidates import Candidate, ScoredTexts
 from judgegym.datasets.select.card import not_ours
+from judgegym.datasets.select.command import CARD, SelectOptions
 from judgegym.datasets.select.layouts import OutputRow, Rows
-from judgegym.datasets.select.options import CARD
-from judgegym.datasets.select.rules import Labels, Rule, is_below
 from judgegym.datasets.select.selection import Selection
-from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.runs.disk import Content, write_atomic
 from judgegym.judges.config.extras import needs
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError, UserError
@@ -37,74 +36,49 @@ _AT_ONCE = 500
 """Rows of Parquet that are in memory together: a row group."""
 
 
-def picked(texts: ScoredTexts, candidates: Candidates, selection: Selection, rule: Rule) -> Iterator[OutputRow]:
-    """What is selected, with its texts, in the order of the prompts."""
-    for number, (chosen, rejected) in enumerate(zip(selection.chosen, selection.rejected, strict=True)):
-        row, response = candidates.row(chosen)
-        scored, answered = texts.read(row)
-        worse_row, worse = candidates.row(rejected)
-        worse_scored, other = texts.read(worse_row)
-        yield OutputRow(
-            number,
-            scored.row.place,
-            answered.prompt,
-            answered.responses[response],
-            other.responses[worse],
-            source=scored.row.values,
-            score=scored.score[response],
-            rejected_score=worse_scored.score[worse],
-        )
-    for number, place in enumerate(selection.singles):
-        row, response = candidates.row(place)
-        scored, answered = texts.read(row)
-        label = not (isinstance(rule, Labels) and is_below(candidates.candidate(place), rule.score))
-        yield OutputRow(
-            number,
-            scored.row.place,
-            answered.prompt,
-            answered.responses[response],
-            label=label,
-            source=scored.row.values,
-            score=scored.score[response],
-        )
+def picked(texts: ScoredTexts, selection: Selection, options: SelectOptions) -> Iterator[OutputRow]:
+    """What is selected, with its texts, in the order of the prompts; of labelled pairs both responses, one by one."""
+    for number, (better, worse) in enumerate(selection.pairs):
+        chosen, rejected = _output(texts, better, number), _output(texts, worse, number)
+        if options.both_labelled:
+            yield replace(chosen, number=2 * number)
+            yield replace(rejected, number=2 * number + 1, label=False, source=chosen.source)
+        else:
+            yield replace(chosen, rejected=rejected.response, rejected_score=rejected.score)
+    for number, single in enumerate(selection.singles):
+        is_good = options.rule.take != "labels" or options.rule.is_good(single)
+        yield replace(_output(texts, single, number), label=is_good)
 
 
-def each_labelled(pairs: Iterator[OutputRow]) -> Iterator[OutputRow]:
-    """Both responses of each pair, with a label."""
-    for number, pair in enumerate(pairs):
-        yield replace(pair, number=2 * number, rejected=())
-        yield replace(
-            pair,
-            number=2 * number + 1,
-            response=pair.rejected,
-            rejected=(),
-            label=False,
-            score=pair.rejected_score,
-        )
+def _output(texts: ScoredTexts, candidate: Candidate, number: int) -> OutputRow:
+    """A response with its texts."""
+    scored, answered = texts.read(candidate.row)
+    response, score = answered.responses[candidate.number], scored.score[candidate.number]
+    return OutputRow(number, scored.row.place, answered.prompt, response, source=scored.row.values, score=score)
 
 
-def write_rows(path: Path, rows: Rows, content: Iterator[OutputRow]) -> int:
-    """Write them; the folder is made if it is not there. Returns how many rows were written.
+def replace_file(path: Path, content: Content) -> None:
+    """Write a file as a whole; the folder is made if it is not there.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, content)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_rows(path: Path, rows: Rows, content: Iterator[OutputRow]) -> None:
+    """Write the rows of a file.
 
     Raises:
         DataError: a text is asked for, and there are several turns.
         UserError: the file cannot be written.
     """
-    written = 0
-
-    def counted() -> Iterator[OutputRow]:
-        nonlocal written
-        for each in content:
-            written += 1
-            yield each
-
     parts = _parquet if is_parquet(path) else _lines
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, lambda: parts(rows, counted()))
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    return written
+    replace_file(path, lambda: parts(rows, content))
 
 
 def _lines(rows: Rows, content: Iterator[OutputRow]) -> Iterator[bytes]:
@@ -157,26 +131,21 @@ class Repository:
             raise SettingsError(
                 "--push_to_hub: no token of the Hugging Face hub; set HF_TOKEN, or log in: hf auth login"
             )
-        repository = cls(name, HfApi())
+        api = HfApi()
         with _in_one_line(name):
-            is_public, card = repository._there()
+            whole = name if "/" in name else f"{api.whoami()['name']}/{name}"
+            is_there = api.repo_exists(whole, repo_type="dataset")
+            is_public = is_there and not api.dataset_info(whole).private
+            card = None
+            if is_there and api.file_exists(whole, CARD, repo_type="dataset"):
+                path = api.hf_hub_download(whole, CARD, repo_type="dataset", force_download=True)
+                card = Path(path).read_text("utf-8", errors="replace")
         why = None if card is None else not_ours(card, file)
         if why is not None:
             raise SettingsError(f"--push_to_hub: {CARD} of {name} {why}, and is not overwritten; push to another one")
         if private and is_public:
             raise SettingsError(f"--private: {name} is there, and is public; push to another one")
-        return repository
-
-    def _there(self) -> tuple[bool, str | None]:
-        """Whether there is a public repository, and the card that it has."""
-        name = self.name if "/" in self.name else f"{self.api.whoami()['name']}/{self.name}"
-        if not self.api.repo_exists(name, repo_type="dataset"):
-            return False, None
-        is_public = not self.api.dataset_info(name).private
-        if not self.api.file_exists(name, CARD, repo_type="dataset"):
-            return is_public, None
-        path = self.api.hf_hub_download(name, CARD, repo_type="dataset", force_download=True)
-        return is_public, Path(path).read_text("utf-8", errors="replace")
+        return cls(name, api)
 
     def push(self, file: Path, card: Path, *, private: bool) -> str:
         """Push a file and its card; the repository is made if it is not there. Returns its address.

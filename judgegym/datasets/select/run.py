@@ -1,0 +1,130 @@
+"""What `judgegym select` does: read, select, write the file and its card, and push them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from judgegym.datasets.files.columns import is_parquet
+from judgegym.datasets.files.writer import ScoredRow
+from judgegym.datasets.select.candidates import ScoredTexts
+from judgegym.datasets.select.card import CardFacts, card, check_places
+from judgegym.datasets.select.command import SelectOptions
+from judgegym.datasets.select.layouts import Rows
+from judgegym.datasets.select.origin import Origin
+from judgegym.datasets.select.selection import REASONS, SELECTED, score_deciles, select
+from judgegym.datasets.select.writing import Repository, picked, replace_file, write_rows
+from judgegym.engine.terminal.output import offline_notice, say, warn
+from judgegym.judges.config.extras import require
+from judgegym.llm.errors import SettingsError
+
+
+def run(options: SelectOptions, words: Sequence[str]) -> int:
+    """Select as the options say; `words` are those of the command. Returns the exit code.
+
+    Raises:
+        DataError: a row cannot be read, or not be written in the layout.
+        SettingsError: an extra is missing, nothing can be selected, or a file that is there is not to be overwritten.
+        UserError: a file cannot be written, or the hub refuses it.
+    """
+    require("environments")
+    if is_parquet(options.out) or is_parquet(options.scored):
+        require("data")
+    if options.out.exists() and options.scored.exists() and options.out.samefile(options.scored):
+        raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
+    check_places(options)
+    repository, name = None, options.push_to_hub
+    if name is not None:
+        repository = Repository.open(name, options.out.name, private=options.private)
+    facts = _select(options, words)
+    _say(facts)
+    if options.card_path is not None:
+        replace_file(options.card_path, card(facts).encode("utf-8", "replace"))
+        warn(f"wrote {options.card_path}")
+        if repository is not None:
+            warn(f"pushed to {repository.push(options.out, options.card_path, private=options.private)}")
+    return 0
+
+
+def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
+    """Read, select and write."""
+    origin = Origin.of(options.scored)
+    texts = ScoredTexts(options.scored, origin.columns(options), keep_thinking=options.keep_thinking)
+    seen = _RowCounter()
+    groups = texts.groups(seen.add)
+    selection = select(groups, options.rule, options.seed)
+    if not len(selection):
+        left = "; ".join(
+            f"{count:,} {name}" + (f" ({words})" if words else "") for count, name, words in _reasons(selection.prompts)
+        )
+        raise SettingsError(f"nothing can be selected, so {options.out} is not written; {left}")
+    rows = Rows(options, list(texts.rows[0].row.values))
+    write_rows(options.out, rows, picked(texts, selection, options))
+    return CardFacts(
+        options=options,
+        origin=origin,
+        selection=selection,
+        rows=len(texts.rows),
+        written=len(selection) * (1 + options.both_labelled),
+        sampled=texts.sampled,
+        statuses=seen.statuses,
+        deciles=score_deciles(groups),
+        orders_agree=seen.orders_agree,
+        again=words,
+    )
+
+
+class _RowCounter:
+    """Counts what a card says of all rows."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[str] = Counter()
+        self._agreed, self._compared = 0.0, 0
+
+    def add(self, row: ScoredRow) -> None:
+        """Count a row."""
+        self.statuses.update(row.status)
+        for number, detail in enumerate(row.detail):
+            if detail is not None and "orders_agree" in detail:
+                found = row.components(number)
+                share = found.get("orders_agree") if isinstance(found, dict) else None
+                if isinstance(share, float | int):
+                    self._agreed, self._compared = self._agreed + share, self._compared + 1
+
+    @property
+    def orders_agree(self) -> float | None:
+        """The mean share of the pairs on which two orders of the answers agree; `None` if it is not known."""
+        return self._agreed / self._compared if self._compared else None
+
+
+def _say(facts: CardFacts) -> None:
+    """Say what was written, and what was left out."""
+    selection, options = facts.selection, facts.options
+    responses, prompts = selection.responses, selection.prompts
+    say(
+        f"{facts.written:,} rows (layout {options.layout}) are in {options.out}\n"
+        f"selected: {responses[SELECTED]:,} of {responses.total():,} responses, "
+        f"to {prompts[SELECTED]:,} of {prompts.total():,} prompts"
+    )
+    for what, counts in (("responses", responses), ("prompts", prompts)):
+        left = [(f"{count:,}", name, words) for count, name, words in _reasons(counts)]
+        if left:
+            say(f"{what} left out")
+            number, reason = (max(len(row[place]) for row in left) for place in (0, 1))
+            for count, name, words in left:
+                say(f"  {count:>{number}}  {name:<{reason}}  {words}".rstrip())
+    before, after = selection.lengths
+    if before.share is not None:
+        say("length of the chosen response, beside the rejected one")
+        for when, lengths in (("all pairs", before), ("selected", after)):
+            say(f"  {when:<9}  {lengths.words}")
+    doubt = facts.origin.doubt_about(options.rule)
+    if doubt is not None:
+        warn(doubt)
+    if facts.origin.stand_ins:
+        warn(offline_notice(facts.origin.stand_ins))
+
+
+def _reasons(counts: Counter[str]) -> list[tuple[int, str, str]]:
+    """How many are left out, the reason, and what it means; the most frequent first."""
+    return [(count, name, REASONS.get(name, "")) for name, count in counts.most_common() if count and name != SELECTED]
