@@ -29,7 +29,7 @@ from judgegym.llm.wire import JSON
 if TYPE_CHECKING:
     import pyarrow
 
-    from judgegym.datasets.select.command import SelectOptions
+    from judgegym.datasets.select.options import SelectOptions
 
 ALL_COLUMNS = "all"
 """In place of names: all columns of the scored file."""

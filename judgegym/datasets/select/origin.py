@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.score.settings import ScoreSettings
-from judgegym.datasets.select.command import SelectOptions
+from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.selection import Rule
 from judgegym.engine.runs.directory import METRICS, read_settings, run_directory_of
 from judgegym.engine.settings.policy import PolicySettings
