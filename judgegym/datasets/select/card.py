@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.datasets.select.options import CARD, SelectOptions
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
+from judgegym.datasets.select.options import CARD, SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.selection import REASONS, SELECTED, Selection
 from judgegym.engine.terminal.output import offline_notice, printable

@@ -9,8 +9,8 @@ from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.files.writer import ScoredRow
 from judgegym.datasets.select.candidates import ScoredTexts
 from judgegym.datasets.select.card import CardFacts, card, check_places
-from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.layouts import Rows
+from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.selection import REASONS, SELECTED, score_deciles, select
 from judgegym.datasets.select.writing import Repository, picked, replace_file, write_rows

@@ -24,8 +24,8 @@ from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.files.parquet import parts_of_tables
 from judgegym.datasets.select.candidates import Candidate, ScoredTexts
 from judgegym.datasets.select.card import not_ours
-from judgegym.datasets.select.options import CARD, SelectOptions
 from judgegym.datasets.select.layouts import OutputRow, Rows
+from judgegym.datasets.select.options import CARD, SelectOptions
 from judgegym.datasets.select.selection import Selection
 from judgegym.engine.runs.disk import Content, write_atomic
 from judgegym.judges.config.extras import needs
