@@ -4,8 +4,6 @@ Guarantees: all responses of a row are asked for at once; one that the policy ne
 refusal or an empty one has no score and its own reason, and costs no call of a judge; the judge sees the others without
 their thinking, together, so that a judge that compares responses can.
 
-A response and what became of it, whether the data has it or a policy was asked for it.
-
 The responses that an earlier run has asked a policy for, judged by another judge.
 
 Guarantee: a response that the policy never gave, and one that broke the format or refused, keeps its status and its
@@ -16,111 +14,67 @@ The settings of the policy that is asked for responses: those of the environment
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, TypeAlias, cast, get_args
+from typing import ClassVar, cast, get_args
 
 from pydantic import Field
 
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import FINISH_REASON, RESPONSE, STATUS, THINKING
 from judgegym.datasets.files.writer import scored_row
-from judgegym.datasets.rows.task import EarlierResponse, ScoreTask
+from judgegym.datasets.rows.task import JudgedResponse, ScoreTask
 from judgegym.engine.completions import Completion, Conversation, Policy, SampledCompletion, system_text
 from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.settings.env import CompletionSettings, without_secrets
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.fields import declared_settings, setting
 from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.core.judgment import CallRun, Status
-from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, ScoreItem, failure, results_of
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.tasks import ScoreItem, failure, results_of
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import JSON, Message
 
-
-class JudgeElsewhere(Protocol):
-    """Scores items in other processes."""
-
-    async def __call__(self, task: JudgeTask) -> list[ResponseJudgment]:
-        """The judgments of a task's responses, as `judge_responses` gives them."""
-
-    @property
-    def waiting(self) -> str | None:
-        """What all items wait for, in one sentence; `None` otherwise."""
+_INVALID = Status.INVALID_COMPLETION.value
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedResponse:
-    """A response with its score.
+class ResponseJudge:
+    """Judges the responses of tasks: those that the data has, an earlier run has sampled, or a policy is asked for.
 
     Attributes:
-        completion: the response; `None` if the policy never gave it.
-        result: what the judge said, or why it was not asked.
-        policy_call: what the policy's answer has cost; `None` if no policy was asked, or another response says it.
+        score: judges.
+        policy: is asked for the responses of tasks that say so.
     """
 
-    completion: Completion | None
-    result: ResponseJudgment
-    policy_call: CallRun | None = None
+    score: ScoreItem
+    policy: Policy | None = None
 
-
-FinishUnit: TypeAlias = Callable[[ScoreTask], Awaitable[list[JudgedResponse]]]
-"""Gives the judged responses of a task, in their order; a failure is a result and no exception."""
-
-
-class ResponseJudge:
-    """Judges the responses that the data has."""
-
-    def __init__(self, score: ScoreItem) -> None:
-        """Judge by `score`."""
-        self._score = score
-
-    async def __call__(self, task: ScoreTask) -> list[JudgedResponse]:
-        """See `FinishUnit`."""
-        results = await self.results(task.uid, task.judge_task)
-        return [
-            JudgedResponse(Completion(response), result)
-            for response, result in zip(task.judge_task.responses, results, strict=True)
-        ]
-
-    async def results(self, uid: str, task: JudgeTask) -> list[ResponseJudgment]:
-        """The judgments of a task's responses.
-
-        Raises:
-            UserError: what no further call can mend, such as a disk that stays full.
-        """
-        return await results_of(self._score, task, uid)
-
-
-class PolicySampler:
-    """Asks for the responses of tasks, and judges them."""
-
-    def __init__(self, policy: Policy, judging: ResponseJudge) -> None:
-        """Ask `policy`, and judge by `judging`."""
-        self._policy, self._judging = policy, judging
-
-    async def __call__(self, task: ScoreTask) -> list[JudgedResponse]:
-        """See `FinishUnit`; the task has no responses yet.
+    async def __call__(self, task: ScoreTask) -> Sequence[JudgedResponse]:
+        """The responses of a task with their results, in their order; a failure is a result and no exception.
 
         Raises:
             UserError: what no further call can mend, such as a disk that stays full.
             BudgetSpent: no further request may be sent.
         """
-        asked = task.to_sample
-        assert asked is not None  # the tasks of a run that samples are made so
-        conversation = conversation_of(asked.turns, self._policy.config)
-        sampled = await self._policy.sample(conversation, asked.count)
-        known = [_without_judge(each) for each in sampled]
-        # What is not judged is an empty response in its place: the judge is not asked about those.
-        texts = tuple("" if result is not None else _answer(each) for each, result in zip(sampled, known, strict=True))
-        judged: Sequence[ResponseJudgment | None] = known
-        if any(texts):
-            judged = await self._judging.results(task.uid, replace(task.judge_task, responses=texts))
-        results = (cast(ResponseJudgment, mine or others) for mine, others in zip(known, judged, strict=True))
+        judge_task, asked = task.judge_task, task.to_sample
+        given: Sequence[JudgedResponse] = task.earlier or [
+            JudgedResponse(Completion(text)) for text in judge_task.responses
+        ]
+        if asked is not None:
+            assert self.policy is not None  # there is one in a run whose tasks are sampled
+            sampled = await self.policy.sample(conversation_of(asked.turns, self.policy.config), asked.count)
+            given = [_of_policy(each) for each in sampled]
+            # What is not judged is an empty response in its place: the judge is not asked about those.
+            judge_task = replace(judge_task, responses=tuple(each.text for each in given))
+        if all(each.result is not None for each in given):
+            return given
+        results = await results_of(self.score, judge_task, task.uid)
         return [
-            JudgedResponse(each.completion, result, each.run) for each, result in zip(sampled, results, strict=True)
+            replace(each, result=result) if each.result is None else each
+            for each, result in zip(given, results, strict=True)
         ]
 
 
@@ -132,30 +86,24 @@ def conversation_of(turns: Sequence[Turn], config: CompletionSettings) -> Conver
     return [Message(role="system", content=text), *rest] if text else rest
 
 
-def _answer(sampled: SampledCompletion) -> str:
-    return "" if sampled.completion is None else sampled.completion.answer
+def _of_policy(sampled: SampledCompletion) -> JudgedResponse:
+    """A response of the policy; it has a result already if no judge may be asked about it."""
+    completion, result = sampled.completion, None
+    if completion is None:
+        result = failure(f"the policy at {sampled.error}", POLICY_FAILED)
+    elif (why := completion.unjudgeable) is not None:
+        result = failure(why, _INVALID)
+    return JudgedResponse(completion, result, sampled.run)
 
 
-def _without_judge(sampled: SampledCompletion) -> ResponseJudgment | None:
-    """The result of a response that no judge may be asked about; `None` for any other."""
-    if sampled.completion is None:
-        return failure(f"the policy at {sampled.error}", POLICY_FAILED)
-    why = sampled.completion.unjudgeable
-    return None if why is None else failure(why, Status.INVALID_COMPLETION.value)
-
-
-_INVALID = Status.INVALID_COMPLETION.value
-
-
-def earlier_responses(row: Row) -> tuple[EarlierResponse, ...]:
+def earlier_responses(row: Row) -> tuple[JudgedResponse, ...]:
     """The responses of a row of a file that `judgegym score --responses_per_prompt` has written.
 
     Raises:
         DataError: the columns of policy and judge are not of the kind that scoring writes.
     """
     scored = scored_row(row)
-    texts = _texts(row, RESPONSE, len(scored.status))
-    thoughts, reasons = (_texts(row, name, len(texts)) for name in (THINKING, FINISH_REASON))
+    texts, thoughts, reasons = (_texts(row, name, len(scored.status)) for name in (RESPONSE, THINKING, FINISH_REASON))
     found = []
     for text, thought, reason, status, said in zip(
         texts, thoughts, reasons, scored.status, scored.explanation, strict=True
@@ -165,9 +113,10 @@ def earlier_responses(row: Row) -> tuple[EarlierResponse, ...]:
                 f"{row.place}: a response is {'null' if text is None else 'a text'} in {RESPONSE}, and its status is "
                 f"{status!r} in {STATUS}; only {POLICY_FAILED!r} has null"
             )
-        is_kept = status in (POLICY_FAILED, _INVALID)
-        kept = (status, said or "") if is_kept else (None, "")
-        found.append(EarlierResponse(text, thought or "", reason, *kept))
+        result = failure(said or "", status) if status in (POLICY_FAILED, _INVALID) else None
+        is_fault = result is not None and said in get_args(ThinkingFault)
+        fault = cast(ThinkingFault, said) if is_fault else None
+        found.append(JudgedResponse(None if text is None else Completion(text, thought or "", fault, reason), result))
     return tuple(found)
 
 
@@ -181,40 +130,6 @@ def _texts(row: Row, column: str, count: int) -> Sequence[str | None]:
     ):
         raise row.lacks(f"a list of texts in {column}, one for each of the {count} entries of {STATUS} (--rescore)")
     return cast("Sequence[str | None]", value)
-
-
-class JudgingEarlier:
-    """Judges the responses of an earlier run."""
-
-    def __init__(self, judging: ResponseJudge) -> None:
-        """Judge by `judging`."""
-        self._judging = judging
-
-    async def __call__(self, task: ScoreTask) -> list[JudgedResponse]:
-        """See `FinishUnit`.
-
-        Raises:
-            UserError: what no further call can mend, such as a disk that stays full.
-            BudgetSpent: no further request may be sent.
-        """
-        judged: Sequence[ResponseJudgment | None] = [None] * len(task.earlier)
-        if any(task.judge_task.responses):
-            judged = await self._judging.results(task.uid, task.judge_task)
-        known = map(_result, task.earlier)
-        results = (cast(ResponseJudgment, mine or others) for mine, others in zip(known, judged, strict=True))
-        return [JudgedResponse(_completion(each), result) for each, result in zip(task.earlier, results, strict=True)]
-
-
-def _result(earlier: EarlierResponse) -> ResponseJudgment | None:
-    """The result of a response that no judge may be asked about; `None` for any other."""
-    return None if earlier.status is None else failure(earlier.reason, earlier.status)
-
-
-def _completion(earlier: EarlierResponse) -> Completion | None:
-    if earlier.text is None:
-        return None
-    fault = cast(ThinkingFault, earlier.reason) if earlier.reason in get_args(ThinkingFault) else None
-    return Completion(earlier.text, earlier.thinking, fault, earlier.finish_reason)
 
 
 USED_BY = "evaluate"

@@ -17,7 +17,7 @@ Results of tasks in a directory that several processes share: each appends to a 
 
 Guarantees: a result is in the file before its batch is returned, as soon as its task has ended; a process reads, when
 it begins, what all files have; a line that was cut off by the end of a process is left out. Only results without a
-failure are kept, so that what failed is judged again. Memory holds 24 bytes for each result that was read.
+failure are kept, so that what failed is judged again. Memory holds the place of each result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ import re
 import secrets
 import socket
 import sys
-from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
@@ -98,9 +97,7 @@ class ActorRow:
 
     def holds(self, asked: CallKey) -> bool:
         """See `RowLedger`."""
-        if not self.held:
-            return False
-        request = digest_of(asked)
+        request = digest_of(asked) if self.held else ""
         return bool(self.held.get(f"{request}.{self._times[request] + 1}"))
 
     async def ready(self) -> float:
@@ -447,7 +444,6 @@ def _connect(address: str, actors: int) -> None:
 _ENDING = ".jsonl"
 _KEY = re.compile(f"[0-9a-f]{{{2 * KEY_BYTES}}}")
 _FIELDS = ("score", "status", "label", "explanation", "components")
-_OFFSET_BITS = 48
 
 
 class ResultLedger:
@@ -463,37 +459,26 @@ class ResultLedger:
             SettingsError: it cannot be used.
             RunDirectoryError: a line is damaged that is not the last of its file.
         """
+        self._places: dict[bytes, tuple[Path, int]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._files = sorted(folder.glob(f"*{_ENDING}"))
+            files = sorted(folder.glob(f"*{_ENDING}"))
         except OSError as error:
             raise SettingsError(f"ledger: {folder} cannot be used: {error.strerror}") from error
-        self._read()
-        self._path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
-        self._file: int | None = None
-
-    def _read(self) -> None:
-        import numpy  # late: Ray Data and datasets bring it
-
-        found, places = bytearray(), array("Q")
-        for number, file in enumerate(self._files):
+        for file in files:
             for line in whole_lines(file):
                 key = line.fields().get("key")
                 if not isinstance(key, str) or not _KEY.fullmatch(key):
                     raise line.error("expected the result of a judged row, with its key")
-                found += bytes.fromhex(key)
-                places.append(number << _OFFSET_BITS | line.offset)
-        keys = numpy.frombuffer(bytes(found), f"S{KEY_BYTES}")
-        order = keys.argsort(kind="stable")
-        self._keys, self._places = keys[order], numpy.frombuffer(places.tobytes(), "u8")[order]
+                self._places.setdefault(bytes.fromhex(key), (file, line.offset))
+        self._path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
+        self._file: int | None = None
 
     def find(self, key: bytes) -> list[ResponseJudgment] | None:
         """The results of the task with a key of 16 bytes, one for each response; `None` if there are none."""
-        index = int(self._keys.searchsorted(key))
-        if index == len(self._keys) or self._keys[index] != key.rstrip(b"\0"):  # as numpy gives texts of a fixed length
+        if key not in self._places:
             return None
-        place = int(self._places[index])
-        path, offset = self._files[place >> _OFFSET_BITS], place & ((1 << _OFFSET_BITS) - 1)
+        path, offset = self._places[key]
         with path.open("rb") as file:
             file.seek(offset)
             fields = RawLine(path, 0, offset, file.readline()).fields()

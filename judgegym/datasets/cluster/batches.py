@@ -18,7 +18,6 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -49,16 +48,6 @@ _EXPECTED = "expected a batch of columns: a dictionary, a pyarrow Table or a pan
 _BATCH = "the batch"
 
 
-@dataclass(slots=True)
-class _Session:
-    """What a process has opened."""
-
-    stack: AsyncExitStack
-    scorer: TaskJudge
-    ledger: ResultLedger | None
-    digest: str
-
-
 class BatchScorer:
     """Scores batches with a share of the endpoint's limits."""
 
@@ -78,7 +67,10 @@ class BatchScorer:
         self.share = share_of(self.settings, parts, parts_setting)
         self._several: bool | None = None
         self._columns: Sequence[str] = ()
-        self._open: _Session | None = None
+        self._stack: AsyncExitStack | None = None
+        self._scorer: TaskJudge | None = None
+        self._ledger: ResultLedger | None = None
+        self._digest = ""
         self._loop = BackgroundLoop()
 
     def __repr__(self) -> str:
@@ -106,8 +98,8 @@ class BatchScorer:
 
     async def _scored(self, rows: Sequence[Mapping[str, JSON]]) -> list[list[ResponseJudgment]]:
         """The results of the responses of each row, in their order."""
-        opened = await self._opened()
-        tasks = ScoreTasks(DataSet(_BATCH, rows), self.share, opened.scorer.check)
+        scorer = await self._opened()
+        tasks = ScoreTasks(DataSet(_BATCH, rows), self.share, scorer.check)
         tasks.require_all()
         if self._several not in (None, tasks.several):
             raise DataError(
@@ -122,49 +114,49 @@ class BatchScorer:
 
         async def worker() -> None:
             for number in todo:
-                results[number] = await self._judged(opened, tasks[number])
+                results[number] = await self._judged(scorer, tasks[number])
 
         in_flight = min(len(tasks), self.share.units_in_flight)
         await all_of(worker() for _ in range(in_flight))
         return [results[first] for first in tasks.first_equal]
 
-    async def _judged(self, opened: _Session, task: ScoreTask) -> list[ResponseJudgment]:
-        key = bytes.fromhex(task.judge_task.key(opened.digest))[:KEY_BYTES]
-        found = None if opened.ledger is None else opened.ledger.find(key)
+    async def _judged(self, scorer: TaskJudge, task: ScoreTask) -> list[ResponseJudgment]:
+        key = bytes.fromhex(task.judge_task.key(self._digest))[:KEY_BYTES]
+        found = None if self._ledger is None else self._ledger.find(key)
         if found is not None:
             return found
-        results = await results_of(partial(judge_responses, opened.scorer), task.judge_task, task.uid)
-        if opened.ledger is not None:
-            opened.ledger.append(key, results)
+        results = await results_of(partial(judge_responses, scorer), task.judge_task, task.uid)
+        if self._ledger is not None:
+            self._ledger.append(key, results)
         return results
 
-    async def _opened(self) -> _Session:
-        if self._open is not None:
-            return self._open
-        settings, offline, ledger = self.share, self.share.offline, None
+    async def _opened(self) -> TaskJudge:
+        if self._scorer is not None:
+            return self._scorer
+        settings, offline = self.share, self.share.offline
         async with AsyncExitStack() as stack:  # closes what is open if something else cannot be opened
             if settings.ledger is not None:
-                ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
-                stack.callback(ledger.close)
+                self._ledger = await asyncio.to_thread(ResultLedger, settings.ledger)
+                stack.callback(self._ledger.close)
             if offline:
                 settings = await stand_in_settings(stack, settings)
                 settings = settings.model_copy(update={"judge_model_name": STAND_IN_JUDGE})  # as in `judgegym score`
             client = await open_client(stack, settings, identity=STAND_IN_IDENTITY if offline else "")
             if was_restarted():
                 await client.use_up_rates()
-            scorer, digest = open_judge(settings, client), judge_digest(settings, offline=offline)
-            self._open = _Session(stack.pop_all(), scorer, ledger, digest)
+            self._digest = judge_digest(settings, offline=offline)
+            self._scorer, self._stack = open_judge(settings, client), stack.pop_all()
         self._loop.at_exit(self._closed)
-        return self._open
+        return self._scorer
 
     async def _closed(self) -> None:
-        opened, self._open = self._open, None
-        if opened is not None:
-            await opened.stack.aclose()
+        stack, self._stack, self._scorer = self._stack, None, None
+        if stack is not None:
+            await stack.aclose()
 
     def close(self) -> None:
         """Close the endpoint's connections; the next batch opens them again. The end of the process does it, too."""
-        if self._open is not None:
+        if self._stack is not None:
             self._loop.forget(self._closed)
             self._loop.run(self._closed())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import orjson
@@ -16,13 +17,13 @@ from judgegym.data.answers import unread
 from judgegym.data.arrow import ArrowRows
 from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
-from judgegym.datasets.rows.task import EarlierResponse, ScoreTask, ToSample
+from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import FieldTypeError, judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS, KindSettings
 from judgegym.llm.wire import JSON
 
-ReadEarlier: TypeAlias = Callable[[Row], tuple[EarlierResponse, ...]]
+ReadEarlier: TypeAlias = Callable[[Row], tuple[JudgedResponse, ...]]
 """Reads the responses of a row that an earlier run has sampled."""
 
 
@@ -99,31 +100,13 @@ class RowReader:
                 continue
         return self._read(self.rows[0])
 
-    def responses(self, number: int) -> tuple[Row, Responses]:
-        """A row, and what it has to judge.
-
-        Raises:
-            DataError: it lacks something, or is of another kind than the first row.
-        """
-        row = self.rows[number]
-        found = self._read(row)
-        if found.several != self.first.several:
-            raise row.error(
-                f"has {RESPONSES_OF_ROW[found.several]}, and the first row has "
-                f"{RESPONSES_OF_ROW[self.first.several]}; expected the same in all rows"
-            )
-        check_same_columns(row, found.columns, self.first.columns, "the first row")
-        return row, found
-
     def _read(self, row: Row) -> Responses:
         if self.sampled is None and self._earlier is None:
             found = read_responses(row, self.settings)
         else:
-            prompt, earlier = read_turns(row, self.settings), () if self._earlier is None else self._earlier(row)
-            texts = tuple(response.judged for response in earlier)
-            found = Responses(
-                prompt.text, texts, True, prompt.columns, turns=prompt.turns, earlier=earlier, parts=prompt.parts
-            )
+            earlier = () if self._earlier is None else self._earlier(row)
+            texts = tuple(response.text for response in earlier)
+            found = replace(read_turns(row, self.settings), texts=texts, several=True, earlier=earlier)
         if not found.prompt.strip():
             raise row.error(
                 f"expected a prompt with some text in {', '.join(found.columns)}, and there is none; name "
@@ -135,42 +118,42 @@ class RowReader:
         """A row as a task.
 
         Raises:
-            DataError: it lacks something, or a column holds something else than text.
+            DataError: it lacks something, is of another kind than the first row, or a column holds something else than
+                text.
         """
-        row, found = self.responses(number)
-        judge_task = self._item(row, found)
+        row = self.rows[number]
+        found = self._read(row)
+        if found.several != self.first.several:
+            raise row.error(
+                f"has {RESPONSES_OF_ROW[found.several]}, and the first row has "
+                f"{RESPONSES_OF_ROW[self.first.several]}; expected the same in all rows"
+            )
+        check_same_columns(row, found.columns, self.first.columns, "the first row")
+        judge_task = self._judge_task(row, found)
         to_sample = None if self.sampled is None else ToSample(found.turns, self.sampled)
         return ScoreTask(
             (number,), judge_task, found.several, (self._category(row),), found.chosen, to_sample, found.earlier
         )
 
-    def _item(self, row: Row, found: Responses) -> JudgeTask:
+    def _judge_task(self, row: Row, found: Responses) -> JudgeTask:
         """What the judge is shown of a row; columns that are no field of a `JudgeTask` are noted."""
         filled = row.filled()
         given = {name: value_at(filled, column) for name, column in self._optional.items()}
+        named = ""
         try:
-            judge_task = judge_task_of(found.prompt, found.texts, given)
-        except FieldTypeError:  # a column of a usual name may hold something else
-            for name in [name for name in given if name not in self._named and not _can_be_read(name, given[name])]:
-                del given[name]
-            judge_task = self._item_of(row, found, given)
+            try:
+                judge_task = judge_task_of(found.prompt, found.texts, given)
+            except FieldTypeError:  # a column of a usual name may hold something else
+                given = {n: value for n, value in given.items() if n in self._named or _can_be_read(n, value)}
+                named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
+                judge_task = judge_task_of(found.prompt, found.texts, given)
         except ValueError as error:
-            raise row.error(str(error), self._column_of(error)) from None
+            column = self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
+            raise row.error(f"{error} ({named})" if named else str(error), column) from None
         shown = [self._optional[name] for name in given if name not in self._unseen]
         of_settings = filter(None, (self.settings.category_column, self.settings.group_by))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
         return judge_task
-
-    def _item_of(self, row: Row, found: Responses, given: Mapping[str, JSON]) -> JudgeTask:
-        try:
-            return judge_task_of(found.prompt, found.texts, given)
-        except ValueError as error:
-            named = ", ".join(f"--{name}_column={self._named[name]}" for name in given if name in self._named)
-            raise row.error(f"{error} ({named})", self._column_of(error)) from None
-
-    def _column_of(self, error: ValueError) -> str | None:
-        """The column of the field that an error is about, with whose name it begins."""
-        return self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])
 
     def category(self, number: int) -> str | None:
         """The category of a row; its text is not read without `--category_column`."""

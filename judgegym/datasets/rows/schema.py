@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, RESPONSES, parts_of_prompt, whole_prompt
 from judgegym.data.pairs import pair_of, prompt_of_pair, turns_of_prompt
 from judgegym.data.rows import Row, named_row, value_at
-from judgegym.datasets.rows.task import EarlierResponse
+from judgegym.datasets.rows.task import JudgedResponse
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.turns import Turn, answer_text, text_turn, transcript, turns_of
 from judgegym.llm.wire import JSON
@@ -79,23 +79,28 @@ Values: TypeAlias = Mapping[str, JSON]
 
 
 @dataclass(frozen=True, slots=True)
-class RowPrompt:
-    """A prompt.
+class Responses:
+    """What a row has to judge; a prompt alone has no responses.
 
     Attributes:
-        turns: the conversation so far; a text is a turn of the user.
-        columns: where it was read.
-        parts: the columns that belong to it where a row has them.
+        prompt: the prompt as one text.
+        columns: the columns that were read, for a message.
+        turns: the prompt as a conversation, in which a text is a turn of the user; empty where only the text is known.
+        parts: the columns that belong to the prompt where a row has them.
+        texts: the responses; empty ones are kept.
+        several: the row has a list of responses, if only of one.
+        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
+        earlier: the responses, where they are those of an earlier run.
     """
 
-    turns: tuple[Turn, ...]
+    prompt: str
     columns: tuple[str, ...]
+    turns: tuple[Turn, ...] = ()
     parts: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The prompt as one text."""
-        return transcript(self.turns)
+    texts: tuple[str, ...] = ()
+    several: bool = False
+    chosen: int = 0
+    earlier: tuple[JudgedResponse, ...] = ()
 
 
 def _names(setting: str) -> tuple[str, ...]:
@@ -103,7 +108,7 @@ def _names(setting: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in setting.split(",") if name.strip())
 
 
-def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]) -> RowPrompt | None:
+def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequence[str]) -> Responses | None:
     """The prompt in the columns that are named, or in the first usual one that is not taken; `None` without one.
 
     Several columns are one turn of the user, joined by blank lines.
@@ -124,11 +129,11 @@ def _find_prompt(row: Row, values: Values, settings: ColumnSettings, taken: Sequ
             raise row.lacks(f"a prompt (a text or messages) in {column}", column)
         found += [turns] if turns and transcript(turns) else []
     if len(found) > 1:
-        return RowPrompt((text_turn("user", "\n\n".join(map(transcript, found))),), columns)
-    return RowPrompt(found[0], columns) if found else None
+        found = [(text_turn("user", "\n\n".join(map(transcript, found))),)]
+    return Responses(transcript(found[0]), columns, found[0]) if found else None
 
 
-def _usual_prompt(values: Values, taken: Sequence[str]) -> RowPrompt | None:
+def _usual_prompt(values: Values, taken: Sequence[str]) -> Responses | None:
     """The prompt in the first of the usual columns that is not taken; `None` without one.
 
     Of a conversation it is what precedes an answer at its end, which may be the very response, or the expected one.
@@ -140,7 +145,8 @@ def _usual_prompt(values: Values, taken: Sequence[str]) -> RowPrompt | None:
         if turns:
             parts = tuple(part for part in parts_of_prompt(column, turns) if part not in taken)
             given = {part: values[part] for part in parts if part in values}
-            return RowPrompt(whole_prompt(given, column, turns), (column,), parts)
+            whole = whole_prompt(given, column, turns)
+            return Responses(transcript(whole), (column,), whole, parts)
     return None
 
 
@@ -149,7 +155,7 @@ def _lacks_prompt(row: Row) -> Exception:
     return row.lacks(f"a prompt, a text or messages, in {' or '.join(PROMPTS)}; or name the column: --prompt_column")
 
 
-def read_turns(row: Row, settings: ColumnSettings) -> RowPrompt:
+def read_turns(row: Row, settings: ColumnSettings) -> Responses:
     """The prompt that a policy is asked: what precedes an answer that the row may have, as turns that can be messages.
 
     That is the column which is named; or what `chosen` and `rejected` both begin with; or a usual column.
@@ -161,14 +167,14 @@ def read_turns(row: Row, settings: ColumnSettings) -> RowPrompt:
         values, found = row.filled(), None
         if settings.prompt_column is None and all(column in values for column in _PREFERENCE):
             shared = prompt_of_pair(values)
-            found = None if shared is None else RowPrompt(shared, _columns_of_pair(values))
+            found = None if shared is None else Responses("", _columns_of_pair(values), shared)
         found = found or _find_prompt(row, values, settings, ())
         turns = () if found is None else _without_answer(found.turns)
         if found is None or not any(turn.shown.strip() for turn in turns if turn.role != "system"):
             raise _lacks_prompt(row)
         for turn in turns:
             turn.message()
-        return replace(found, turns=turns)
+        return replace(found, prompt=transcript(turns), turns=turns)
 
 
 def _columns_of_pair(values: Values) -> tuple[str, ...]:
@@ -180,31 +186,6 @@ def _without_answer(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     while turns and turns[-1].role == "assistant":
         turns = turns[:-1]
     return turns
-
-
-@dataclass(frozen=True, slots=True)
-class Responses:
-    """What a row has to judge.
-
-    Attributes:
-        prompt: the prompt as one text.
-        texts: the responses; empty ones are kept.
-        several: the row has a list of responses, if only of one.
-        columns: the columns that were read, for a message.
-        chosen: so many of the responses, the first ones, are preferred to the others; 0 without a preference.
-        turns: the prompt as a conversation; empty where it is known as a text alone.
-        earlier: the responses, where they are those of an earlier run.
-        parts: the columns that belong to the prompt where a row has them.
-    """
-
-    prompt: str
-    texts: tuple[str, ...]
-    several: bool
-    columns: tuple[str, ...]
-    chosen: int = 0
-    turns: tuple[Turn, ...] = ()
-    earlier: tuple[EarlierResponse, ...] = ()
-    parts: tuple[str, ...] = ()
 
 
 def read_responses(row: Row, settings: ColumnSettings) -> Responses:
@@ -246,7 +227,7 @@ def _what_is_missing(row: Row, values: Values, settings: ColumnSettings) -> str:
     return _NO_PROMPT if prompt is None else f"beside the prompt in {', '.join(prompt.columns)} {_NO_RESPONSE}"
 
 
-def _named(row: Row, values: Values, columns: Sequence[str], prompt: RowPrompt | None) -> Responses:
+def _named(row: Row, values: Values, columns: Sequence[str], prompt: Responses | None) -> Responses:
     """The responses in columns of one text each, or in one column with a list."""
     found = [_answers(value_at(values, column)) for column in columns]
     for column, answers in zip(columns, found, strict=True):
@@ -261,8 +242,7 @@ def _named(row: Row, values: Values, columns: Sequence[str], prompt: RowPrompt |
     texts = tuple(text for answers in found if answers is not None for text in answers[0])
     several = len(columns) > 1 or any(answers is not None and answers[1] for answers in found)
     chosen = 1 if tuple(columns) == _PREFERENCE else 0
-    read = (*prompt.columns, *columns)
-    return Responses(prompt.text, texts, several, read, chosen, prompt.turns, parts=prompt.parts)
+    return replace(prompt, columns=(*prompt.columns, *columns), texts=texts, several=several, chosen=chosen)
 
 
 def _answers(value: JSON) -> tuple[tuple[str, ...], bool] | None:
@@ -306,7 +286,7 @@ def _preferred(values: Values) -> Responses | None:
     if found is None or isinstance(found, str):
         return None
     texts = (*found.correct, *found.wrong)
-    return Responses(found.prompt, texts, True, _columns_of_pair(values), len(found.correct))
+    return Responses(found.prompt, _columns_of_pair(values), texts=texts, several=True, chosen=len(found.correct))
 
 
 def _two(values: Values) -> Responses | None:
@@ -316,7 +296,7 @@ def _two(values: Values) -> Responses | None:
             prompt = _usual_prompt(values, ())
             if prompt is not None:
                 texts, columns = (str(values[first]), str(values[second])), (*prompt.columns, first, second)
-                return Responses(prompt.text, texts, True, columns, turns=prompt.turns, parts=prompt.parts)
+                return replace(prompt, columns=columns, texts=texts, several=True)
     return None
 
 
@@ -326,4 +306,4 @@ def _conversation(values: Values, column: str) -> Responses | None:
     if turns is None or len(turns) < 2 or turns[-1].role != "assistant":
         return None
     asked, parts = whole_prompt(values, column, turns[:-1]), parts_of_prompt(column, turns)
-    return Responses(transcript(asked), (turns[-1].shown,), False, (column,), turns=asked, parts=parts)
+    return Responses(transcript(asked), (column,), asked, parts, texts=(turns[-1].shown,))

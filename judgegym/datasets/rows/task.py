@@ -17,8 +17,10 @@ from typing import ClassVar
 import orjson
 
 from judgegym.data.rows import Row
+from judgegym.engine.completions import Completion
 from judgegym.engine.runs.directory import uid_of_response, uid_of_row
-from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.judgment import CallRun
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import Turn
 from judgegym.judges.scorers.registry import ScorerSettings
 
@@ -59,27 +61,29 @@ class ToSample:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierResponse:
-    """A response that a policy gave in an earlier run, as its file has it.
+class JudgedResponse:
+    """A response, and what became of it.
 
     Attributes:
-        text: the response; `None` if the policy never gave it.
-        thinking: the thinking before it; empty without any.
-        finish_reason: why it ended; `None` if that is not known.
-        status: why no judge may be asked about it, a status of the earlier run; `None` for one that is judged.
-        reason: the same in words; empty for one that is judged.
+        completion: the response; `None` if the policy never gave it.
+        result: what the judge said, or why none may be asked; `None` until it is judged.
+        policy_call: what the policy's answer has cost; `None` if no policy was asked, or another response says it.
     """
 
-    text: str | None
-    thinking: str = ""
-    finish_reason: str | None = None
-    status: str | None = None
-    reason: str = ""
+    completion: Completion | None
+    result: ResponseJudgment | None = None
+    policy_call: CallRun | None = None
 
     @property
-    def judged(self) -> str:
+    def text(self) -> str:
         """What the judge is asked about: the response, or nothing."""
-        return "" if self.status is not None or self.text is None else self.text
+        return "" if self.result is not None or self.completion is None else self.completion.answer
+
+    @property
+    def judgment(self) -> ResponseJudgment:
+        """The result of a response that is judged."""
+        assert self.result is not None  # whoever judges a task gives each response a result
+        return self.result
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class ScoreTask:
     category: tuple[str | None, ...]
     chosen: int = 0
     to_sample: ToSample | None = None
-    earlier: tuple[EarlierResponse, ...] = ()
+    earlier: tuple[JudgedResponse, ...] = ()
 
     @property
     def count(self) -> int:
@@ -202,10 +206,6 @@ class ResponseIndex:
         """The places of a row's responses; none for a row that cannot be judged."""
         place = row - self._numbers.start
         return range(self._starts[place], self._starts[place + 1])
-
-    def first_of_row(self, row: int) -> int | None:
-        """The place of a row's first response; `None` for a row that is not among these."""
-        return next(iter(self.of_row(row)), None) if row in self._numbers else None
 
     def find(self, row: int, number: int | None) -> int | None:
         """The place of a response: the row's only one (`None`), or the one with a number from 0; `None` without one."""

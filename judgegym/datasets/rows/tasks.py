@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from judgegym.data.json_file import BadLine
 from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import DataSet, Row, RowError
 from judgegym.datasets.rows.reader import ReadEarlier, RowReader
@@ -123,48 +124,37 @@ class ScoreTasks(LazySequence[ScoreTask]):
                 self.bad[number] = self.reader.rows[number].error(error.reason, error.column)
 
     def _checked(self, number: int, check: Callable[[JudgeTask], None]) -> ScoreTask | None:
-        """A task; `None` if it cannot be judged."""
-        rows = self._rows_of(number)
+        """A task without the rows of its group that cannot be judged; `None` if it cannot be judged at all."""
+        rows = [self.numbers[number]] if self._groups is None else self._groups[number]
         if any(row in self.bad for row in rows):
             return None
         try:
-            task = self[number]
-            self._check(task, check)
+            return self._check(self[number], check)
         except RowError as error:
             if self._groups is None:
                 self.bad[rows[0]] = error
                 return None
-            return self._without_bad_rows(number, check)
-        return task
-
-    def _without_bad_rows(self, number: int, check: Callable[[JudgeTask], None]) -> ScoreTask | None:
-        """The task of a group without the rows that cannot be judged; `None` if that cannot be judged either."""
-        assert self._groups is not None
-        for row in self._groups[number]:
+        for row in rows:
             with self._noting([row]):
                 self.reader.task(row)
-        kept = self._groups[number] = [row for row in self._groups[number] if row not in self.bad]
+        kept = self._groups[number] = [row for row in rows if row not in self.bad]
         if kept:
             with self._noting(kept):
-                task = self[number]
-                self._check(task, check)
-                return task
+                return self._check(self[number], check)
             self._groups[number] = []
         return None
 
-    def _rows_of(self, number: int) -> Sequence[int]:
-        return [self.numbers[number]] if self._groups is None else self._groups[number]
-
-    def _check(self, task: ScoreTask, check: Callable[[JudgeTask], None]) -> None:
+    def _check(self, task: ScoreTask, check: Callable[[JudgeTask], None]) -> ScoreTask:
+        """Return the task if it can be judged, or if nothing is asked about it."""
         judge_task = task.judge_task
         if task.to_sample is not None:
             judge_task = replace(judge_task, responses=(_SOME,) * task.count)
-        if all(is_blank(response) for response in judge_task.responses):
-            return  # nothing is asked about it
         try:
-            check(judge_task)
+            if not all(is_blank(response) for response in judge_task.responses):
+                check(judge_task)
         except TaskError as error:
             raise self.reader.rows[task.rows[0]].error(str(error)) from None
+        return task
 
     def require_all(self, hint: str = "") -> None:
         """Check that all rows can be judged.
@@ -183,10 +173,10 @@ class ScoreTasks(LazySequence[ScoreTask]):
         raise DataError(f"{self.bad[first]}{more}{hint}")
 
     @property
-    def bad_lines(self) -> int:
-        """How many lines of the data set are no rows, and are left out."""
+    def bad_lines(self) -> Sequence[BadLine]:
+        """Lines of the data set that are no rows, and are left out."""
         rows = self.reader.rows
-        return len(rows.bad_lines) if isinstance(rows, DataSet) else 0
+        return rows.bad_lines if isinstance(rows, DataSet) else ()
 
     @property
     def are_groups(self) -> bool:

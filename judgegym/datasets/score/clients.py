@@ -16,7 +16,7 @@ import asyncio
 import logging
 import shlex
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ from pathlib import Path
 from judgegym.api.session import open_client
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine.completions import Policy
-from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
 from judgegym.engine.terminal.output import dollars
 from judgegym.environments.command_line.arguments import without_secrets
@@ -33,7 +32,6 @@ from judgegym.judges.config.sources import LoadedSettings
 from judgegym.llm.budget import Budget, Expense
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -63,11 +61,6 @@ class ScoreClients:
         """How many choices of policy and judge ended with each finish reason."""
         policy = Counter[str]() if self.policy is None else self.policy.client.finish_reasons
         return {"policy": policy, "judge": self.judge.finish_reasons}
-
-    @property
-    def waiting(self) -> str | None:
-        """What all calls wait for, as in `ChatClient.waiting`."""
-        return "; ".join(sentence for client in self.all if (sentence := client.waiting) is not None) or None
 
 
 @asynccontextmanager
@@ -164,18 +157,6 @@ def budget_of(settings: ScoreSettings) -> Budget | None:
     if settings.budget_calls is None and settings.budget_usd is None:
         return None
     return Budget(settings.budget_calls, settings.budget_usd)
-
-
-def note_earlier(budget: Budget, ledger: CallLedger, clients: Iterable[ChatSettings]) -> None:
-    """Count what the earlier parts of a run have spent, at the prices of now.
-
-    Args:
-        budget: that of the run, before its first request.
-        ledger: that of the run.
-        clients: the models that the run asks.
-    """
-    prices = {endpoint.model: client.prices for client in clients for endpoint in client.endpoints}
-    budget.begin_after(ledger.earlier.priced(prices))
 
 
 def spent_message(

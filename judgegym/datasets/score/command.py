@@ -32,8 +32,7 @@ from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm.errors import BudgetError, SettingsError
 
 if TYPE_CHECKING:  # with it come the metrics, and errors of the settings come at once
-    from judgegym.datasets.score.results.ending import ScoreOutput
-    from judgegym.datasets.score.run import ScoreRun
+    from judgegym.environments.evaluate.evaluation import EvaluationResult
 
 _ABOUT = "Judge the rows of a data set, and write them to a file with a score on each."
 _GROUPS = {
@@ -115,14 +114,14 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     settings = loaded.settings
     data, out = _places(settings)
     if settings.plan:
-        from judgegym.datasets.score.plan.planning import show_plan  # late: few runs are planned
+        from judgegym.datasets.score.plan import show_plan  # late: few runs are planned
 
         await show_plan(settings, data, out)
         return 0
     if settings.merge is not None:
         from judgegym.datasets.score.merge import merge  # late, as below
 
-        return _shown(await merge(settings, data, out, settings.merge), settings, command)
+        return _shown(await merge(settings, data, out, settings.merge), settings, out, command)
     from judgegym.datasets.cluster.actors import check_on_ray, open_pool  # late: errors of the settings come at once
     from judgegym.datasets.score.clients import open_clients
     from judgegym.datasets.score.run import ScoreRun
@@ -136,43 +135,43 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, data, out, clients, budget=budget)
         event_loop.spare_the_collector()
+
+        def kept() -> str:
+            return f"{run.judged:,} of {run.tasks.places.count:,} responses are judged and kept"
+
         try:
             with (
-                resumable(lambda: resume_command(settings, command), lambda: _kept(run), "go on"),
+                resumable(lambda: resume_command(settings, command), kept, "go on"),
                 terminal.ProgressDisplay("score", "responses") as display,
             ):
                 async with AsyncExitStack() as stack:
                     pool = None if on_ray is None else open_pool(*on_ray, clients.judge.settings)
                     elsewhere = None if pool is None else await stack.enter_async_context(pool)
-                    scored = await run.run(display, elsewhere)
+                    result = await run.run(display, elsewhere)
         except BudgetError as error:
             assert budget is not None  # nothing else is ever spent
             counted = {"judged": run.judged, "of": run.tasks.places.count}
             terminal.warn(spent_message(str(error), settings, out, budget.spent, command, **counted))
             return FAILED
-    return _shown(scored, settings, command)
+    return _shown(result, settings, out, command)
 
 
-def _kept(run: ScoreRun) -> str:
-    return f"{run.judged:,} of {run.tasks.places.count:,} responses are judged and kept"
+def _shown(result: EvaluationResult | None, settings: ScoreSettings, out: Path, command: Sequence[str]) -> int:
+    """Print the result, which merged shards without a run have not; return the exit code."""
+    from judgegym.datasets.score.ending import selecting, what_is_where  # late, as above
+    from judgegym.datasets.score.numbers import BEST
 
-
-def _shown(scored: ScoreOutput, settings: ScoreSettings, command: Sequence[str]) -> int:
-    """Print the result; return the exit code."""
-    from judgegym.datasets.score.results.ending import selecting, what_is_where  # late, as above
-    from judgegym.datasets.score.results.numbers import BEST
-
-    if scored.result is not None:
-        terminal.show_summary(scored.result.summary)
-    is_several = scored.result is not None and f"eval/{BEST}" in scored.result.metrics.values
-    then = selecting(scored.out, is_several=is_several) if settings.shard is None else [_merging(settings)]
-    for line in what_is_where(scored.out, scored.run, then):
+    if result is not None and result.summary is not None:
+        terminal.show_summary(result.summary)
+    is_several = result is not None and f"eval/{BEST}" in result.metrics.values
+    then = selecting(out, is_several=is_several) if settings.shard is None else [_merging(settings)]
+    for line in what_is_where(out, None if result is None else result.path, then):
         terminal.say(line)
-    if scored.problem is None:
+    if result is None or result.problem is None:
         return 0
     of_shards = "the command of a shard, with --resume in place of --shard"
     again = resume_command(settings, command) if settings.merge is None else of_shards
-    terminal.warn(f"{scored.problem}\nTo judge them again:\n  {again}")
+    terminal.warn(f"{result.problem}\nTo judge them again:\n  {again}")
     return FAILED
 
 

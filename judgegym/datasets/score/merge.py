@@ -16,14 +16,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judgegym.datasets.files.shards import group_starts, merge_shards, shards_of
+from judgegym.datasets.files.shards import merge_shards, shards_of
 from judgegym.datasets.files.writer import read_quarantine
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import compared_settings
-from judgegym.datasets.score.results.ending import Part, ScoreOutput, concluded
-from judgegym.datasets.score.run import write_quarantine
+from judgegym.datasets.score.ending import conclude, write_quarantine
+from judgegym.datasets.score.input import read_input
 from judgegym.datasets.score.saved import read_ended
-from judgegym.datasets.score.settings import OUT, ScoreSettings, read_input
+from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine.runs.directory import (
     CONFIG,
     FAILURES,
@@ -36,6 +36,7 @@ from judgegym.engine.runs.directory import (
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import join
+from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.config.fields import declared_settings
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.run_page.page import write_report_after
@@ -43,8 +44,8 @@ from judgegym.reports.run_page.page import write_report_after
 logger = logging.getLogger(__name__)
 
 
-async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> ScoreOutput:
-    """Merge the shards beside a file into it.
+async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> EvaluationResult | None:
+    """Merge the shards beside a file into it. Returns the numbers of their runs; `None` if they have none.
 
     Args:
         settings: of the command; of the data and the judge those of the shards' runs count.
@@ -70,12 +71,10 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
     of_shards = _common_settings(there, settings, data, out) if there else settings
     started = time.monotonic()
     found = read_input(of_shards, data)
-    rows = found.rows
-    starts = None if of_shards.group_by is None else group_starts(rows, of_shards.group_by)
-    await asyncio.to_thread(merge_shards, found.own, out, count, starts)
+    await asyncio.to_thread(merge_shards, found.own, out, count, found.group_starts(of_shards))
     if not there:
         logger.warning("the shards have no runs beside them, so %s has none: there is nothing to report", out)
-        return ScoreOutput(out)
+        return None
     run, _ = RunDirectory.open(
         run_directory_of(out),
         config=of_shards.public(),
@@ -92,23 +91,15 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Sc
             # They were checked before they were judged.
             sampled, earlier = of_shards.responses_per_prompt, found.earlier
             bad = {row: error for shard in shards_of(count) for row, error in read_quarantine(shard.path(out)).items()}
-            tasks = ScoreTasks(rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad)
-            await write_quarantine(tasks, rows, out, run.disk)
+            tasks = ScoreTasks(
+                found.rows, of_shards, lambda task: None, sampled=sampled, earlier=earlier, known_bad=bad
+            )
+            await write_quarantine(tasks, out, run.disk)
             with closing(read_ended(tasks, run)) as saved:
-                part = Part(time.monotonic() - started, 0, is_resumed=False)
-                result = await concluded(
-                    of_shards,
-                    tasks,
-                    saved,
-                    run,
-                    datasets=found.datasets,
-                    answers_of=found.answers_of,
-                    notices=(),
-                    part=part,
-                )
+                result = await conclude(of_shards, found, tasks, saved, run, started, 0)
             if of_shards.write_report:
                 await write_report_after(run.path, run.disk)
-            return ScoreOutput(out, run.path, result)
+            return result
     finally:
         run.close()
 

@@ -9,56 +9,52 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import closing
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from judgegym.data.answers import warn_of_unread
-from judgegym.data.rows import DataSet
 from judgegym.datasets.files.columns import RESPONSE, AddedColumns, check_columns
-from judgegym.datasets.files.shards import Shard, first_rows, group_starts
-from judgegym.datasets.files.writer import StoredRows, quarantine_lines, quarantine_of, scored_content
+from judgegym.datasets.files.shards import Shard, first_rows
+from judgegym.datasets.files.writer import StoredRows, scored_content
+from judgegym.datasets.rows.task import JudgedResponse, ScoreTask
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.sample import FinishUnit, JudgeElsewhere, JudgingEarlier, PolicySampler, ResponseJudge
-from judgegym.datasets.score.clients import ScoreClients, note_earlier
-from judgegym.datasets.score.results.ending import Part, ScoreOutput, concluded
+from judgegym.datasets.sample import ResponseJudge
+from judgegym.datasets.score.clients import ScoreClients
+from judgegym.datasets.score.ending import conclude, write_quarantine
+from judgegym.datasets.score.gold import GoldColumn
+from judgegym.datasets.score.input import SKIP_HINT, AddedOfRows, read_input
 from judgegym.datasets.score.saved import (
-    FinishedTasks,
-    GoldColumn,
-    ResponseLines,
     SavedResponses,
     missing_tasks,
     open_saved,
-    read_earlier,
+    response_of,
+    samples_of,
+    samples_of_lines,
     task_end,
 )
-from judgegym.datasets.score.settings import OUT, SKIP_HINT, AddedOfRows, ScoreSettings, read_input
+from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
-from judgegym.engine.runs.directory import RunDirectory, run_directory_of
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, run_directory_of, uid_of_row
 from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.terminal import ProgressDisplay
-from judgegym.judges.core.tasks import TaskJudge, judge_responses
+from judgegym.environments.evaluate.evaluation import EvaluationResult
+from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.budget import Budget
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.page import write_report_after
 
+if TYPE_CHECKING:
+    from judgegym.datasets.cluster.actors import ActorPool
+
 logger = logging.getLogger(__name__)
-
-
-async def write_quarantine(tasks: ScoreTasks, rows: DataSet, out: Path, disk: Disk) -> None:
-    """Write the rows that could not be judged beside the output; without any, remove an earlier file.
-
-    Raises:
-        DiskFull: the disk refused for too long.
-    """
-    path = quarantine_of(out)
-    if tasks.bad or rows.bad_lines:
-        await disk.write(path, lambda: quarantine_lines(tasks.bad, rows.bad_lines))
-    else:
-        path.unlink(missing_ok=True)
 
 
 class ScoreRun:
@@ -83,33 +79,29 @@ class ScoreRun:
         self.settings, self.out, self.clients, self.budget = settings, out, clients, budget
         self.scorer: TaskJudge = open_judge(settings, clients.judge)
         self.input = found = read_input(settings, data)
-        sampled, numbers = settings.responses_per_prompt, self._numbers()
-        self.tasks = ScoreTasks(
-            found.rows, settings, self.scorer.check, numbers, sampled=sampled, earlier=found.earlier
+        sampled = settings.responses_per_prompt
+        self.tasks = tasks = ScoreTasks(
+            found.rows, settings, self.scorer.check, self._numbers(), sampled=sampled, earlier=found.earlier
         )
-        if settings.on_bad_row == "fail" or len(self.tasks.bad) == len(found.rows):
-            self.tasks.require_all(f"\n{SKIP_HINT}")
+        if settings.on_bad_row == "fail" or len(tasks.bad) == len(found.rows):
+            tasks.require_all(f"\n{SKIP_HINT}")
         self.gold = self._gold_labels()
-        self.columns = AddedColumns(self.tasks.several, sampled=sampled is not None)
+        self.columns = AddedColumns(tasks.several, sampled=sampled is not None)
         check_columns(found.own, self.columns, out)
-        read_from = {**self.tasks.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
-        said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
-        of = "" if self.settings.limit is None else f" of {len(found.rows):,}"
-        warn_of_unread(data, self.tasks.reader.unread)
-        if self.tasks.bad:
-            first = self.tasks.bad[min(self.tasks.bad)]
-            logger.warning(
-                "rows that cannot be judged, and have no score: %d; the first: %s", len(self.tasks.bad), first
-            )
-        if found.rows.bad_lines:
-            logger.warning(
-                "lines of %s that are no JSON objects, and are left out: %d", data, len(found.rows.bad_lines)
-            )
-        logger.info("%s%s rows; %s", f"{len(self.tasks.numbers):,}", of, said)
-        self._elsewhere: JudgeElsewhere | None = None
+        self._elsewhere: ActorPool | None = None
         self._progress = RunProgress("mean score", lambda: self._waiting, None)
+        warn_of_unread(data, tasks.reader.unread)
+        if tasks.bad:
+            first = tasks.bad[min(tasks.bad)]
+            logger.warning("rows that cannot be judged, and have no score: %d; the first: %s", len(tasks.bad), first)
+        if tasks.bad_lines:
+            logger.warning("lines of %s that are no JSON objects, and are left out: %d", data, len(tasks.bad_lines))
+        read_from = {**tasks.reader.columns, **({} if found.earlier is None else {"responses": RESPONSE})}
+        said = ", ".join(f"{what} from {column}" for what, column in read_from.items())
+        of = "" if settings.limit is None else f" of {len(found.rows):,}"
+        logger.info("%s%s rows; %s", f"{len(tasks.numbers):,}", of, said)
 
-    async def run(self, display: ProgressDisplay, elsewhere: JudgeElsewhere | None = None) -> ScoreOutput:
+    async def run(self, display: ProgressDisplay, elsewhere: ActorPool | None = None) -> EvaluationResult:
         """Judge what an earlier run has not judged, and write the file.
 
         Args:
@@ -124,66 +116,105 @@ class ScoreRun:
         """
         self._elsewhere = elsewhere
         self._progress = RunProgress("mean score", lambda: self._waiting, display)
-        started, settings, path = time.monotonic(), self.settings, run_directory_of(self.out)
-        disk = Disk(settings.disk_full_deadline)
+        started, settings = time.monotonic(), self.settings
         run, before = RunDirectory.open(
-            path,
+            run_directory_of(self.out),
             config=settings.public(),
             matters=settings.matters(),
             resume=settings.resume,
-            disk=disk,
+            disk=Disk(settings.disk_full_deadline),
             elsewhere=OUT,
         )
         try:
-            with run.log.ending():
-                saved = open_saved(self.tasks, run)
-                with closing(saved):
-                    found = read_earlier(before, self.tasks, saved, limit=settings.limit)
-                    self._progress.add_paid(found.share, "judge", [found.usage])
-                    if self.clients.policy is not None:
-                        self._progress.add_paid(None, "policy", [found.policy_usage])
-                    if found.changed:
-                        logger.warning(
-                            "responses whose rows have changed since, and are judged again, or are gone: %d",
-                            found.changed,
-                        )
-                    run.drop_results()
-                    remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
-                    earlier = await self._judge(run, saved)
-                    scored = await self._finish(run, saved, started, earlier)
+            with run.log.ending(), closing(open_saved(self.tasks, run)) as saved:
+                self._read_earlier(before, saved)
+                run.drop_results()
+                remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
+                earlier = await self._judge(run, saved)
+                await saved.sort()
+                packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
+                try:
+                    await self._write(run, saved)
+                    notices = [*filter(None, [self.clients.judge.formats.words])]
+                    result = await conclude(
+                        *(settings, self.input, self.tasks, saved, run),
+                        *(started, len(saved) - earlier),
+                        is_resumed=earlier > 0,
+                        finish_reasons=self.clients.finish_reasons,
+                        notices=notices,
+                    )
+                finally:
+                    await packing  # the directory is this process's until then
                 if settings.write_report:
-                    await write_report_after(path, disk)
-                return scored
+                    await write_report_after(run.path, run.disk)
+                return result
         finally:
             run.close()
 
+    def _read_earlier(self, before: EarlierLines, saved: SavedResponses) -> None:
+        """Note which responses an earlier run has judged, unless their rows have changed. Failures are judged again.
+
+        Raises:
+            RunDirectoryError: a line cannot be read, or is of a row that this run leaves out on purpose.
+        """
+        changed, limit, tasks = 0, self.settings.limit, self.tasks
+        for line in before.failures:
+            saved.begin_after(FAILURES, line.offset + len(line.data))
+        for line, sample, place in samples_of_lines(before.samples, tasks):
+            saved.begin_after(SAMPLES, line.offset + len(line.data))
+            if place is not None:
+                saved.note(place, line.offset, len(line.data), sample.status, is_complete=True)
+                self._progress.add(sample)
+                continue
+            row, _ = response_of(line, sample.uid)
+            if limit is not None and row in range(len(tasks.numbers), len(tasks.reader.rows)):
+                raise RunDirectoryError(
+                    f"{line.path}: {uid_of_row(row)} is judged, and --limit {limit} leaves it out; --resume would lose "
+                    "it: expected no --limit, or as many rows as before"
+                )
+            changed += 1
+        if changed:
+            logger.warning("responses whose rows have changed since, and are judged again, or are gone: %d", changed)
+
     async def _judge(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge what is missing; return how many responses were judged before."""
-        numbers = missing_tasks(self.tasks, saved.missing)
-        judged = FinishedTasks(self.tasks, numbers)
-        in_flight = self.settings.units_in_flight
-        if self.clients.policy is not None:
-            in_flight += self.settings.openai.num_requests_for_eval
-        left = sum(
-            len(self.tasks.places.of_task(number))
-            for number, first in enumerate(self.tasks.first_equal)
-            if not judged.has(first)
-        )
+        tasks, policy = self.tasks, self.clients.policy
+        numbers = missing_tasks(tasks, saved.missing)
+        to_judge, equals = frozenset(numbers), defaultdict[int, list[int]](list)
+        left = 0
+        for number, first in enumerate(tasks.first_equal):
+            if first in to_judge:
+                left += len(tasks.places.of_task(number))
+                if number != first:
+                    equals[first].append(number)
+        finished = frozenset(tasks.uid(number) for number in range(len(tasks)) if number not in to_judge)
         self._progress.done = earlier = len(saved) - left
-        with closing(CallLedger(run, finished=judged, keep_texts=self.settings.keep_calls)) as ledger:
+        in_flight = self.settings.units_in_flight
+        if policy is not None:
+            in_flight += self.settings.openai.num_requests_for_eval
+
+        def record(number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float) -> None:
+            self._record(saved, number, task, judged, seconds)
+            if number in equals:
+                shared = [replace(each, result=shared_judgment(each.judgment)) for each in judged]
+                for other in equals[number]:
+                    self._record(saved, other, tasks[other], shared, 0.0)
+
+        with closing(CallLedger(run, finished=finished, keep_texts=self.settings.keep_calls)) as ledger:
             if earlier or ledger.is_resumed:
                 logger.info("resuming %s: %d responses are judged; %s", run.path, earlier, ledger.loss)
-            if self.budget is not None:
-                note_earlier(self.budget, ledger, [client.settings for client in self.clients.all])
-            lines = ResponseLines(self.tasks, saved, self._progress.add, self.gold)
+            if self.budget is not None:  # it counts what earlier parts have spent, at the prices of now
+                asked = [client.settings for client in self.clients.all]
+                prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
+                self.budget.begin_after(ledger.earlier.priced(prices))
             with self._progress.shown(run.disk, run.log.write, left=left):
                 try:
                     await judge_rows(
-                        self.tasks,
+                        tasks,
                         numbers,
-                        self._finish_unit,
+                        ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy),
                         task_end,
-                        lines.record,
+                        record,
                         ledger=ledger,
                         disk=run.disk,
                         in_flight=in_flight,
@@ -193,6 +224,15 @@ class ScoreRun:
                     raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error
         return earlier
 
+    def _record(
+        self, saved: SavedResponses, number: int, task: ScoreTask, judged: Sequence[JudgedResponse], seconds: float
+    ) -> None:
+        """Write a line for each response of a task."""
+        samples = samples_of(task, self.tasks.key(number).hex(), judged, seconds, self.gold)
+        for place, sample in zip(self.tasks.places.of_task(number), samples, strict=True):
+            saved.append(place, sample, is_complete=sample.finished)
+            self._progress.add(sample)
+
     @property
     def judged(self) -> int:
         """How many responses have ended, with a score or a failure, those of earlier runs included."""
@@ -201,35 +241,7 @@ class ScoreRun:
     @property
     def _waiting(self) -> str | None:
         elsewhere = self._elsewhere.waiting if self._elsewhere is not None else None
-        return "; ".join(filter(None, (self.clients.waiting, elsewhere))) or None
-
-    @cached_property
-    def _finish_unit(self) -> FinishUnit:
-        """What judges a task; a policy is asked for its responses first, if there is one."""
-        judging, policy = ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer)), self.clients.policy
-        if self.input.earlier is not None:
-            return JudgingEarlier(judging)
-        return judging if policy is None else PolicySampler(policy, judging)
-
-    async def _finish(self, run: RunDirectory, saved: SavedResponses, started: float, earlier: int) -> ScoreOutput:
-        """Put the lines in order, and write the file and the metrics, while another core compresses the ledger."""
-        await saved.sort()
-        packing = asyncio.create_task(self._pack(run, saved))
-        try:
-            await self._write(run, saved)
-            result = await concluded(
-                self.settings,
-                self.tasks,
-                saved,
-                run,
-                datasets=self.input.datasets,
-                answers_of=self.input.answers_of,
-                notices=[*filter(None, [self.clients.judge.formats.words])],
-                part=Part(time.monotonic() - started, len(saved) - earlier, earlier > 0, self.clients.finish_reasons),
-            )
-        finally:
-            await packing  # the directory is this process's until then
-        return ScoreOutput(self.out, run.path, result)
+        return "; ".join(filter(None, (*(client.waiting for client in self.clients.all), elsewhere))) or None
 
     async def _pack(self, run: RunDirectory, saved: SavedResponses) -> None:
         if self.settings.keep_calls or saved.are_complete:  # failed responses still need the answers
@@ -239,7 +251,7 @@ class ScoreRun:
         added = AddedOfRows(self.tasks, saved, self.columns)
         content = scored_content(StoredRows(self.input.own), self.tasks.numbers, self.out, added, self.columns)
         await run.disk.write(self.out, content, in_thread=True)
-        await write_quarantine(self.tasks, self.input.rows, self.out, run.disk)
+        await write_quarantine(self.tasks, self.out, run.disk)
 
     def _gold_labels(self) -> GoldColumn | None:
         column, of_aspects = self.settings.gold_column, self.settings.judge == "aspect"
@@ -255,10 +267,10 @@ class ScoreRun:
 
     def _numbers(self) -> range:
         """The rows that are judged: those of the shard, the first ones, or all. Groups are not divided."""
-        total, limit, shard, by = len(self.input.rows), self.settings.limit, self.settings.shard, self.settings.group_by
+        total, limit, shard = len(self.input.rows), self.settings.limit, self.settings.shard
         if shard is None and (limit is None or limit >= total):
             return range(total)
-        starts = None if by is None else group_starts(self.input.rows, by)
+        starts = self.input.group_starts(self.settings)
         if shard is not None:
             return Shard.parse(shard).rows(total, starts)
         return first_rows(min(limit or total, total), total, starts)

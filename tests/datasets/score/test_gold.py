@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.data.rows import DataSet
-from judgegym.datasets.score.saved import GoldColumn
+from judgegym.datasets.score.gold import GoldColumn
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.reports.run_page.page import write_report
 from tests.command import serving, write_lines

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.score.results.numbers import score_table
+from judgegym.datasets.score.numbers import score_table
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.judges.core.naming import MetricNames
 from judgegym.llm.wire import JSON

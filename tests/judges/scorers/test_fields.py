@@ -8,7 +8,7 @@ from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.plan.asking import CountingJudge
+from judgegym.datasets.score.counting import CountingJudge
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
 from judgegym.llm.wire import JSON

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.plan.asking import CountingClient
-from judgegym.datasets.score.plan.numbers import Plan, Range
-from judgegym.datasets.score.plan.planning import plan_of
+from judgegym.datasets.score.counting import CountingClient
+from judgegym.datasets.score.plan import Plan, Range, plan_of
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.config.sources import load

@@ -180,7 +180,7 @@ def score_numbers(
     mean.record(metrics, HEADLINE)
     metrics.expect(_NO_SCORE, HEADLINE)
     metrics.count("data_rows", len(tasks.numbers))
-    metrics.count("bad_rows", len(tasks.bad) + tasks.bad_lines)
+    metrics.count("bad_rows", len(tasks.bad) + len(tasks.bad_lines))
     if outcomes.rows:  # a shard of few rows may have none
         metrics.number("unscored_rate", 1 - len(scores) / outcomes.rows)
     metrics.expect("there are no rows", "unscored_rate")

@@ -1,16 +1,18 @@
-"""Counts what a run would ask: the calls of all tasks, the tokens of a sample of them where there are many.
+"""`judgegym score --plan`: what a run would ask, and what that would cost, before the first call. Nobody is asked.
 
-Units of one shape (as many responses, a baseline or none) have the same number of calls, which is found out once.
-Where it depends on the texts (equal responses, groups that are divided by length), each task is gone through.
+The calls of all tasks are counted, and the tokens of a sample of them where there are many. Tasks of one shape (as many
+responses, a baseline or none) have the same number of calls, which is found out once. Where it depends on the texts
+(equal responses, groups that are divided by length), each task is gone through.
 
-A plan as text of at most 80 columns: a line for each number, and sentences for what the numbers leave out.
+Of a run that a plan is to resume, files are only read: neither its lock nor its files are touched.
 
-`--plan`: prints what a run would ask, and asks nobody.
+A plan is text of at most 80 columns: a line for each number, and sentences for what the numbers leave out.
 """
 
 from __future__ import annotations
 
 import textwrap
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,18 +20,21 @@ from pathlib import Path
 from typing import TypeAlias
 
 from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.plan.asking import AskedInAll, CountingClient, CountingJudge, policy_plan, with_responses
-from judgegym.datasets.score.plan.numbers import Limits, Plan, Range, cost_of, tasks_left
+from judgegym.datasets.score.counting import AskedInAll, CountingClient, CountingJudge, with_responses
 from judgegym.datasets.score.run import ScoreRun
+from judgegym.datasets.score.saved import missing_tasks, samples_of_lines
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import interruptible
-from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.directory import SAMPLES, run_directory_of
+from judgegym.engine.runs.lines import LinesOfFile
+from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.llm.usage import Prices, how_counted
+from judgegym.llm.usage import Prices, count_tokens, how_counted
 
 UNITS_COUNTED = 2_000
 """The most tasks whose tokens are counted."""
@@ -39,6 +44,169 @@ UNITS_GONE_THROUGH = 10_000
 """The most tasks that are gone through because their calls depend on their texts."""
 
 Shape: TypeAlias = "tuple[int, int, bool, bool, int]"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From how much to how much something may be.
+
+    Attributes:
+        low: the least.
+        high: the most; `None` if there is no limit, or it is not known.
+    """
+
+    low: float
+    high: float | None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both are the same."""
+        return self.low == self.high
+
+    def __add__(self, other: Range) -> Range:
+        """The sum of both."""
+        high = None if self.high is None or other.high is None else self.high + other.high
+        return Range(self.low + other.low, high)
+
+    def times(self, factor: float) -> Range:
+        """So many times as much."""
+        return Range(self.low * factor, None if self.high is None else self.high * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the ledger of the run holds.
+
+    Attributes:
+        judged: responses that are judged already, and are kept.
+        held: the judge's answers to calls of the other rows, which are not asked for again.
+        held_responses: the policy's answers for the other rows, likewise.
+        answers: all answers of the judge that were paid for.
+        completion_tokens: of these together.
+        seconds: that these took, one after the other.
+    """
+
+    judged: int = 0
+    held: int = 0
+    held_responses: int = 0
+    answers: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPlan:
+    """What a policy would be asked for responses. Those that are too short are asked for again, which is not in it.
+
+    Attributes:
+        calls: from one request for all responses to a prompt to one for each, as its endpoint takes them.
+        prompt_tokens: of these, by our count.
+        completion_tokens: of all responses.
+        cost: US dollars; `None` without a price.
+    """
+
+    calls: Range
+    prompt_tokens: Range
+    completion_tokens: Range
+    cost: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would ask. Failed requests and answers without a verdict, which are asked for again, are not in it.
+
+    Attributes:
+        settings: of the run.
+        rows: of the data.
+        responses: of all rows.
+        empty: responses that are empty, and are not judged.
+        tasks: what is judged together: rows, or groups of rows, that are neither equal to an earlier one nor judged
+            already.
+        equal: tasks that are equal to an earlier one, and share its judgment.
+        calls: requests to the judge, without those whose answers the ledger holds.
+        prompt_tokens: of these, by our count.
+        completion_tokens: of their answers.
+        cost: US dollars for the judge; `None` without a price.
+        policy: what a policy is asked first; `None` without one.
+        counted: the tasks on whose prompts tokens were counted; the others have as many on average.
+        estimated_calls: how many tasks' calls are not counted either, but have the average of the others.
+        earlier: of the run that is resumed; `None` without one.
+        notes: what the numbers leave out, in sentences.
+    """
+
+    settings: ScoreSettings
+    rows: int
+    responses: int
+    empty: int
+    tasks: int
+    equal: int
+    calls: Range
+    prompt_tokens: Range
+    completion_tokens: Range
+    cost: Range | None
+    policy: PolicyPlan | None
+    counted: int
+    estimated_calls: int
+    earlier: Earlier | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_cost(self) -> Range | None:
+        """The cost of judge and policy; `None` if one is not known."""
+        if self.policy is None or self.cost is None:
+            return self.cost
+        return None if self.policy.cost is None else self.cost + self.policy.cost
+
+    @property
+    def rate_seconds(self) -> float | None:
+        """The least time by the limits a minute, in seconds: a minute's worth goes at once; `None` without a limit."""
+        limits = (
+            (self.calls, self.settings.judge_requests_per_minute),
+            (self.prompt_tokens, self.settings.judge_tokens_per_minute),
+        )
+        times = [60.0 * max(0.0, needed.low / limit - 1.0) for needed, limit in limits if limit is not None]
+        return max(times, default=None)
+
+    @property
+    def rounds(self) -> float:
+        """How often the limit on requests in flight is filled: so many times the time of an answer is the least."""
+        return self.calls.low / self.settings.judge_max_concurrency
+
+
+def cost_of(prices: Prices, prompts: Range, completions: Range) -> Range | None:
+    """From all prompts in the prefix cache and the shortest answers to none there and the longest."""
+    if prices.input is None or prices.output is None:
+        return None
+    cached = prices.input if prices.cached_input is None else min(prices.input, prices.cached_input)
+    low = prompts.low * cached + completions.low * prices.output
+    if prompts.high is None or completions.high is None:
+        is_free = not prices.input + prices.output
+        return Range(0.0, 0.0) if is_free else Range(low / 1e6, None)
+    return Range(low / 1e6, (prompts.high * prices.input + completions.high * prices.output) / 1e6)
+
+
+def _earlier(tasks: ScoreTasks, run: Path, judged: bytearray, left: array[int]) -> Earlier:
+    """What the ledger of a run holds.
+
+    Args:
+        tasks: all tasks of the data.
+        run: the run's directory, which may not exist.
+        judged: which responses are judged.
+        left: the tasks that are left to judge.
+    """
+    rows = frozenset(tasks.uid(number) for number in left)
+    held = held_responses = answers = tokens = 0
+    seconds = 0.0
+    for call in read_calls(run):
+        if call.is_of_policy:
+            held_responses += call.row in rows
+            continue
+        held += call.has_verdict and call.row in rows
+        if call.answer.attempts:
+            answers += 1
+            tokens += call.answer.usage.completion_tokens
+            seconds += call.answer.latency_s
+    return Earlier(sum(judged), held, held_responses, answers, tokens, seconds)
 
 
 async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | None = None) -> Plan:
@@ -53,48 +221,72 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         SettingsError: the judge's settings are wrong.
         RunDirectoryError: the run cannot be read.
     """
-    left = tasks_left(tasks, run)
-    judge = _BothWays(settings)
-    calls, estimated = await _calls(judge, tasks, left.tasks)
+    judged, judge = bytearray(tasks.places.count), _BothWays(settings)
+    for _, _, place in () if run is None else samples_of_lines(LinesOfFile(run / SAMPLES), tasks):
+        if place is not None:
+            judged[place] = 1
+    left = missing_tasks(tasks, (place for place, is_judged in enumerate(judged) if not is_judged))
+    earlier = None if run is None else _earlier(tasks, run, judged, left)
+    calls, estimated = await _calls(judge, tasks, left)
     each = calls.high or calls.low
-    size = min(len(left.tasks), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left.tasks) / each)) if each else 0)
-    chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left.tasks)), size))
-    tokens, counted = Range(0, 0), Range(0, 0)
+    size = min(len(left), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left) / each)) if each else 0)
+    chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left)), size))
+    prompts = Range(0, 0)
     for place in chosen:
-        asked = await judge.asked(with_responses(tasks[left.tasks[place]]))
-        tokens, counted = tokens + asked.prompt_tokens, counted + asked.calls
+        _, tokens = await judge.asked(with_responses(tasks[left[place]]))
+        prompts += tokens
     if chosen:
-        tokens = tokens.times(len(left.tasks) / len(chosen))
-    limits = _limits(settings)
-    share = 1.0 - min(1.0, left.earlier.held / calls.low) if calls.low else 1.0
-    calls = Range(max(0, calls.low - left.earlier.held), max(0, (calls.high or 0) - left.earlier.held))
-    prompts = tokens if share == 1.0 else tokens.times(share)
-    completions = Range(calls.low, calls.high * limits.max_tokens if limits.max_tokens and calls.high else None)
+        prompts = prompts.times(len(left) / len(chosen))
+    held = 0 if earlier is None else earlier.held
+    if held:
+        prompts = prompts.times(1.0 - min(1.0, held / calls.low) if calls.low else 1.0)
+    calls = Range(max(0, calls.low - held), max(0, (calls.high or 0) - held))
+    longest = settings.judge_max_tokens
+    completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
     if not calls.high:
         prompts = completions = Range(0, 0)
+    prices = Prices(settings.judge_price_input, settings.judge_price_output, settings.judge_price_cached_input)
     return Plan(
+        settings=settings,
         rows=len(tasks.numbers),
         responses=tasks.places.count,
         empty=tasks.empty,
-        tasks=len(left.tasks),
+        tasks=len(left),
         equal=sum(number != first for number, first in enumerate(tasks.first_equal) if tasks.places.of_task(number)),
         calls=calls,
         prompt_tokens=prompts,
         completion_tokens=completions,
-        cost=cost_of(limits.prices, prompts, completions),
-        policy=policy_plan(settings, tasks, left, [left.tasks[place] for place in chosen]),
+        cost=cost_of(prices, prompts, completions),
+        policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier),
         counted=len(chosen),
         estimated_calls=estimated,
-        earlier=None if run is None else left.earlier,
-        limits=limits,
-        notes=_notes(settings, is_tournament=_is_tournament(judge, tasks)),
+        earlier=earlier,
+        notes=_notes(settings, is_tournament=judge.is_tournament(tasks)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranges:
-    calls: Range
-    prompt_tokens: Range
+def _policy_plan(
+    settings: ScoreSettings, tasks: ScoreTasks, left: Sequence[int], counted: Sequence[int], earlier: Earlier | None
+) -> PolicyPlan | None:
+    """What the policy would be asked; `None` if none is asked. Tokens are counted of some of the tasks."""
+    each, longest, policy = settings.responses_per_prompt, settings.eval_max_tokens, settings.openai
+    if each is None:
+        return None
+    tokens = 0.0
+    for number in counted:
+        asked = tasks[number].to_sample
+        assert asked is not None  # the tasks of a run that samples are made so
+        tokens += sum(count_tokens(message["content"]) for message in conversation_of(asked.turns, settings))
+    prompts = tokens * len(left) / max(1, len(counted))
+    together = each if policy.n_kwarg_is_ignored else 1
+    held = 0 if earlier is None else earlier.held_responses
+    calls = Range(max(0, together * len(left) - held), max(0, each * len(left) - held))
+    share = calls.high / (each * len(left)) if calls.high else 0.0
+    responses = each * len(left) * share
+    of_prompts = Range(together * prompts, each * prompts).times(share)
+    of_responses = Range(responses, responses * longest if longest else None)
+    prices = Prices(policy.price_input, policy.price_output, policy.price_cached_input)
+    return PolicyPlan(calls, of_prompts, of_responses, cost_of(prices, of_prompts, of_responses))
 
 
 class _BothWays:
@@ -106,11 +298,11 @@ class _BothWays:
         varies = settings.judge == "aspect" or settings.judge_critique_rounds > 0
         self._most = CountingJudge(settings, disagrees=True) if varies else None
 
-    async def asked(self, task: JudgeTask) -> _Ranges:
-        """What would be sent for a task."""
+    async def asked(self, task: JudgeTask) -> tuple[Range, Range]:
+        """The calls that a task would take, and the tokens of their prompts."""
         low = await self._fewest.asked(task)
         high = low if self._most is None else await self._most.asked(task)
-        return _Ranges(Range(low.calls, high.calls), Range(low.prompt_tokens, self._longest(high)))
+        return Range(low.calls, high.calls), Range(low.prompt_tokens, self._longest(high))
 
     def shape(self, task: JudgeTask) -> Shape | None:
         """What determines the number of calls; `None` if the texts do."""
@@ -129,9 +321,12 @@ class _BothWays:
             aspects,
         )
 
-    def is_tournament(self, task: JudgeTask) -> bool:
-        """Whether the responses of a task play against each other."""
-        return self.settings.judge in ("tournament", "arena_hard") and self._fewest.scorer.compares(task)
+    def is_tournament(self, tasks: ScoreTasks) -> bool:
+        """Whether the responses of the first task that can be judged play against each other."""
+        first = next((number for number in range(len(tasks)) if tasks.places.of_task(number)), None)
+        if first is None or self.settings.judge not in ("tournament", "arena_hard"):
+            return False
+        return self._fewest.scorer.compares(with_responses(tasks[first]))
 
     def _longest(self, asked: AskedInAll) -> int | None:
         """The tokens of all prompts if all answers and responses that they show are as long as they may be."""
@@ -152,7 +347,7 @@ async def _calls(judge: _BothWays, tasks: ScoreTasks, numbers: Sequence[int]) ->
             continue
         times[shape] += 1
         if shape not in by_shape:
-            by_shape[shape] = (await judge.asked(task)).calls
+            by_shape[shape], _ = await judge.asked(task)
     total = sum((calls.times(times[shape]) for shape, calls in by_shape.items()), Range(0, 0))
     if not unlike:
         return total, 0
@@ -161,26 +356,11 @@ async def _calls(judge: _BothWays, tasks: ScoreTasks, numbers: Sequence[int]) ->
         gone = generator(judge.settings.seed, "plan", "calls").sample(unlike, UNITS_GONE_THROUGH)
     of_unlike = Range(0, 0)
     for number in gone:
-        of_unlike += (await judge.asked(with_responses(tasks[number]))).calls
+        of_task, _ = await judge.asked(with_responses(tasks[number]))
+        of_unlike += of_task
     mean = of_unlike.times(len(unlike) / len(gone))
     high = None if mean.high is None else round(mean.high)
     return total + Range(round(mean.low), high), len(unlike) - len(gone)
-
-
-def _is_tournament(judge: _BothWays, tasks: ScoreTasks) -> bool:
-    """Whether the responses of the first task that can be judged play against each other."""
-    first = next((number for number in range(len(tasks)) if tasks.places.of_task(number)), None)
-    return first is not None and judge.is_tournament(with_responses(tasks[first]))
-
-
-def _limits(settings: ScoreSettings) -> Limits:
-    return Limits(
-        settings.judge_max_tokens,
-        settings.judge_max_concurrency,
-        settings.judge_requests_per_minute,
-        settings.judge_tokens_per_minute,
-        Prices(settings.judge_price_input, settings.judge_price_output, settings.judge_price_cached_input),
-    )
 
 
 def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
@@ -221,9 +401,9 @@ def plan_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def budget_line(plan: Plan, calls: int | None, usd: float | None) -> str | None:
+def budget_line(plan: Plan) -> str | None:
     """Whether the budgets of a run are enough for its plan, in a sentence; `None` without a budget."""
-    earlier, said = plan.earlier, list[str]()
+    earlier, calls, usd, said = plan.earlier, plan.settings.budget_calls, plan.settings.budget_usd, list[str]()
     before = 0 if earlier is None else earlier.answers + earlier.held_responses
     if calls is not None:
         needed = plan.calls if plan.policy is None else plan.calls + plan.policy.calls
@@ -273,10 +453,10 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
 def _completions(plan: Plan) -> str:
     if plan.completion_tokens.high is None:
         most = "no limit (--judge_max_tokens)"
-    elif not plan.limits.max_tokens:
+    elif not plan.settings.judge_max_tokens:
         most = "none"
     else:
-        most = f"at most {plan.completion_tokens.high:,.0f}, {plan.limits.max_tokens:,} an answer"
+        most = f"at most {plan.completion_tokens.high:,.0f}, {plan.settings.judge_max_tokens:,} an answer"
     earlier = plan.earlier
     if earlier is None or not earlier.answers:
         return most
@@ -306,7 +486,7 @@ def _least_time(plan: Plan) -> str:
     else:
         times = (f"{duration(max(1.0, plan.rounds) * each)} at {each:g} s" for each in _USUAL_ANSWERS_S)
         parts.append(f"{', '.join(times)} an answer")
-    return f"{'; '.join(parts)} ({plan.limits.concurrency:,} at once)"
+    return f"{'; '.join(parts)} ({plan.settings.judge_max_concurrency:,} at once)"
 
 
 def _range(found: Range) -> str:
@@ -331,6 +511,6 @@ async def show_plan(settings: ScoreSettings, data: str, out: Path) -> None:
     plan = await plan_of(settings, tasks, run=run_directory_of(out) if settings.resume else None)
     for line in plan_lines(plan):
         terminal.say(line)
-    budget = budget_line(plan, settings.budget_calls, settings.budget_usd)
+    budget = budget_line(plan)
     if budget is not None:
         terminal.say(f"\n{budget}")

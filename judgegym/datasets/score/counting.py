@@ -7,23 +7,17 @@ What a judge might answer, so that its next questions are those of a judge that 
 
 Every judge reads its verdict from an object, in whatever form it asks for it; only the listwise judge's has ids, which
 stand in its prompt.
-
-What a policy would be asked for, where its responses are what is judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
-from typing import Literal
+from typing import Any
 
 from judgegym.datasets.rows.task import ScoreTask
-from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.sample import conversation_of
-from judgegym.datasets.score.plan.numbers import PolicyPlan, Range, RemainingTasks, cost_of
-from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, judge_responses
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
@@ -32,7 +26,7 @@ from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_jud
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
-from judgegym.llm.usage import Prices, count_tokens
+from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON, Choice, Message
 from judgegym.offline.answers import read_prompt
 from judgegym.offline.request import RequestMessage
@@ -125,17 +119,9 @@ class CountingClient(ChatClient):
         messages: Sequence[Message],
         *,
         n: int = 1,
-        temperature: float | None | Literal["default"] = "default",
-        max_tokens: int | Literal["default"] = "default",
         vote: int = 0,
-        seed: int | None = None,
-        extra: Mapping[str, JSON] | None = None,
-        keep: Callable[[Choice], bool] | None = None,
-        verdict_at: Callable[[Choice], tuple[int, int] | None] | None = None,
-        fresh: bool = False,
-        singly: bool = False,
-        unkeyed: Mapping[str, JSON] | None = None,
         name: str = "",
+        **how: Any,  # nothing of it changes what is asked
     ) -> ChatResponse:
         """Count a call."""
         is_critique = name.startswith("critique_")
@@ -184,35 +170,3 @@ def with_responses(task: ScoreTask) -> JudgeTask:
 def _tokens(text: str) -> int:
     """The tokens of a text; of one that many prompts have, such as the system prompt, counted once."""
     return count_tokens(text)
-
-
-def policy_plan(
-    settings: ScoreSettings, tasks: ScoreTasks, left: RemainingTasks, counted: Sequence[int]
-) -> PolicyPlan | None:
-    """Count what the policy would be asked; `None` if none is asked.
-
-    Args:
-        settings: the policy.
-        tasks: the prompts.
-        left: those that are left.
-        counted: those of them whose tokens are counted.
-    """
-    each, longest = settings.responses_per_prompt, settings.eval_max_tokens
-    if each is None:
-        return None
-    tokens = 0.0
-    for number in counted:
-        asked = tasks[number].to_sample
-        assert asked is not None  # the tasks of a run that samples are made so
-        tokens += sum(count_tokens(message["content"]) for message in conversation_of(asked.turns, settings))
-    prompts = tokens * len(left.tasks) / max(1, len(counted))
-    together = each if settings.openai.n_kwarg_is_ignored else 1
-    held = left.earlier.held_responses
-    calls = Range(max(0, together * len(left.tasks) - held), max(0, each * len(left.tasks) - held))
-    share = calls.high / (each * len(left.tasks)) if calls.high else 0.0
-    responses = each * len(left.tasks) * share
-    of_prompts = Range(together * prompts, each * prompts).times(share)
-    of_responses = Range(responses, responses * longest if longest else None)
-    policy = settings.openai
-    prices = Prices(policy.price_input, policy.price_output, policy.price_cached_input)
-    return PolicyPlan(calls, of_prompts, of_responses, cost_of(prices, of_prompts, of_responses))

@@ -1,0 +1,304 @@
+"""The end of a run whose responses have all ended: its metrics, `metrics.json`, and what is to be said of it.
+
+Guarantee: what is computed comes from the lines on disk, in a thread, so that a signal is heard meanwhile.
+
+`metrics.json` of a run: in the structure of an evaluation's, so that whatever reads one reads the other.
+
+What the command prints of a run: the mean score, what went wrong, the cost, where all is, and what to type next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from judgegym.data.opening import STDIN, kind_of
+from judgegym.datasets.files.writer import quarantine_lines, quarantine_of
+from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.score.input import ScoreInput
+from judgegym.datasets.score.numbers import (
+    BEST,
+    CHOSEN_HIGHER,
+    HEADLINE,
+    HEADLINE_WORDS,
+    INCOMPLETE,
+    MARGIN,
+    MOST_CATEGORIES,
+    score_numbers,
+)
+from judgegym.datasets.score.saved import SavedResponses
+from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.engine import terminal
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT, RunDirectory
+from judgegym.engine.runs.disk import Disk
+from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
+from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.progress import rate_words
+from judgegym.engine.terminal.summary import (
+    Outcome,
+    Section,
+    Summary,
+    SummaryLine,
+    cost_lines,
+    headline_line,
+    latency_words,
+    outcome_lines,
+)
+from judgegym.environments.evaluate.evaluation import FAILURE_WORDS, EvaluationResult, category_lines
+from judgegym.environments.evaluate.metrics_file import EvaluatedRows, RunFacts, file_of, sampling_of, shortened
+from judgegym.environments.evaluate.saved import Outcomes
+from judgegym.judges.config.fields import declared_settings
+from judgegym.judges.core.judgment import Status
+from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
+from judgegym.judges.tournament.schedule import TournamentSettings
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun
+
+_FILES = {
+    REPORT: "the page to read",
+    FAILURES: "responses without a score, and why",
+    METRICS: "all metrics, and how they were measured",
+}
+_OF_SEVERAL = (("best", "--best"), ("pairs", "--pairs"))
+_OF_ONE = (("good", "--threshold", "0.5"),)
+_WITHIN_ROWS = (
+    Outcome.of("best of a prompt", BEST, unit="number"),
+    Outcome.of("chosen − rejected", MARGIN, unit="number"),
+    Outcome.of("chosen is higher", CHOSEN_HIGHER),
+)
+_VALUE = f"eval/{HEADLINE}"
+_SAID_ELSEWHERE = ("seed", "judge_model_name", "openai.model_name")
+_NOTES = {
+    _VALUE: "a response whose judge failed is left out, an empty or invalid one counts as 0",
+    "eval/selected_rows": "responses",
+    "eval/total_samples": "responses with a score, and empty or invalid ones",
+}
+
+
+async def conclude(
+    settings: ScoreSettings,
+    found: ScoreInput,
+    tasks: ScoreTasks,
+    saved: SavedResponses,
+    run: RunDirectory,
+    started: float,
+    judged: int,
+    *,
+    is_resumed: bool = False,
+    finish_reasons: Mapping[str, Mapping[str, int]] = {},
+    notices: Sequence[str] = (),
+) -> EvaluationResult:
+    """Compute the metrics, write `metrics.json` and the log.
+
+    Args:
+        settings: of the run.
+        found: what was read.
+        tasks: of the run.
+        saved: its responses, each with a line.
+        run: the run directory.
+        started: when this command began to judge.
+        judged: how many responses it has judged.
+        is_resumed: an earlier command has judged others.
+        finish_reasons: how many choices of `policy` and `judge` ended with each finish reason.
+        notices: of the judge's client.
+
+    Raises:
+        DiskFull: the disk refused for too long.
+    """
+    outcomes, seconds = saved.outcomes(), time.monotonic() - started
+    numbers = await asyncio.to_thread(score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed)
+    metrics, said = numbers.metrics, [*notices]
+    if settings.offline:
+        said.append(terminal.offline_notice(settings.stand_ins))
+    if len(numbers.categories) > MOST_CATEGORIES:
+        said.append(
+            f"{settings.category_column} has {len(numbers.categories):,} values; the {MOST_CATEGORIES} most frequent "
+            "have metrics of their own."
+        )
+    subject, judge = _subject(settings, found.answers_of), settings.judge_model_name
+    judge = STAND_IN_JUDGE if settings.offline else judge
+    facts = RunFacts(
+        name="score",
+        subject=subject,
+        judge=judge,
+        sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
+        prompts=settings.prompt_digests(),
+        protocol=_protocol(settings),
+        seed=settings.seed,
+        headline=_VALUE,
+        words=HEADLINE_WORDS,
+        notes=_NOTES,
+    )
+    more: dict[str, JSON] = {"items": "responses"}
+    if found.answers_of is not None:
+        more["answers_of"] = _answers_of(found.answers_of)
+    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds, finish_reasons)
+    await run.write_metrics(file_of(facts, rows, metrics, notices=said, tables=numbers.tables, more=more))
+    if _VALUE in metrics.values:
+        run.log.write(f"{_VALUE}: {metrics.values[_VALUE]:.4f}")
+    failed = outcomes.rows - outcomes.finished
+    problem = None
+    if failed:
+        line = f"{failed} of {outcomes.rows} responses have no score; the last error: {outcomes.last_error}"
+        run.log.write(line, logging.WARNING)
+    if failed and failed / outcomes.rows > settings.max_judge_error_rate:
+        problem = (
+            f"{failed:,} of {outcomes.rows:,} responses have no score ({failed / outcomes.rows:.1%}); "
+            f"--max_judge_error_rate allows {settings.max_judge_error_rate:.1%}. The last error: {outcomes.last_error}"
+        )
+        run.log.write(problem, logging.ERROR)
+    rate = rate_words(judged / seconds, "responses") if seconds else ""
+    remarks = ("since it was resumed" if is_resumed else "", rate, latency_words(metrics, "eval"))
+    of = f"{outcomes.finished:,} of {outcomes.rows:,} responses" if failed else f"{outcomes.rows:,} responses"
+    summary = Summary(
+        title=f"score: {subject}, judged by {judge}",
+        headline=headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished),
+        sections=(
+            Section("scores", [*_distribution(metrics)]),
+            Section("several responses to a prompt", [*_within_rows(metrics)]),
+            Section("categories", category_lines(numbers.categories)),
+            Section("went wrong", [*_faults(metrics, outcomes, run.path)], is_alarm=True),
+            Section("cost", cost_lines(metrics, "eval")),
+            Section("time", [SummaryLine("", duration(seconds), "; ".join(filter(None, remarks)))]),
+        ),
+        notices=said,
+    )
+    return EvaluationResult(run.path, metrics, problem, tuple(said), numbers.tables, summary)
+
+
+def _subject(settings: ScoreSettings, answers_of: SavedRun | None) -> str:
+    """What was judged: the name of the data set without folder and ending, after that of its policy.
+
+    What was judged before is called as then.
+    """
+    if answers_of is not None:
+        return answers_of.policy
+    given = settings.data or ""
+    data = PurePath(given.removesuffix(".gz"))
+    name = "standard input" if given == STDIN else data.stem if kind_of(given) else str(data)
+    if settings.responses_per_prompt is None:
+        return name
+    return f"{STAND_IN_POLICY if settings.offline else settings.openai.model_name} on {name}"
+
+
+def _answers_of(run: SavedRun) -> dict[str, JSON]:
+    """What `metrics.json` says of the run that judged the same responses before.
+
+    Its data, and how many responses it asked for, are this run's, too.
+    """
+    general, asked = run.general, "responses_per_prompt"
+    return {
+        "path": str(run.path),
+        "environment": run.environment,
+        "policy": run.policy,
+        "judge": run.judge,
+        "date": run.date.isoformat(timespec="seconds"),
+        asked: wire.lookup(general, f"protocol.{asked}") or wire.lookup(general, f"answers_of.{asked}"),
+        "datasets": wire.lookup(general, "answers_of.datasets", general.get("datasets")),
+    }
+
+
+def _protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
+    """The settings that determine the results, without the data, and of the judge those that its kind reads."""
+    of_kind = {"judge", "rubric", *JUDGES[settings.judge].settings.model_fields}
+    if settings.judge == "arena_hard":  # which compares responses as a tournament
+        of_kind |= TournamentSettings.model_fields.keys()
+    data = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
+    return {
+        name: shortened(value)
+        for name, value in settings.matters().items()
+        if name not in data
+        and name not in _SAID_ELSEWHERE
+        and value is not None
+        and (name in of_kind or name not in ScorerSettings.model_fields)
+    }
+
+
+def _distribution(metrics: Metrics) -> Iterator[SummaryLine]:
+    names = ("median", "p25", "p75", "min", "max")
+    median, lower, upper, least, most = (metrics.values.get(f"eval/score_{name}") for name in names)
+    if median is not None:
+        yield SummaryLine(
+            "median", f"{median:.4f}", f"the middle half {lower:.4f} to {upper:.4f}, all {least:.4f} to {most:.4f}"
+        )
+    equal = metrics.values["eval/equal_responses"]
+    if equal:
+        yield SummaryLine("equal", f"{equal:,}", "responses that share the judgment of an equal one")
+
+
+def _within_rows(metrics: Metrics) -> Iterator[SummaryLine]:
+    yield from outcome_lines(_WITHIN_ROWS, metrics, "eval", faults=False)
+    incomplete = metrics.values.get(f"eval/{INCOMPLETE}")
+    if incomplete:
+        yield SummaryLine("left out of these", f"{incomplete:,}", "prompts of which a response has no score")
+
+
+def _faults(metrics: Metrics, outcomes: Outcomes, run: Path) -> Iterator[SummaryLine]:
+    """What went wrong, each only above 0."""
+    what = "empty" if metrics.values.get("eval/policy_calls") is None else "empty, malformed or refusals"
+    invalid, suspects = (
+        Status.INVALID_COMPLETION.value,
+        "tokens or markers of the judge's prompt, in texts under judgment",
+    )
+    found = [
+        (words, outcomes.statuses[status], f"responses have no score; they are in {run / FAILURES}")
+        for status, words in FAILURE_WORDS.items()
+    ]
+    found += [
+        ("invalid", outcomes.statuses[invalid], f"responses are {what}: no score, and 0 in the mean"),
+        ("bad rows", _count(metrics, "bad_rows"), f"rows could not be judged; {run.stem}.quarantine.jsonl says why"),
+        ("suspects", _count(metrics, "judge_injection_suspects"), suspects),
+    ]
+    yield from (SummaryLine(words, f"{count:,}", remark) for words, count, remark in found if count)
+
+
+def _count(metrics: Metrics, name: str) -> int:
+    return int(metrics.values.get(f"eval/{name}", 0))
+
+
+def selecting(out: Path, *, is_several: bool) -> list[str]:
+    """Commands that select from a file, each into a folder of its own, where its card is not in the way of another's.
+
+    Args:
+        out: the file of the scored rows.
+        is_several: there are several responses to a prompt, which were judged together or stand in one row.
+    """
+    rules = _OF_SEVERAL if is_several else _OF_ONE
+    targets = [(str(out.parent / folder / f"train{out.suffix}"), rule) for folder, *rule in rules]
+    return [shlex.join(["judgegym", "select", str(out), "--out", target, *rule]) for target, rule in targets]
+
+
+def what_is_where(out: Path, run: Path | None, then: Sequence[str]) -> list[str]:
+    """Where the file and the run are, what in it is for people, and what to type next, in lines.
+
+    Args:
+        out: the file of the scored rows.
+        run: the run directory, if there is one.
+        then: commands that go on from here.
+    """
+    said = [f"The scored rows are in {out}"]
+    if run is not None:
+        there = [name for name in _FILES if (run / name).exists() and (run / name).stat().st_size]
+        said += [f"The run is in {run}", *(f"  {name:<14}  {_FILES[name]}" for name in there)]
+    commands = [] if run is None or (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
+    commands += then
+    return [*said, *(["Next:"] if commands else []), *(f"  {command}" for command in commands)]
+
+
+async def write_quarantine(tasks: ScoreTasks, out: Path, disk: Disk) -> None:
+    """Write the rows that could not be judged beside the output; without any, remove an earlier file.
+
+    Raises:
+        DiskFull: the disk refused for too long.
+    """
+    path, lines = quarantine_of(out), tasks.bad_lines
+    if tasks.bad or lines:
+        await disk.write(path, lambda: quarantine_lines(tasks.bad, lines))
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""The rows of `judgegym score`: as they are judged, and as the output has them.
+
+Guarantee: with `--rescore` these differ by the columns of the earlier judge alone, which the output has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from judgegym.data.rows import DataSet, DatasetRead, bad_line_words, load_rows, recording
+from judgegym.datasets.files.columns import RESPONSE, SAMPLED, AddedColumns, judged_values
+from judgegym.datasets.files.shards import group_starts
+from judgegym.datasets.files.writer import without_judge
+from judgegym.datasets.rows.reader import ReadEarlier
+from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.sample import earlier_responses
+from judgegym.datasets.score.saved import SavedResponses
+from judgegym.datasets.score.settings import ScoreSettings
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import JSON
+from judgegym.reports.results.run import SavedRun, run_of_file
+
+SKIP_HINT = "(--on_bad_row=skip judges the others, and lists what cannot be judged in a file beside FILE)"
+"""How the good rows are judged, for messages about bad ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreInput:
+    """What a run reads.
+
+    Attributes:
+        rows: the rows with all their columns.
+        own: the same rows as the output has them, before the columns that are added.
+        datasets: what was read.
+        earlier: reads the responses of a row, where an earlier run has sampled them.
+        answers_of: the complete run that judged the rows before, if `--rescore` has found it beside them.
+    """
+
+    rows: DataSet
+    own: DataSet
+    datasets: Sequence[DatasetRead]
+    earlier: ReadEarlier | None = None
+    answers_of: SavedRun | None = None
+
+    def group_starts(self, settings: ScoreSettings) -> Sequence[int] | None:
+        """The first row of each group of `--group_by`; `None` without groups.
+
+        Raises:
+            DataError: the rows of a group do not follow each other.
+        """
+        return None if settings.group_by is None else group_starts(self.rows, settings.group_by)
+
+
+def read_input(settings: ScoreSettings, data: str) -> ScoreInput:
+    """Read the rows of a run.
+
+    Raises:
+        DataError: the data cannot be loaded, or are no scored file that could be judged again.
+        SettingsError: a column of responses is named, and the file has those of a policy.
+        RunDirectoryError: the run beside a file that is judged again is damaged.
+    """
+    with recording() as read:
+        rows = load_rows(data, split=settings.split, skips=True)
+    if rows.bad_lines and settings.on_bad_row == "fail":
+        more = f"\n{len(rows.bad_lines):,} lines are no JSON objects" if len(rows.bad_lines) > 1 else ""
+        raise DataError(f"{bad_line_words(rows.bad_lines[0])}{more}\n{SKIP_HINT}")
+    if not settings.rescore:
+        return ScoreInput(rows, rows, tuple(read))
+    own = without_judge(rows)
+    is_sampled = RESPONSE in rows[0].values
+    if is_sampled and settings.response_column not in (None, RESPONSE):
+        raise SettingsError(
+            f"--response_column: with --rescore, the responses of {data} are those of its policy, in {RESPONSE}; leave "
+            "the setting out"
+        )
+    beside = run_of_file(Path(data).expanduser())
+    run = None if beside is None else SavedRun.open(beside)
+    answers_of = run if run is not None and run.is_complete else None
+    return ScoreInput(rows, own, tuple(read), earlier_responses if is_sampled else None, answers_of)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedOfRows:
+    """What is added to each row, in the order of the rows; in lists if the rows have several responses.
+
+    The lines are read anew each time that this is gone through. A line that is no longer there is a
+    `RunDirectoryError`.
+    """
+
+    tasks: ScoreTasks
+    saved: SavedResponses
+    columns: AddedColumns
+
+    def __iter__(self) -> Iterator[Mapping[str, JSON]]:
+        """Read the lines of one row after the other."""
+        for row in self.tasks.numbers:
+            bad = self.tasks.bad.get(row)
+            if bad is not None:
+                yield self.columns.of_bad_row(bad.reason)
+                continue
+            yield self.columns.of_row([_columns(self.saved.line(place)) for place in self.tasks.places.of_row(row)])
+
+
+def _columns(line: bytes) -> Mapping[str, JSON]:
+    sample = orjson.loads(line)
+    detail = sample.get("detail") or {"explanation": sample.get("error")}  # the policy failed: no judge said anything
+    judged = judged_values(
+        sample["score"], sample["status"], sample.get("label"), detail["explanation"], detail.get("components", {})
+    )
+    sampled = (sample.get("model_answer"), sample.get("thinking") or None, sample.get("finish_reason"))
+    return {**dict(zip(SAMPLED, sampled, strict=True)), **judged}

@@ -1,1 +1,0 @@
-"""`judgegym score --plan`: what a run would ask, and what that would cost, before the first call."""
