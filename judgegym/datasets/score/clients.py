@@ -16,7 +16,7 @@ import asyncio
 import logging
 import shlex
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,10 +74,11 @@ async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | N
     settings = loaded.settings
     if not settings.offline and (settings.latency_ms or settings.faults):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
+    named = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
+    if settings.offline and named:
+        raise SettingsError(f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two")
     async with AsyncExitStack() as stack:
-        _check_offline(loaded)
-        roles = settings.stand_ins
-        urls = dict(zip(roles, await _started(stack, settings, roles), strict=True))
+        urls = await _start_stand_ins(stack, settings)
         judge = settings
         if "judge" in urls:
             of_stand_in = {"judge_base_url": urls["judge"], "judge_api_key": None, "judge_model_name": STAND_IN_JUDGE}
@@ -108,48 +109,53 @@ async def _policy(
     return Policy(await stack.enter_async_context(ChatClient(chat, budget=budget)), settings)
 
 
-def _check_offline(loaded: LoadedSettings[ScoreSettings]) -> None:
-    """Check that the command line names no endpoint whose place a stand-in takes."""
-    named = [name for name in _ENDPOINTS if loaded.origins.get(name) == "command line"]
-    if loaded.settings.offline and named:
-        raise SettingsError(f"--{named[0]}: --offline asks stand-ins, and no endpoint; leave out one of the two")
-
-
-async def _started(stack: AsyncExitStack, settings: ScoreSettings, roles: Sequence[str]) -> Sequence[str]:
-    """Start stand-ins, all at once; return their URLs. `stack` stops them."""
+async def _start_stand_ins(stack: AsyncExitStack, settings: ScoreSettings) -> Mapping[str, str]:
+    """Start the stand-ins of the roles that have one, all at once; return their URLs. `stack` stops them."""
+    roles = settings.stand_ins
     if not roles:
-        return ()
+        return {}
     from judgegym.offline import StandIn  # late: only offline use starts a child process
 
     try:
         stand_ins = [StandIn(settings.latency_ms, settings.faults, judge_only=role == "judge") for role in roles]
     except ValueError as error:
         raise SettingsError(f"--faults or --latency_ms: {error}") from error
-    starting = (stack.enter_async_context(stand_in) for stand_in in stand_ins)
     # Wait for all: when one fails, the other one is there to be stopped.
-    for failed in await asyncio.gather(*starting, return_exceptions=True):
+    for failed in await asyncio.gather(*map(stack.enter_async_context, stand_ins), return_exceptions=True):
         if isinstance(failed, BaseException):
             raise failed
-    return [stand_in.base_url for stand_in in stand_ins]
+    return {role: stand_in.base_url for role, stand_in in zip(roles, stand_ins, strict=True)}
 
 
-_RESUME = ("--resume", "--no-resume")
-
-
-def resume_command(settings: ScoreSettings, command: Sequence[str], *more: str) -> str:
+def resume_command(settings: ScoreSettings, command: Sequence[str], spent: Expense | None = None) -> str:
     """The command that was given, with `--resume`.
 
     Args:
         settings: of the run.
         command: the words of the command, as the user gave them.
-        more: further words.
+        spent: by the whole run, which its budget does not let go on: one that is spent is twice that; calls stand for
+            dollars that cannot be counted.
     """
     words, hint = without_secrets(settings, command)
-    kept = [word for word in words if word.partition("=")[0] not in _RESUME]
+    replaced = ("--resume", "--no-resume", *(("--budget_calls", "--budget_usd") if spent is not None else ()))
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, has_value, _ = word.partition("=")
+        if name not in replaced:
+            kept.append(word)
+        elif not has_value and name.startswith("--budget"):
+            next(rest, None)
+    more: list[str] = []
+    if spent is not None:
+        calls, usd = settings.budget_calls, settings.budget_usd
+        if (calls is not None and spent.calls >= calls) or (usd is not None and spent.usd is None):
+            calls = 2 * spent.calls
+        if usd is not None and spent.usd is not None:
+            more.append(f"--budget_usd={2 * spent.usd if spent.usd >= usd else usd:g}")
+        if calls is not None:
+            more.insert(0, f"--budget_calls={calls}")
     return f"{shlex.join([*kept, '--resume', *more])}{hint}"
-
-
-_REPLACED = ("--budget_calls", "--budget_usd")
 
 
 def budget_of(settings: ScoreSettings) -> Budget | None:
@@ -176,30 +182,8 @@ def spent_message(
     cost = "" if spent.usd is None else f" and {dollars(spent.usd)}"
     calls = "1 call" if spent.calls == 1 else f"{spent.calls:,} calls"
     file = f"{out} is as an earlier run has left it" if out.exists() else f"{out} is not written"
-    again = resume_command(settings, [*_without_budget(command)], *_more(settings, spent))
+    again = resume_command(settings, command, spent)
     return (
         f"{why}. {judged:,} of {of:,} responses are judged, with {calls}{cost} in all; {file}, "
         f"and nothing that was paid for is lost. To go on:\n  {again}"
     )
-
-
-def _without_budget(command: Sequence[str]) -> Iterator[str]:
-    """The words without budgets."""
-    words = iter(command)
-    for word in words:
-        name, has_value, _ = word.partition("=")
-        if name not in _REPLACED:
-            yield word
-        elif not has_value:
-            next(words, None)
-
-
-def _more(settings: ScoreSettings, spent: Expense) -> list[str]:
-    """The budgets, of which one that is spent is twice what was spent; calls for dollars that cannot be counted."""
-    calls, usd = settings.budget_calls, settings.budget_usd
-    if (calls is not None and spent.calls >= calls) or (usd is not None and spent.usd is None):
-        calls = 2 * spent.calls
-    if usd is not None and spent.usd is not None and spent.usd >= usd:
-        usd = 2 * spent.usd
-    of_usd = [] if usd is None or spent.usd is None else [f"--budget_usd={usd:g}"]
-    return [*([] if calls is None else [f"--budget_calls={calls}"]), *of_usd]

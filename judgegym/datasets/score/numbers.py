@@ -70,9 +70,8 @@ class WithinRows:
             first_equal: for each task the first one that is equal to it.
             chosen: of each task how many of its responses, the first ones, are preferred; empty without preferences.
         """
-        self._best = ClusteredRatio(first_equal)
-        self._margin = ClusteredRatio(first_equal) if chosen else None
-        self._higher = ClusteredRatio(first_equal) if chosen else None
+        names = (BEST, MARGIN, CHOSEN_HIGHER) if chosen else (BEST,)
+        self._ratios = {name: ClusteredRatio(first_equal) for name in names}
         self._chosen = chosen
         self._by_category: dict[str, list[float]] = {}
         self._with_several = self._incomplete = 0
@@ -86,17 +85,15 @@ class WithinRows:
         if len(values) < len(samples):
             self._incomplete += 1
             return
-        self._best.add(task, max(values))
-        chosen = self._chosen[task] if self._chosen else 0
-        if 0 < chosen < len(values):
-            self._compare(task, values[:chosen], values[chosen:], samples[0].category)
-
-    def _compare(self, task: int, chosen: Sequence[float], rejected: Sequence[float], category: str | None) -> None:
-        assert self._margin is not None and self._higher is not None  # there are preferences
-        self._margin.add(task, sum(chosen) / len(chosen) - sum(rejected) / len(rejected))
+        self._ratios[BEST].add(task, max(values))
+        count, category = self._chosen[task] if self._chosen else 0, samples[0].category
+        chosen, rejected = values[:count], values[count:]
+        if not chosen or not rejected:
+            return
+        self._ratios[MARGIN].add(task, sum(chosen) / len(chosen) - sum(rejected) / len(rejected))
         lowest, highest = min(chosen), max(rejected)
         higher = 0.5 if lowest == highest else float(lowest > highest)
-        self._higher.add(task, higher)
+        self._ratios[CHOSEN_HIGHER].add(task, higher)
         if category is not None:
             sums = self._by_category.setdefault(category, [0.0, 0.0])
             sums[0] += higher
@@ -107,14 +104,9 @@ class WithinRows:
         if not self._with_several:
             return
         metrics.count(INCOMPLETE, self._incomplete)
-        self._best.record(metrics, BEST)
-        reason = "each prompt with several responses has one that failed"
-        metrics.expect(reason, BEST)
-        if self._margin is None or self._higher is None:
-            return
-        self._margin.record(metrics, MARGIN)
-        self._higher.record(metrics, CHOSEN_HIGHER)
-        metrics.expect(reason, MARGIN, CHOSEN_HIGHER)
+        for name, ratio in self._ratios.items():
+            ratio.record(metrics, name)
+            metrics.expect("each prompt with several responses has one that failed", name)
         largest = sorted(self._by_category, key=lambda name: -self._by_category[name][1])[:most_categories]
         for name in largest:
             metrics.ratio(f"{CHOSEN_HIGHER}_category_{metrics.names(name)}", *self._by_category[name])
