@@ -1,39 +1,31 @@
 """The commands of `judgegym`, what each is for, and the module that it is imported from when it is called.
 
-A printed command begins as the user has called the program, so that it works in the same shell. `judgegym --help` says
-which commands there are, where the help of each is, and how commands end.
+Each command is imported when it is called, so that help, errors and completion come at once. A printed command begins
+as the user has called the program, so that it works in the same shell. `judgegym --help` says which commands there are,
+where the help of each is, and how commands end.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
+import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from types import ModuleType
+from typing import NamedTuple, cast
 
 from judgegym.cli.environments import FORMS, built_in, load_environment
 from judgegym.environments.command_line.program import VERBS, Program
+from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.core.naming import did_you_mean
 from judgegym.llm.errors import SettingsError
 
-if TYPE_CHECKING:
-    import argparse
 
-
-class CommandModule(Protocol):
-    """What the module of a command offers; those of an environment's verbs take the environment beside it."""
-
-    def main(self, argv: Sequence[str], *, prog: str) -> int:
-        """Run the command."""
-
-    def parser_of(self, prog: str) -> argparse.ArgumentParser:
-        """Its arguments, for completion."""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One command.
 
     Attributes:
@@ -48,9 +40,9 @@ class Command:
     about: str
     module: str = ""
 
-    def load(self) -> CommandModule:
+    def load(self) -> ModuleType:
         """Import its module."""
-        return cast(CommandModule, importlib.import_module(self.module))
+        return importlib.import_module(self.module)
 
 
 _ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
@@ -115,32 +107,65 @@ path/to/file.py, path/to/file.py:Class or package.module:Class.
 {_EXIT_CODES}"""
 
 
-def run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
-    """Run a verb of the environment that the first word names; returns the exit code.
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
 
-    Raises:
-        SettingsError: there is no such environment.
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+
+    Returns:
+        The exit code.
     """
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
+        from judgegym.cli.completion import complete
+
+        complete()
+    words = list(sys.argv[1:] if argv is None else argv)
+    return exit_code(lambda: _run(program_called(), words))
+
+
+def _run(program: Program, words: Sequence[str]) -> int:
+    if not words:
+        raise SettingsError(f"expected a command, found nothing\n{overview(program)}")
+    first, *rest = words
+    if first in (*HELP, "help"):
+        sys.stdout.write(f"{overview(program)}\n")
+        return 0
+    if first == "--version":
+        from judgegym.judges.config.extras import package_version  # late: it reads the installation's metadata
+
+        sys.stdout.write(f"judgegym {package_version()}\n")
+        return 0
+    if first in VERBS:
+        return _run_verb(program, first, rest)
+    if first not in COMMANDS and first.replace("-", "_") in built_in():
+        right = f"{program.name} {'|'.join(VERBS)} {first} …"
+        raise SettingsError(f"{first} is an environment; the verb comes first: {right}")
+    if first not in COMMANDS:
+        hint = did_you_mean(first, COMMANDS)
+        raise SettingsError(f"no command {first!r}{hint}\n{program.name} --help lists all commands")
+    command = COMMANDS[first].load()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is imported: from here on it may have to clean up
+    return cast(int, command.main(rest, prog=program.usage(first)))
+
+
+def _run_verb(program: Program, verb: str, words: Sequence[str]) -> int:
+    """Run a verb of the environment that the first word names; returns the exit code."""
+    usage = program.usage(verb)
     if words and words[0] in HELP:
-        sys.stdout.write(f"{help_of_verb(program, verb)}\n")
+        names = "\n".join(f"  {name}" for name in built_in())
+        sys.stdout.write(
+            f"usage: {usage} ENV [--name=value …]\n\n{cast(dict[str, str], VERBS)[verb]}\n\nenvironments:\n{names}\n"
+            f"or one of your own:\n  {FORMS}\n\n"
+            f"{usage} ENV --help lists its most used settings, --help_all every one.\n"
+            f"{program.usage('list')} shows what each environment needs.\n"
+        )
         return 0
     if not words or words[0].startswith("-"):
         found = f"found {words[0]!r}" if words else "found nothing"
-        raise SettingsError(f"expected an environment after {verb}, {found}\n{program.usage(verb)} --help lists them")
+        raise SettingsError(f"expected an environment after {verb}, {found}\n{usage} --help lists them")
     word, *settings = words
     env_type = load_environment(word)
-    from judgegym.environments.command_line.main import main  # late: a misspelt name needs none of it
+    from judgegym.environments.command_line import main as command_line  # late: a misspelt name needs none of it
 
-    return main(env_type, [verb, *settings], replace(program, environment=(word,)))
-
-
-def help_of_verb(program: Program, verb: str) -> str:
-    """Which environments there are, and where the help of their settings is."""
-    names = "\n".join(f"  {name}" for name in built_in())
-    usage = program.usage(verb)
-    return (
-        f"usage: {usage} ENV [--name=value …]\n\n{cast(dict[str, str], VERBS)[verb]}\n\nenvironments:\n{names}\n"
-        f"or one of your own:\n  {FORMS}\n\n"
-        f"{usage} ENV --help lists its most used settings, --help_all every one.\n"
-        f"{program.usage('list')} shows what each environment needs."
-    )
+    return command_line.main(env_type, [verb, *settings], replace(program, environment=(word,)))

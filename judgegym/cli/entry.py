@@ -6,6 +6,6 @@ import signal
 def main() -> int:
     """Run the command line of this process; returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command handles it
-    from judgegym.cli import main as command  # late: see above
+    from judgegym.cli import commands  # late: see above
 
-    return command.main()
+    return commands.main()

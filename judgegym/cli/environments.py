@@ -11,7 +11,7 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -48,12 +48,10 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
     """
     place, _, name = word.partition(":")
     if place.endswith(".py") or "/" in place:
-        path = Path(place)
-        return _environment_in(_loaded(path, word, lambda: _module_of(path)), word, name)
+        return _environment_in(_loaded(word, Path(place)), word, name)
     if name or "." in place:
         sys.path.insert(0, str(Path.cwd()))  # where the user's modules are, as with `python -m`
-        module = _loaded(None, word, lambda: importlib.import_module(place))
-        return _environment_in(module, word, name)
+        return _environment_in(_loaded(word, place), word, name)
     names = built_in()
     known = place.replace("-", "_")
     if known not in names:
@@ -76,43 +74,41 @@ def _module_of(path: Path) -> ModuleType:
     return module
 
 
-def _loaded(path: Path | None, word: str, load: Callable[[], ModuleType]) -> ModuleType:
-    """The user's module.
+def _loaded(word: str, place: Path | str) -> ModuleType:
+    """The user's module: a file, or one by its name.
 
     Raises:
         SettingsError: it is not there, or raises an error while it is imported.
     """
-    if path is not None and not path.is_file():
-        raise SettingsError(f"{word}: {'a folder' if path.is_dir() else 'no such file'}; expected {FORMS}")
-    if path is not None and path.suffix != ".py":
+    if isinstance(place, Path) and not place.is_file():
+        raise SettingsError(f"{word}: {'a folder' if place.is_dir() else 'no such file'}; expected {FORMS}")
+    if isinstance(place, Path) and place.suffix != ".py":
         raise SettingsError(f"{word}: not a Python file; expected {FORMS}")
     try:
-        return load()
+        return _module_of(place) if isinstance(place, Path) else importlib.import_module(place)
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever a user's module raises is why it cannot be loaded
         if isinstance(error, ModuleNotFoundError) and (missing := missing_extra(error)) is not None:
             raise missing from None
-        raise SettingsError(f"{word}: cannot be imported: {_where(error)}{_what(error)}") from error
+        raise SettingsError(f"{word}: cannot be imported: {_reason(error)}") from error
 
 
-def _where(error: BaseException) -> str:
-    """The file and line that raised an error: the last one outside the import system and the contract's own checks."""
+def _reason(error: BaseException) -> str:
+    """What was raised, and where: the last line outside the import system and the contract's own checks."""
     from judgegym import environments  # late: the names of environments need it not
 
-    if isinstance(error, SyntaxError):
-        return ""  # the message names its line
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    ours = (Path(__file__).parent, Path(environments.__file__).parent)  # the command, and the contract's own checks
-    own = [frame for frame in frames if Path(frame.filename).parent not in ours]
-    outside = [frame for frame in own if frame.filename != importlib.__file__]
-    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: " if outside else ""
-
-
-def _what(error: BaseException) -> str:
     if isinstance(error, SystemExit):
-        return 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+        what = 'it ends the process; is its cli() below `if __name__ == "__main__":`?'
+    else:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if isinstance(error, SyntaxError):
+        return what  # the message names its line
+    ours = (Path(__file__).parent, Path(environments.__file__).parent)  # the command, and the contract's own checks
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
+    others = [each for each in frames if Path(each.filename).parent not in ours]
+    outside = [each for each in others if each.filename != importlib.__file__]
+    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}: {what}" if outside else what
 
 
 def _environment_in(module: ModuleType, word: str, name: str) -> type[JudgedEnv[Any, Any, Any]]:

@@ -70,13 +70,16 @@ def described(word: str, env_type: type[JudgedEnv[Any, Any, Any]]) -> list[str]:
     }
     lines = textwrap.wrap(f"{word}: {about}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     for title, values in entries.items():
-        for place, value in enumerate(values):
-            lines += _wrapped(f"  {'' if place else title:<{_TITLE}}", value)
+        lines += _listed(f"{title:<{_TITLE}}", values)
     return lines
 
 
-def _wrapped(head: str, text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+def _listed(title: str, values: Sequence[str]) -> Iterator[str]:
+    """A line for each value, the first one with the title."""
+    for place, value in enumerate(values):
+        head = f"  {title}" if place == 0 else " " * (2 + len(title))
+        indent = " " * len(head)
+        yield from textwrap.wrap(value, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
@@ -114,9 +117,8 @@ def _judge_server() -> Iterator[str]:
     """The presets that are no environment's."""
     names = tuple(f"{name}_" for name in built_in())
     yield "judge-server: Judges over HTTP, for trainers."
-    presets = [name for name in bundled() if not name.startswith(names)]
-    for place, name in enumerate(presets):
-        yield f"  {'' if place else 'presets':<{_TITLE}}--config {name}"
+    presets = [f"--config {name}" for name in bundled() if not name.startswith(names)]
+    yield from _listed(f"{'presets':<{_TITLE}}", presets)
     yield ""
 
 
@@ -131,12 +133,10 @@ _USES_OF_EXTRAS: Mapping[str, str] = {
 
 def _extras() -> Iterator[str]:
     yield f"extras:  {install_command('NAME')}"
+    installed = {extra for extra, modules in EXTRAS.items() if all(map(find_spec, modules))}
     for extra, use in _USES_OF_EXTRAS.items():
-        missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
-        state = "not installed" if missing else "installed"
-        yield f"  {extra:<13} {use} ({state})"
-    here = [extra for extra in TRAINERS if all(find_spec(module) for module in EXTRAS[extra])]
+        yield f"  {extra:<13} {use} ({'' if extra in installed else 'not '}installed)"
+    here = [extra for extra in TRAINERS if extra in installed]
     states = {"installed": here, "not installed": [extra for extra in TRAINERS if extra not in here]}
     lines = [f"{state}: {', '.join(extras)}" for state, extras in states.items() if extras]
-    for place, line in enumerate(lines):
-        yield from _wrapped(f"  {'' if place else 'trainers':<13} ", line)
+    yield from _listed(f"{'trainers':<13} ", lines)

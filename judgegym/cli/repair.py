@@ -93,12 +93,8 @@ def _began(run: Path) -> tuple[str, str]:
     """The verb and the environment of a run, by its log; empty if that does not say."""
     from judgegym.engine.runs.log import LOG
 
-    try:
-        found = _BEGAN.findall((run / LOG).read_text("utf-8", "replace"))
-    except OSError:
-        found = []
-    verb, environment = found[-1] if found else ("", "")
-    return verb, environment
+    found = _BEGAN.findall((run / LOG).read_text("utf-8", "replace")) if (run / LOG).is_file() else []
+    return found[-1] if found else ("", "")
 
 
 def _check_of(run: Path) -> CheckLine:

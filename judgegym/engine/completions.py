@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import aiohttp
+from pydantic import ConfigDict, Field
 
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.env import CompletionSettings
@@ -50,11 +51,13 @@ class Completion:
         short: the answer is shorter than `min_response_length`, after all retries.
     """
 
-    answer: str
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
+
+    answer: Annotated[str, Field(validation_alias="model_answer")]
     thinking: str = ""
     thinking_fault: ThinkingFault | None = None
     finish_reason: str | None = None
-    short: bool = False
+    short: Annotated[bool, Field(validation_alias="short_response")] = False
 
     @property
     def valid(self) -> bool:

@@ -115,11 +115,9 @@ class MetricAggregator:
 
     def ratio(self, name: str, numerator: float, denominator: float, *, interval: bool = False) -> None:
         """Add one row's numerator and denominator (≥ 0) to a ratio; it has no value if all denominators are 0."""
-        if name not in self._ratios:
-            self._ratios[name] = _Ratio()
-            self._order.append(name)
-        self._ratios[name].numerators.append(numerator)
-        self._ratios[name].denominators.append(denominator)
+        own = self._ratio(name)
+        own.numerators.append(numerator)
+        own.denominators.append(denominator)
         if interval:
             self._intervals.add(name)
 
@@ -133,9 +131,7 @@ class MetricAggregator:
 
     def count(self, name: str, by: int | bool = 1) -> None:
         """Add to a count; a count to which only 0 was added is reported as 0."""
-        if name not in self._numbers:
-            self._order.append(name)
-        self._numbers[name] = int(self._numbers.get(name, 0)) + int(by)
+        self.number(name, int(self._numbers.get(name, 0)) + int(by))
 
     def number(self, name: str, value: float | int) -> None:
         """Set a value."""
@@ -169,12 +165,16 @@ class MetricAggregator:
     def extend(self, other: MetricAggregator) -> None:
         """Add all ratios of another aggregator after those that are here."""
         for name, ratio in other._ratios.items():
-            if name not in self._ratios:
-                self._ratios[name] = _Ratio()
-                self._order.append(name)
-            self._ratios[name].numerators.extend(ratio.numerators)
-            self._ratios[name].denominators.extend(ratio.denominators)
+            own = self._ratio(name)
+            own.numerators.extend(ratio.numerators)
+            own.denominators.extend(ratio.denominators)
         self._intervals |= other._intervals
+
+    def _ratio(self, name: str) -> _Ratio:
+        if name not in self._ratios:
+            self._ratios[name] = _Ratio()
+            self._order.append(name)
+        return self._ratios[name]
 
     def counted(self, name: str) -> bool:
         """Return whether a value was set or counted under a name."""
@@ -240,9 +240,6 @@ class RatioRecorder(MetricAggregator):
         ratio = other._ratios.get(self._name)
         if ratio is not None:
             self.ratio(self._name, sum(ratio.numerators), sum(ratio.denominators))
-
-    def count(self, name: str, by: int | bool = 1) -> None:
-        """Keep no count."""
 
     def number(self, name: str, value: float | int) -> None:
         """Keep no number."""

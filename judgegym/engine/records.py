@@ -10,17 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeVar, cast
+from typing import Annotated, Generic, Literal, TypeVar, cast
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import GoldLabel, HeadlineTerm
 from judgegym.engine.runs.lines import RawLine
 from judgegym.judges.core.judgment import CallRun, Critique, Judgment, Status
-from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.llm.wire import JSON
 
 DetailT = TypeVar("DetailT")
@@ -158,26 +157,14 @@ def _as_json(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-class _CompletionLine(BaseModel):
-    """The fields of a completion in a line."""
+def _with_all_fields(line: dict[str, object]) -> dict[str, object]:
+    missing = {"model_answer", "thinking", "thinking_fault", "finish_reason", "short_response"} - line.keys()
+    if missing:
+        raise ValueError(f"{', '.join(sorted(missing))}: Field required")
+    return line
 
-    model_config = ConfigDict(strict=True)
 
-    model_answer: str
-    thinking: str
-    thinking_fault: ThinkingFault | None
-    finish_reason: str | None
-    short_response: bool
-
-    def completion(self) -> Completion:
-        """Return the completion."""
-        return Completion(
-            answer=self.model_answer,
-            thinking=self.thinking,
-            thinking_fault=self.thinking_fault,
-            finish_reason=self.finish_reason,
-            short=self.short_response,
-        )
+_WholeCompletion = Annotated[Completion, BeforeValidator(_with_all_fields)]
 
 
 class _SampleLine(BaseModel, Generic[DetailT]):
@@ -189,7 +176,7 @@ class _SampleLine(BaseModel, Generic[DetailT]):
     category: str | None
     question: str
     task_digest: str
-    completions: list[_CompletionLine] | None = None
+    completions: list[_WholeCompletion] | None = None
     score: float | None
     status: Status | Literal["policy_failed"]
     headline: HeadlineTerm | None = None
@@ -225,6 +212,11 @@ class _SampleLine(BaseModel, Generic[DetailT]):
         )
 
 
+_COMPLETION = TypeAdapter(_WholeCompletion)
+_AS_THEY_ARE = ("uid", "category", "question", "task_digest", "score", "headline", "texts", "orders", "gold", "run")
+"""The fields of a sample that are fields of its line."""
+
+
 class SampleReader(Generic[DetailT]):
     """Reads the lines of one environment, or of any: then the detail stays JSON.
 
@@ -244,24 +236,15 @@ class SampleReader(Generic[DetailT]):
         try:
             fields: _SampleLine[DetailT] = self._lines.validate_json(line)
             single = fields.completions is None
-            completions = [_CompletionLine.model_validate_json(line)] if single else fields.completions or []
+            completions = [_COMPLETION.validate_json(line)] if single else fields.completions or []
         except ValidationError as error:
             raise ValueError(explained(error)) from error
         judgment = fields.judgment()
         return Sample(
-            uid=fields.uid,
-            category=fields.category,
-            question=fields.question,
-            completions=tuple(each.completion() for each in completions),
+            **{name: getattr(fields, name) for name in _AS_THEY_ARE},
+            completions=tuple(completions),
             judgment=judgment,
-            score=fields.score,
-            run=fields.run,
             policy_error=fields.error if judgment is None else None,
-            task_digest=fields.task_digest,
-            headline=fields.headline,
-            texts=fields.texts,
-            orders=fields.orders,
-            gold=fields.gold,
         )
 
 

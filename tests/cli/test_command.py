@@ -32,7 +32,7 @@ def test_help_names_every_command_and_the_exit_codes_within_80_columns(tmp_path:
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["evaluate", "--help"], ["evaluate", "no_such"]])
 def test_help_and_errors_load_no_heavy_package(words: list[str], tmp_path: Path) -> None:
-    code = f"import sys; from judgegym.cli.main import main; main({words!r})"
+    code = f"import sys; from judgegym.cli.commands import main; main({words!r})"
     code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert ended.stdout.rpartition("loaded")[2].split() == []

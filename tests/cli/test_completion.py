@@ -120,7 +120,7 @@ def test_unknown_shell_is_said_with_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_missing_argcomplete_is_said_with_the_extra(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['argcomplete'] = None; from judgegym.cli.main import main"
+    code = "import sys; sys.modules['argcomplete'] = None; from judgegym.cli.commands import main"
     code += "; sys.exit(main(['completion', 'bash']))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -56,7 +56,7 @@ def test_list_of_one_environment_shows_it_alone(word: str, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_list_loads_no_heavy_package(tmp_path: Path) -> None:
-    code = "import sys; from judgegym.cli.main import main; main(['list'])"
+    code = "import sys; from judgegym.cli.commands import main; main(['list'])"
     code += f"; print('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert ended.stdout.rpartition("loaded")[2].split() == []
