@@ -7,10 +7,9 @@ as the schedule of a tournament where none is played. No printed command holds a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -19,13 +18,13 @@ from judgegym.engine.settings.env import secrets
 from judgegym.engine.settings.training import refuse_ignored, without_ignored
 from judgegym.engine.settings.verbs import Verb, uses
 from judgegym.environments.command_line.offline import with_replicas, with_stand_ins
-from judgegym.environments.command_line.program import VERBS, CommandLine, Program
+from judgegym.environments.command_line.program import CommandLine
 from judgegym.judges.config.fields import OTHER_GROUP, declared_settings
-from judgegym.judges.config.help import HelpDetail, help_page
 from judgegym.judges.config.sources import LoadedSettings, SettingsSource, SourcedSettings, load
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials, without_secret_fields
+from judgegym.llm.wire import JSON
 
 if TYPE_CHECKING:
     from judgegym.environments.base import JudgedEnv
@@ -80,7 +79,7 @@ def check_flags_are_read(loaded: LoadedSettings[EnvSettings[Any]], verb: Verb) -
         raise SettingsError("\n".join(refused))
 
 
-_GROUPS = {
+GROUPS = {
     "policy": "policy (the model that is trained or evaluated)",
     "judge": "judge (the model that scores it)",
     "data": "data",
@@ -91,40 +90,7 @@ _GROUPS = {
 }
 
 
-def overview(program: Program) -> str:
-    """The verbs, and where the help of each is."""
-    verbs = "\n".join(f"  {verb:<10} {about}" for verb, about in VERBS.items())
-    help_of_verbs = f"{program.usage('VERB')} --help lists a verb's most used settings, --help_all every one."
-    return f"usage: {program.usage('VERB')} [--name=value …]\n\n{verbs}\n\n{help_of_verbs}"
-
-
-def read_verb(program: Program, arguments: Sequence[str]) -> CommandLine:
-    """The verb and the arguments after it.
-
-    Raises:
-        SettingsError: the first argument is not a verb.
-    """
-    if arguments and arguments[0] in VERBS:
-        return CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
-    actual = f"found {arguments[0]!r}" if arguments else "found nothing"
-    raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview(program)}")
-
-
-def command_help(env_type: type[JudgedEnv[Any, Any, Any]], typed: CommandLine, detail: HelpDetail) -> str:
-    """What `VERB --help` and `VERB --help_all` print."""
-    of_env = settings_type(env_type)
-    return help_page(
-        of_env,
-        usage=typed.program.usage(typed.verb),
-        about=VERBS[typed.verb],
-        groups=_GROUPS,
-        detail=detail,
-        verb=typed.verb,
-        most_used=_most_used(of_env, typed.verb),
-    )
-
-
-def _most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
+def most_used(of_env: type[EnvSettings[Any]], verb: Verb) -> list[str]:
     """The settings that help lists; of two for one thing the one that the verb reads first."""
     declared = [*declared_settings(of_env)]
     first = {
@@ -181,7 +147,6 @@ def process_defaults(environment: str) -> dict[str, Any]:
 _LONG_ENOUGH_TO_BE_A_KEY = 8
 _SECRET_FLAGS = ("api_key", "extra_headers")
 _RETRY = "--retry_failed"
-_KEY_IN_JSON = re.compile(r'(?P<before>,\s*)?"\w*api_key"\s*:\s*"(?:[^"\\]|\\.)*"(?P<after>\s*,\s*)?')
 
 
 def resume_command(loaded: LoadedSettings[EnvSettings[Any]], typed: CommandLine) -> str:
@@ -213,49 +178,47 @@ def without_secrets(settings: BaseModel, words: Sequence[str]) -> tuple[list[str
         words: as the user gave them.
     """
     keys = list(secrets(settings))
-    shown, left_out = _without_keys(words)
+    shown: list[str] = []
+    left_out: list[str] = []
+    flag_before = ""
+    for word in words:
+        flag, equals, value = word.partition("=") if word.startswith("--") else (flag_before, "", word)
+        flag_before = "" if equals or not word.startswith("--") else word
+        if flag.endswith(_SECRET_FLAGS):
+            left_out += [flag] if word.startswith("--") else []
+            continue
+        given = _as_json(value)
+        public = _public(given)
+        if public != without_secret_fields(given):
+            left_out.append(f"the keys of {flag}")
+        if public != given:
+            word = f"{word.removesuffix(value)}{wire.dumps(public).decode()}"
+        shown.append(without_credentials(_without(keys, word)))
     hint = f"\n  (with {' and '.join(left_out)} as before: keys are not shown)" if left_out else ""
-    return [without_credentials(_without(keys, _without_fields(word))) for word in shown], hint
+    return shown, hint
+
+
+def _as_json(value: str) -> JSON:
+    """The object or list in a word of the command line; `None` if it holds none."""
+    try:
+        return wire.loads(value) if value.startswith(("{", "[")) else None
+    except ValueError:
+        return None
+
+
+def _public(value: JSON) -> JSON:
+    """JSON without API keys, and with blanks for what else is secret in it."""
+    if isinstance(value, list):
+        return [_public(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return without_secret_fields({name: _public(item) for name, item in value.items() if not name.endswith("api_key")})
 
 
 def without_retry_failed(typed: CommandLine) -> CommandLine:
     """The command line that continues the whole run; the last word counts if a file says --retry_failed."""
     words = [word for word in typed.settings if word.partition("=")[0] != _RETRY]
     return replace(typed, settings=words if len(words) < len(typed.settings) else [*words, f"{_RETRY}=False"])
-
-
-def _without_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words without the flags of keys and their values, and keys within JSON; and the flags that held one."""
-    shown: list[str] = []
-    left_out: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        flag, equals, _ = word.partition("=")
-        if flag.startswith("--") and flag.endswith(_SECRET_FLAGS):
-            left_out.append(flag)
-            if not equals:
-                next(words, None)
-        elif _KEY_IN_JSON.search(word):
-            flag_of_value = flag if flag.startswith("--") else "".join(shown[-1:])  # `--flag value`
-            left_out.append(f"the keys of {flag_of_value}")
-            # A comma is left if there are fields on both sides of a key.
-            shown.append(_KEY_IN_JSON.sub(lambda key: "," if key["before"] and key["after"] else "", word))
-        else:
-            shown.append(word)
-    return shown, left_out
-
-
-def _without_fields(word: str) -> str:
-    """A word of the command line of whose JSON object the secret fields are blank."""
-    flag, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    if not value.startswith("{"):
-        return word
-    try:
-        fields = wire.loads(value)
-    except ValueError:
-        return word
-    blank = without_secret_fields(fields)
-    return word if blank == fields else f"{flag}{equals}{wire.dumps(blank).decode()}"
 
 
 def _renamed(flag: str, place: str, before: str, word: str) -> str:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from judgegym.engine import terminal
 from judgegym.engine.command import exit_code_of, run_command
-from judgegym.environments.command_line.arguments import command_help, load_settings, overview, read_verb
-from judgegym.environments.command_line.program import Program
-from judgegym.judges.config.help import help_requested
+from judgegym.engine.settings.verbs import Verb
+from judgegym.environments.command_line.arguments import GROUPS, load_settings, most_used, settings_type
+from judgegym.environments.command_line.program import VERBS, CommandLine, Program
+from judgegym.judges.config.help import help_page, help_requested
+from judgegym.llm.errors import SettingsError
 
 if TYPE_CHECKING:
     from judgegym.environments.base import JudgedEnv
@@ -41,13 +43,29 @@ def main(
 
 
 def _run(env_type: type[JudgedEnv[Any, Any, Any]], program: Program, arguments: Sequence[str]) -> int:
+    usage = program.usage("VERB")
+    verbs = "\n".join(f"  {verb:<10} {about}" for verb, about in VERBS.items())
+    help_of_verbs = f"{usage} --help lists a verb's most used settings, --help_all every one."
+    overview = f"usage: {usage} [--name=value …]\n\n{verbs}\n\n{help_of_verbs}"
     if arguments[:1] in (["--help"], ["-h"]):
-        terminal.say(overview(program))
+        terminal.say(overview)
         return 0
-    typed = read_verb(program, arguments)
+    if not arguments or arguments[0] not in VERBS:
+        actual = f"found {arguments[0]!r}" if arguments else "found nothing"
+        raise SettingsError(f"expected one of {', '.join(VERBS)} as the first argument, {actual}\n{overview}")
+    typed = CommandLine(program, cast(Verb, arguments[0]), arguments[1:])
     detail = help_requested(typed.settings)
     if detail is not None:
-        terminal.say(command_help(env_type, typed, detail))
+        page = help_page(
+            settings_type(env_type),
+            usage=program.usage(typed.verb),
+            about=VERBS[typed.verb],
+            groups=GROUPS,
+            detail=detail,
+            verb=typed.verb,
+            most_used=most_used(settings_type(env_type), typed.verb),
+        )
+        terminal.say(page)
         return 0
     loaded = load_settings(env_type, typed.settings, verb=typed.verb)
     if loaded.settings.show_config is not None:

@@ -75,17 +75,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 
 Of the trainers' extras these are the trainers' own modules."""
 TRAINERS = (
-    "art",
-    "inspect",
-    "nemo-gym",
-    "openenv",
-    "openrlhf",
-    "ray",
-    "skyrl-gym",
-    "tinker",
-    "trl",
-    "verifiers",
-    "verl",
+    *("art", "inspect", "nemo-gym", "openenv", "openrlhf", "ray", "skyrl-gym", "tinker", "trl", "verifiers", "verl"),
 )
 """The extras of trainers and evaluation frameworks."""
 

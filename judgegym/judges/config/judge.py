@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -288,7 +287,10 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
 def endpoints_of(
     section: BaseModel, urls: str, model: str, *, owner: str, where: str, given: SecretStr | None = None
 ) -> tuple[Endpoint, ...]:
-    """The servers of a model, with their key and headers.
+    """The servers of a model, with their key and headers; without a key if none is set and no host is public.
+
+    A key from an environment variable is sent only to the host it belongs to: the setting's default host, or any host
+    if the user named the variable. A header that names a key takes the place of a variable's.
 
     Args:
         section: the settings of the endpoint: the judge's (`judge_…`), the policy's or a candidate's.
@@ -299,75 +301,41 @@ def endpoints_of(
         given: a key of these servers alone.
 
     Raises:
-        SettingsError: a key is needed and there is none.
-    """
-    prefix = "judge_" if isinstance(section, JudgeSettings) else ""
-    headers = getattr(section, f"{prefix}extra_headers", {})
-    key = api_key(
-        urls,
-        given=given or getattr(section, f"{prefix}api_key"),
-        variable=getattr(section, f"{prefix}api_key_env"),
-        variable_is_meant=f"{prefix}api_key_env" in section.model_fields_set or same_host(urls, owner),
-        setting=f"{where}api_key_env",
-        headers=headers,
-    )
-    return tuple(Endpoint(url, model, key, headers) for url in split_urls(urls))
-
-
-def api_key(
-    urls: str,
-    *,
-    given: SecretStr | None,
-    variable: str,
-    variable_is_meant: bool,
-    setting: str,
-    headers: Mapping[str, SecretStr] = MappingProxyType({}),
-) -> SecretStr | None:
-    """The API key for an endpoint; `None` if no key is set and no host is public (`judgegym.llm.urls.is_public`).
-
-    A key from an environment variable is sent only to the host it belongs to: the setting's default host, or any host
-    if the user named the variable.
-
-    Args:
-        urls: the endpoint's base URLs.
-        given: a key that was set directly.
-        variable: the environment variable that may hold a key.
-        variable_is_meant: the variable's key belongs to this host.
-        setting: the setting that names the variable, for the message.
-        headers: further headers of the requests; one that names a key takes the place of a variable's.
-
-    Raises:
         SettingsError: a host is public and there is no key; or a key cannot be sent in a header, or a URL or a header
             has another one.
     """
-    has_own = any(name.lower() in _KEY_HEADERS for name in headers)
-    key = given.get_secret_value() if given is not None else ""
+    prefix = "judge_" if isinstance(section, JudgeSettings) else ""
+    headers: Mapping[str, SecretStr] = getattr(section, f"{prefix}extra_headers", {})
+    names = {name.lower() for name in headers}
+    has_own = bool(names & _KEY_HEADERS)
+    own: SecretStr | None = given or getattr(section, f"{prefix}api_key")
+    variable: str = getattr(section, f"{prefix}api_key_env")
+    is_meant = f"{prefix}api_key_env" in section.model_fields_set or same_host(urls, owner)
+    setting_name, what = f"{where}api_key", "the key"
+    key = own.get_secret_value() if own is not None else ""
+    if not key and is_meant and not has_own:
+        key = os.environ.get(variable, "")
+        setting_name, what = f"{where}api_key_env", f"the key in the environment variable {variable}"
+    servers = split_urls(urls)
     if key:
-        where, what = setting.removesuffix("_env"), "the key"
-    else:
-        key = os.environ.get(variable, "") if variable_is_meant and not has_own else ""
-        where, what = setting, f"the key in the environment variable {variable}"
-    if key:
-        if any("@" in urlsplit(url).netloc for url in split_urls(urls)):
+        if any("@" in urlsplit(url).netloc for url in servers):
             raise SettingsError(
-                f"{where}: the base URL has a user and a password, and {what} would be sent, too; expected one of both"
+                f"{setting_name}: the base URL has a user and a password, and {what} would be sent, too; expected one "
+                "of both"
             )
-        if any(name.lower() == "authorization" for name in headers):
-            raise SettingsError(f"{where}: the extra headers have Authorization, too; expected one of both")
-        return SecretStr(_sendable(key, f"{where}: {what}"))
-    if has_own:
-        return None
-    hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in split_urls(urls) if is_public(url)}))
-    if not hosts:
-        return None
-    otherwise = f"if it takes none, set {setting.removesuffix('_env')}=none"
-    if not variable_is_meant:
+        if "authorization" in names:
+            raise SettingsError(f"{setting_name}: the extra headers have Authorization, too; expected one of both")
+        secret = SecretStr(_sendable(key, f"{setting_name}: {what}"))
+        return tuple(Endpoint(url, model, secret, headers) for url in servers)
+    hosts = ", ".join(sorted({urlsplit(url).hostname or "" for url in servers if is_public(url)}))
+    if hosts and not has_own:
+        missing = f"and the environment variable {variable} is not set;"
+        how = missing if is_meant else "name the environment variable that holds it, or,"
         raise SettingsError(
-            f"{setting}: {hosts} needs an API key; name the environment variable that holds it, or, {otherwise}"
+            f"{where}api_key_env: {hosts} needs an API key{', ' if is_meant else '; '}{how} "
+            f"if it takes none, set {where}api_key=none"
         )
-    raise SettingsError(
-        f"{setting}: {hosts} needs an API key, and the environment variable {variable} is not set; {otherwise}"
-    )
+    return tuple(Endpoint(url, model, None, headers) for url in servers)
 
 
 def _sendable(key: str, what: str) -> str:

@@ -60,7 +60,7 @@ def test_resume_command_is_the_given_one_with_directory_and_flag(given: list[str
         ),
         (
             [RUN, f'--openai.replicas=[{{"base_url": "{ONE}", "api_key": "{KEY}", "model_name": "m"}}]'],
-            [RUN, f'--openai.replicas=[{{"base_url": "{ONE}","model_name": "m"}}]'],
+            [RUN, f'--openai.replicas=[{{"base_url":"{ONE}","model_name":"m"}}]'],
             "the keys of --openai.replicas",
         ),
         ([RUN, f'--env={{"judge_api_key": "{KEY}"}}'], [RUN, "--env={}"], "the keys of --env"),

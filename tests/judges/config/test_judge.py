@@ -9,7 +9,7 @@ from judgegym.judges.arena import ArenaJudgeSettings
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import declared_settings
-from judgegym.judges.config.judge import JudgeSettings, api_key
+from judgegym.judges.config.judge import JudgeSettings, endpoints_of
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
@@ -90,8 +90,8 @@ def test_another_host_gets_the_variable_that_was_named_for_it(monkeypatch: pytes
 
 
 def test_the_setting_that_names_the_variable_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"^--openai\.api_key_env: judge\.example"):
-        api_key(ELSEWHERE, given=None, variable="X", variable_is_meant=False, setting="--openai.api_key_env")
+    with pytest.raises(SettingsError, match=r"^--openai\.judge_api_key_env: judge\.example"):
+        endpoints_of(JudgeSettings(), ELSEWHERE, "m", owner="http://x/v1", where="--openai.judge_")
 
 
 # ----------------------------------------------------------------------------------------------------------- settings
