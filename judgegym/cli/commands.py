@@ -8,7 +8,6 @@ where the help of each is, and how commands end.
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import signal
 import sys
@@ -116,10 +115,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
-        from judgegym.cli.completion import complete
-
-        complete()
     words = list(sys.argv[1:] if argv is None else argv)
     return exit_code(lambda: _run(program_called(), words))
 
