@@ -8,13 +8,16 @@ its endpoint is a reply without a completion, never an exception.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -33,17 +36,20 @@ from typing_extensions import Self
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import Task, TaskT
 from judgegym.engine.completions import Completion, Conversation, Policy, read_completion
-from judgegym.engine.records import Sample, digest, explained
-from judgegym.engine.settings import EnvConfig, PolicySettings
+from judgegym.engine.records import Sample, SampleRun, digest, explained
+from judgegym.engine.settings import EnvConfig, EnvSettings, PolicySettings
 from judgegym.engine.settings.policy import STAND_IN_POLICY
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import BaseUrls, ExtraBody, FinishReasons, endpoints_of
-from judgegym.judges.core.judgment import CallRun
+from judgegym.judges.core.judgment import CallRun, Judgment
 from judgegym.judges.core.naming import slug
 from judgegym.llm import wire
+from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
+from judgegym.llm.ledger import component
 from judgegym.llm.outcome import FinishRules
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.usage import Prices
@@ -99,21 +105,6 @@ def _completion(answer: Mapping[str, JSON]) -> Completion:
         raise ValueError(explained(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateReply:
-    """What a candidate said to a row.
-
-    Attributes:
-        completion: its completion; `None` if it never answered.
-        error: why it never answered.
-        run: the call to its endpoint; `None` if none was made.
-    """
-
-    completion: Completion | None
-    error: str | None = None
-    run: CallRun | None = None
-
-
 class Candidate:
     """A model that answers, at its endpoint, from a file or from a run."""
 
@@ -166,25 +157,23 @@ class Candidate:
         row = self.earlier.answers[uid]
         return row.completions or row.policy_error
 
-    async def reply(self, uid: str, conversation: Conversation) -> CandidateReply:
-        """Return what it says to a row."""
+    async def reply(self, uid: str, conversation: Conversation) -> tuple[Completion | str, CallRun | None]:
+        """Return its completion of a row or why there is none, and the call to its endpoint, if one was made."""
         if self.earlier is not None:
             row = self.earlier.answers[uid]
-            if row.policy_error is not None:
-                return CandidateReply(None, row.policy_error)
-            (completion,) = row.completions
-            return CandidateReply(completion)
+            return row.completions[0] if row.policy_error is None else row.policy_error, None
         if self._policy is None:
-            return CandidateReply(read_completion(Choice(self._answers[uid]), self._config))
+            return read_completion(Choice(self._answers[uid]), self._config), None
         try:
-            completion, run = await self._policy.complete(conversation)
+            return await self._policy.complete(conversation)
         except EndpointError as error:
-            run = CallRun(attempts=error.attempts, usage=error.usage)
-            return CandidateReply(None, f"the candidate at {error}", run)
-        return CandidateReply(completion, run=run)
+            return f"the candidate at {error}", CallRun(attempts=error.attempts, usage=error.usage)
 
 
-class CandidatesRunner(RowRunner[TaskT, DetailT]):
+AnswerT = TypeVar("AnswerT")
+
+
+class CandidatesRunner(RowRunner[TaskT, DetailT], Generic[TaskT, DetailT, AnswerT]):
     """Evaluates rows that candidates answer; the policy of the `openai` settings is not asked."""
 
     keeps_completions = False
@@ -197,6 +186,18 @@ class CandidatesRunner(RowRunner[TaskT, DetailT]):
         Raises:
             SettingsError: there is none, or an API key is missing.
         """
+
+    @abstractmethod
+    async def read_reply(self, task: TaskT, candidate: str, reply: Completion | str) -> AnswerT:
+        """Return a candidate's answer to a row, as it is judged, from its completion or from why there is none."""
+
+    @abstractmethod
+    def error_of(self, answer: AnswerT) -> str | None:
+        """Return why a candidate has no answer to a row; `None` if it has one."""
+
+    @abstractmethod
+    async def judge_answers(self, task: TaskT, answers: Sequence[AnswerT]) -> Judgment[DetailT]:
+        """Judge the answers to a row, at least one of which is there."""
 
     def prepare(self, tasks: Sequence[TaskT]) -> None:
         """Open the candidates, and read the answers that are in files and run directories.
@@ -214,6 +215,31 @@ class CandidatesRunner(RowRunner[TaskT, DetailT]):
         for candidate in self.candidates:
             candidate.load(tasks, self._env.conversations, self._env.name)
 
+    async def finish(self, task: TaskT) -> Sample[DetailT]:
+        """Ask all candidates at once, and judge the answers of those that have one."""
+        started = time.monotonic()
+        (conversation,) = self._env.checked_conversations(task)
+
+        async def ask(candidate: Candidate) -> tuple[AnswerT, CallRun | None]:
+            with component(f"candidate_{candidate.name}"):
+                reply, run = await candidate.reply(task.uid, conversation)
+                return await self.read_reply(task, candidate.name, reply), run
+
+        replies = await all_results(map(ask, self.candidates))
+        answers = [answer for answer, _ in replies]
+        run = SampleRun(time.monotonic() - started, tuple(run for _, run in replies if run is not None))
+        digest = self.digest(task)
+        sample = Sample[DetailT](task.uid, task.category, task.question, run=run, task_digest=digest)
+        errors = {candidate.name: self.error_of(each) for candidate, each in zip(self.candidates, answers, strict=True)}
+        if None not in errors.values():  # no judge was asked, so none has failed
+            each_one = "; ".join(f"{name}: {error}" for name, error in errors.items())
+            reasons = {str(error) for error in errors.values()}
+            return replace(sample, policy_error=reasons.pop() if len(reasons) == 1 else each_one)
+        judgment = await self.judge_answers(task, answers)
+        judge_calls = {call.name: call.run for call in judgment.calls} or None
+        run = SampleRun(time.monotonic() - started, run.policy_calls, judge_calls)
+        return replace(sample, run=run, judgment=judgment, score=judgment.score)
+
     @property
     def subject(self) -> str:
         """Return the names of the candidates."""
@@ -222,34 +248,24 @@ class CandidatesRunner(RowRunner[TaskT, DetailT]):
     @property
     def answers_of(self) -> JSON:
         """Return which runs the candidates' answers are of, by candidate; `None` if they are of none."""
-        return {name: run.to_json() for name, run in self._earlier_runs.items()} or None
+        runs = {each.name: each.earlier.to_json() for each in self.candidates if each.earlier is not None}
+        return runs or None
 
     @property
     def notices(self) -> Sequence[str]:
         """Return which candidates give the answers of a run."""
-        return [f"{name}: {run.words}" for name, run in self._earlier_runs.items()]
-
-    @property
-    def _earlier_runs(self) -> Mapping[str, JudgedAgain]:
-        runs = {candidate.name: candidate.earlier for candidate in self.candidates}
-        return {name: run for name, run in runs.items() if run is not None}
+        return [f"{each.name}: {each.earlier.words}" for each in self.candidates if each.earlier is not None]
 
     def digest(self, task: TaskT) -> str:
         """Return a digest of the row, and of the answers in files and runs."""
         return digest(task, {candidate.name: candidate.held_answer(task.uid) for candidate in self.candidates})
 
 
-def no_answers(errors: Iterable[tuple[str, str | None]]) -> str:
-    """Return why no candidate has an answer to a row: one reason that all have, or each one's own.
-
-    Args:
-        errors: the name of each candidate, and why it has none.
-    """
-    by_candidate = dict(errors)
-    reasons = {str(error) for error in by_candidate.values()}
-    if len(reasons) == 1:
-        return reasons.pop()
-    return "; ".join(f"{candidate}: {error}" for candidate, error in by_candidate.items())
+def csv_file(rows: Iterable[Sequence[str]]) -> bytes:
+    """A table as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "replace")
 
 
 _OFFLINE_MODELS = 3
@@ -291,10 +307,6 @@ class ModelSettings(BaseModel):
         if (self.base_url is None) == (self.answers is None):
             raise ValueError(f"the model {self.name!r} needs either a base_url or a file of answers")
         return self
-
-    def at(self, url: str | None) -> Self:
-        """A copy of these settings with another base URL."""
-        return self.model_copy(update={"base_url": url})
 
     @property
     def prices(self) -> Prices:
@@ -376,15 +388,36 @@ Models = Annotated[list[ModelSettings], NoDecode, BeforeValidator(_from_json), A
 """Models from YAML or from a JSON list."""
 
 
-def offline_models(url: str) -> list[ModelSettings]:
-    """The stand-ins that are compared with `--offline` where no models are given."""
+def compared_models(models: list[ModelSettings], settings: EnvSettings[Any]) -> list[ModelSettings]:
+    """The models that are compared: those of the settings; with --offline and without any, three stand-ins."""
+    if models or "policy" not in settings.stand_ins:
+        return models
     names = [f"{STAND_IN_POLICY}-{number}" for number in range(1, _OFFLINE_MODELS + 1)]
-    return [ModelSettings(name=name, base_url=url) for name in names]
+    return [ModelSettings(name=name, base_url=settings.openai.base_url) for name in names]
+
+
+def open_candidates(
+    models: Sequence[ModelSettings], config: EnvConfig, client_of: Callable[[ModelSettings], ChatClient]
+) -> list[Candidate]:
+    """The models as candidates; those with an endpoint answer by their client.
+
+    Raises:
+        SettingsError: an API key is missing.
+    """
+    return [
+        Candidate(
+            model.name,
+            None if model.base_url is None else Policy(client_of(model), config),
+            config,
+            answers=model.answers,
+        )
+        for model in models
+    ]
 
 
 def with_url(models: Sequence[ModelSettings], old: str, new: str | None) -> list[ModelSettings]:
     """The models, those at the URL `old` moved to `new`."""
-    return [model.at(new) if model.base_url == old else model for model in models]
+    return [model.model_copy(update={"base_url": new}) if model.base_url == old else model for model in models]
 
 
 def urls_of(models: Sequence[ModelSettings]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ Metrics of pairwise judgement: the specification's, and RewardBench-2's own.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -199,17 +199,9 @@ def record_choice(metrics: MetricAggregator, detail: PairwiseDetail, letters: st
             if letter != gold:
                 metrics.rate("wrong_answer_a_bias_rate", letter == "A")
     if len(detail.letters) == 2:
-        first, second = (_chosen(detail, order, letters) for order in (0, 1))
-        metrics.rate("position_consistency_rate", first is not None and first == second)
-
-
-def _chosen(detail: PairwiseDetail, order: int, letters: str) -> int | None:
-    """Return the place of the chosen answer in the first order."""
-    letter = detail.letters[order]
-    if letter is None:
-        return None
-    place = letters.index(letter)
-    return place if order == 0 else len(letters) - 1 - place
+        first, second = (None if letter is None else letters.index(letter) for letter in detail.letters)
+        agree = first is not None and second is not None and first == len(letters) - 1 - second
+        metrics.rate("position_consistency_rate", agree)
 
 
 def record_ties(metrics: MetricAggregator, detail: PairwiseDetail) -> None:
@@ -248,15 +240,12 @@ def official_scores(
         if subset == slug(TIES):
             ties.append(TiesRow(id=task.uid, num_correct=detail.num_correct, ratings=detail.official_ratings))
         elif subset in scores:
-            scores[subset].extend(_official_choices(detail))
+            both = zip(detail.official_letters, detail.gold, strict=True)
+            scores[subset].extend(UNREADABLE_CHOICE if letter is None else letter == gold for letter, gold in both)
     if incomplete is not None:
         for name in ("score", *map(slug, SUBSETS)):
             metrics.leave_out(f"rewardbench2/{name}", incomplete)
         return
-    _record_official(metrics, scores, ties)
-
-
-def _record_official(metrics: MetricAggregator, scores: Mapping[str, array[float]], ties: Sequence[TiesRow]) -> None:
     found: dict[str, float] = {}
     for subset in SUBSETS:
         of_subset = scores[slug(subset)]
@@ -271,12 +260,6 @@ def _record_official(metrics: MetricAggregator, scores: Mapping[str, array[float
         metrics.number("rewardbench2/score", leaderboard_score(found))
     else:
         metrics.leave_out("rewardbench2/score", "a subset has no score")
-
-
-def _official_choices(detail: PairwiseDetail) -> Iterator[float]:
-    """Return for each choice 1 if it is right, 0 if it is wrong, 0.25 if it is unreadable."""
-    for letter, gold in zip(detail.official_letters, detail.gold, strict=True):
-        yield UNREADABLE_CHOICE if letter is None else float(letter == gold)
 
 
 @dataclass(slots=True)

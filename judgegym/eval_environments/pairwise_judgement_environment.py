@@ -126,32 +126,24 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def conversations(self, task: PairTask) -> list[Conversation]:
         """Ask for the choice, perhaps in both orders; of a Ties row, for the rating of each answer."""
-        if task.mode == "ties":
-            return [self._rating_prompt(task.question, answer).messages for answer in task.answers]
-        orders = [task, task.swapped()] if self.config.swap_evaluate else [task]
-        return [self._choice_prompt(order).messages for order in orders]
+        orders = [task, task.swapped()] if self.config.swap_evaluate and task.mode == "choice" else [task]
+        return [prompt.messages for order in orders for prompt in self._prompts(order)]
 
-    def _rating_prompt(self, question: str, answer: str) -> Prompt:
-        config = self.config
-        system = system_text(config, "thinking_judge")
-        return rating_prompt(question, answer, system=system, instructions=config.judge_rating_prompt)
-
-    def _choice_prompt(self, task: PairTask) -> Prompt:
-        config = self.config
-        system = system_text(config, "thinking_judge")
-        return choice_prompt(task.question, task.answers, system=system, system_prompt=config.judge_system_prompt)
-
-    def _suspects(self, task: PairTask) -> int:
-        """Count the suspects that the policy is shown; both orders of a choice show the same texts."""
+    def _prompts(self, task: PairTask) -> list[Prompt]:
+        """Make the prompt of a choice in one order, or of the rating of each answer."""
+        config, system = self.config, system_text(self.config, "thinking_judge")
         if task.mode == "choice":
-            return self._choice_prompt(task).suspects
-        return sum(self._rating_prompt(task.question, answer).suspects for answer in task.answers)
+            return [choice_prompt(task.question, task.answers, system=system, system_prompt=config.judge_system_prompt)]
+        instructions = config.judge_rating_prompt
+        return [rating_prompt(task.question, text, system=system, instructions=instructions) for text in task.answers]
 
     async def judge(self, task: PairTask, completions: Sequence[Completion]) -> Judgment[PairwiseDetail]:
-        """Read the verdicts and compare them with the right answers: no calls."""
+        """Read the verdicts and compare them with the right answers: no calls. Both orders show the same suspects."""
         texts = [completion.answer for completion in completions]
         read = read_ratings if task.mode == "ties" else read_choices
-        return replace(read(task, texts, self.config.parse_mode), suspects=self._suspects(task))
+        return replace(
+            read(task, texts, self.config.parse_mode), suspects=sum(prompt.suspects for prompt in self._prompts(task))
+        )
 
     def verdict_at(self, task: PairTask, answer: str) -> Place | None:
         """Return the place of the letter or rating; RewardBench-2's own reading has none."""

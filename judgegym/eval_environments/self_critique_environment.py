@@ -25,7 +25,7 @@ from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import POLICY, PeerModels
-from judgegym.eval_environments.peer.ranking import leniency_adjusted, scores_of
+from judgegym.eval_environments.peer.ranking import leniency_adjusted
 from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerTable, cells_of
 from judgegym.eval_environments.peer.row import PeerRowRunner, combined, results_of, score_all
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig, read_queries
@@ -99,17 +99,18 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         If a judge failed on some rollouts of the group, adjust the scores for the leniency of the judges, and clip them
         to the scale.
         """
+        import numpy as np  # late: the help does without
+
         means = super().rewards(judgments)
         names = [judge.name for judge in self.models.frozen]
-        cells = [
-            (0, names.index(cell.judge), place, float(cell.score))
-            for place, judgment in enumerate(judgments)
-            for cell in cells_of(judgment)
-            if cell.score is not None
-        ]
-        if len(cells) == len(judgments) * len(names):
+        scores = np.full((1, len(names), len(judgments)), np.nan)
+        for place, judgment in enumerate(judgments):
+            for cell in cells_of(judgment):
+                if cell.score is not None:
+                    scores[0, names.index(cell.judge), place] = cell.score
+        if np.isfinite(scores).all():
             return means
-        adjusted = leniency_adjusted(scores_of(cells, queries=1, judges=len(names), candidates=len(judgments)))
+        adjusted = leniency_adjusted(scores)
         if isinstance(adjusted, str):  # rollouts that no judge has in common cannot be compared
             return [None] * len(judgments)
         return [

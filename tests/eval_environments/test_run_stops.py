@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from judgegym.eval_environments.arena.environment import ArenaHardTask
-from judgegym.eval_environments.arena.matches import AgainstBaseline, Player, Tournament
+from judgegym.eval_environments.arena.matches import AgainstBaseline, Tournament
+from judgegym.eval_environments.arena.ratings import CandidateAnswer
 from judgegym.eval_environments.peer.models import PeerModel
 from judgegym.eval_environments.peer.results import PeerAnswer
 from judgegym.eval_environments.peer.row import score_all
@@ -22,7 +23,7 @@ from tests.judges.scorers.kinds import FAIR, GOOD, POOR, QUESTION, verdict
 from tests.scripted import ScriptedEndpoint
 
 TASK = ArenaHardTask("row", QUESTION, FAIR, None)
-PLAYERS = [Player("one", GOOD), Player("two", POOR), Player("three", GOOD)]
+PLAYERS = [CandidateAnswer("one", GOOD), CandidateAnswer("two", POOR), CandidateAnswer("three", GOOD)]
 
 
 async def peers(client: ChatClient) -> None:

@@ -5,23 +5,21 @@ Evaluate one row of Arena-Hard with several candidates: all answer at once, then
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
-from judgegym.engine.completions import Completion, Policy
+from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import MetricAggregator
-from judgegym.engine.records import Sample, SampleRun
+from judgegym.engine.records import Sample
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal import Table
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.eval_environments.arena import report
 from judgegym.eval_environments.arena.environment import BASELINE, ArenaEnv, ArenaHardTask
-from judgegym.eval_environments.arena.matches import AgainstBaseline, Match, Player, Tournament
-from judgegym.eval_environments.arena.ratings import CandidateAnswer, GamesOfRow, RowGame, Tally, games_of
+from judgegym.eval_environments.arena.matches import AgainstBaseline, Tournament
+from judgegym.eval_environments.arena.ratings import CandidateAnswer, GamesOfRow, RowGame, games_of, share_of_points
 from judgegym.eval_environments.arena.standings import (
     Standings,
     add_metrics,
@@ -31,23 +29,21 @@ from judgegym.eval_environments.arena.standings import (
 )
 from judgegym.eval_environments.models import (
     Candidate,
-    CandidateReply,
     CandidatesRunner,
     ModelSettings,
-    no_answers,
-    offline_models,
+    compared_models,
+    open_candidates,
 )
 from judgegym.judges.arena import ArenaCaseJudge
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.tournament.schedule import pair_judge
-from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.ledger import component
 
 
-class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
+class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow, CandidateAnswer]):
     """Evaluates the rows of one evaluation."""
 
     def __init__(self, env: ArenaCandidatesEnv) -> None:
@@ -78,32 +74,17 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, GamesOfRow]):
         counts = f"{rows} rows, {len(self.candidates)} candidates: {rows * asked} answers to ask for, {games} games"
         return "\n".join([*self.notices, counts])
 
-    async def finish(self, task: ArenaHardTask) -> Sample[GamesOfRow]:
-        """Ask all candidates at once, and let those that have answered play."""
-        env, started = self._arena, time.monotonic()
-        (conversation,) = env.checked_conversations(task)
+    async def read_reply(self, task: ArenaHardTask, candidate: str, reply: Completion | str) -> CandidateAnswer:
+        """Return what a candidate said."""
+        return CandidateAnswer.of(candidate, reply)
 
-        async def ask(candidate: Candidate) -> CandidateReply:
-            with component(f"candidate_{candidate.name}"):
-                return await candidate.reply(task.uid, conversation)
+    def error_of(self, answer: CandidateAnswer) -> str | None:
+        """Return why a candidate has not answered."""
+        return answer.error if answer.answer is None else None
 
-        replies = await all_results(map(ask, self.candidates))
-        both = zip(self.candidates, replies, strict=True)
-        answers = tuple(CandidateAnswer.of(candidate.name, reply) for candidate, reply in both)
-        policy_calls = tuple(reply.run for reply in replies if reply.run is not None)
-        sample = Sample[GamesOfRow](
-            task.uid,
-            task.category,
-            task.question,
-            run=SampleRun(time.monotonic() - started, policy_calls),
-            task_digest=self.digest(task),
-        )
-        if all(answer.answer is None for answer in answers):
-            return replace(sample, policy_error=no_answers((answer.candidate, answer.error) for answer in answers))
-        judgment = await env.judge_answers(task, answers)
-        judge_calls = {call.name: call.run for call in judgment.calls}
-        run = SampleRun(time.monotonic() - started, policy_calls, judge_calls or None)
-        return replace(sample, run=run, judgment=judgment, score=judgment.score)
+    async def judge_answers(self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]) -> Judgment[GamesOfRow]:
+        """Let those that have answered play."""
+        return await self._arena.judge_answers(task, answers)
 
     def is_complete(self, sample: Sample[GamesOfRow]) -> bool:
         """Return whether every game has a result, and every candidate that is asked has answered."""
@@ -155,7 +136,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
                 f"{config.judge_critique_rounds}. --env.candidates_play=baseline has it"
             )
         require("statistics")
-        self.match: Match
+        self.match: Tournament | AgainstBaseline
         if config.candidates_play == "tournament":
             self.match = Tournament(pair_judge(config, self.clients.judge), config)
         else:
@@ -163,10 +144,8 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
 
     @cached_property
     def models(self) -> Sequence[ModelSettings]:
-        """Return the settings of the candidates; with --offline and without candidates, three stand-ins."""
-        if self.config.candidates or "policy" not in self.settings.stand_ins:
-            return self.config.candidates
-        return offline_models(self.settings.openai.base_url)
+        """Return the settings of the candidates."""
+        return compared_models(self.config.candidates, self.settings)
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
@@ -175,13 +154,12 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         Raises:
             SettingsError: an API key is missing.
         """
-        return [Candidate(model.name, self._policy(model), self.config, answers=model.answers) for model in self.models]
 
-    def _policy(self, model: ModelSettings) -> Policy | None:
-        if model.base_url is None:
-            return None
-        chat_settings = model.chat_settings(self.config, timeout_s=self.settings.openai.timeout)
-        return Policy(self.clients.open_policy(chat_settings), self.config)
+        def client_of(model: ModelSettings) -> ChatClient:
+            timeout_s = self.settings.openai.timeout
+            return self.clients.open_policy(model.chat_settings(self.config, timeout_s=timeout_s))
+
+        return open_candidates(self.models, self.config, client_of)
 
     def row_runner(self) -> ArenaCandidatesRunner:
         """Evaluate a row to the games of the candidates that have answered."""
@@ -190,21 +168,16 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     async def judge(self, task: ArenaHardTask, completions: Sequence[Completion]) -> Judgment[GamesOfRow]:
         """Let completions play, one of each candidate."""
         said = zip(self.candidates, completions, strict=True)
-        answers = tuple(CandidateAnswer.of(candidate.name, CandidateReply(text)) for candidate, text in said)
-        return await self.judge_answers(task, answers)
+        return await self.judge_answers(task, [CandidateAnswer.of(candidate.name, text) for candidate, text in said])
 
-    async def judge_answers(self, task: ArenaHardTask, answers: tuple[CandidateAnswer, ...]) -> Judgment[GamesOfRow]:
+    async def judge_answers(self, task: ArenaHardTask, answers: Sequence[CandidateAnswer]) -> Judgment[GamesOfRow]:
         """Let those answers play that are there; the score is the mean share of points of the candidates, 0 to 1."""
         asked = {candidate.name for candidate in self.candidates if candidate.asks_endpoint}
-        players = [
-            Player(answer.candidate, answer.answer, answer.is_wrong)
-            for answer in answers
-            if answer.answer is not None or answer.candidate in asked
-        ]
+        players = [answer for answer in answers if answer.answer is not None or answer.candidate in asked]
         played = await self.match.play(task, players)
-        row = GamesOfRow(answers, played.games)
-        tallies = {player.name: Tally.of(player.name, row.decided) for player in players}
-        shares = {name: tally.points / tally.weight for name, tally in tallies.items() if tally.weight}
+        row = GamesOfRow(tuple(answers), played.games)
+        tallies = {player.candidate: share_of_points(player.candidate, row.decided) for player in players}
+        shares = {name: points / weight for name, (points, weight) in tallies.items() if weight}
         errors = "; ".join(f"{game.first} and {game.second}: {game.error}" for game in row.games if game.error)
         if not shares:
             return failed_judgment(played.calls, explanation=errors, detail=row)
@@ -240,21 +213,21 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
     def record_metrics(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
         """Record the points that candidates take from the baseline and from each other, and what position does."""
         games = games_of(sample.judgment)
-        lost = Tally.of(BASELINE, games)
-        if lost.weight:
-            metrics.ratio(self.headline[0], lost.weight - lost.points, lost.weight, interval=True)
+        kept, weight = share_of_points(BASELINE, games)
+        if weight:
+            metrics.ratio(self.headline[0], weight - kept, weight, interval=True)
         by_pair: dict[frozenset[str], list[RowGame]] = {}
         for game in games:
             by_pair.setdefault(frozenset((game.first, game.second)), []).append(game)
         for one, other in combinations([*(model.name for model in self.models), BASELINE], 2):
-            tally = Tally.of(one, by_pair.get(frozenset((one, other)), ()))
-            if tally.weight:
-                metrics.ratio(winrate_name(one, other), tally.points, tally.weight, interval=True)
+            points, weight = share_of_points(one, by_pair.get(frozenset((one, other)), ()))
+            if weight:
+                metrics.ratio(winrate_name(one, other), points, weight, interval=True)
         record_positions(metrics, [game for game in games if game.decided == "judge"])
 
     def record_failure(self, metrics: MetricAggregator, task: ArenaHardTask, sample: Sample[GamesOfRow]) -> None:
         """Count what the row cost, and what is missing in it."""
-        self.standings.add_failure(sample)
+        self.standings.add(sample, None)
 
     def summarise(self, metrics: MetricAggregator, rows: Sequence[tuple[ArenaHardTask, Sample[GamesOfRow]]]) -> None:
         """Record ratings, numbers of games and answers, and costs by candidate."""

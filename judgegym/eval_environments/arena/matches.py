@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from judgegym.eval_environments.arena.environment import BASELINE, ArenaHardTask
-from judgegym.eval_environments.arena.ratings import RowGame
+from judgegym.eval_environments.arena.ratings import CandidateAnswer, RowGame
 from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaDetail, ArenaProtocol
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import Judge
@@ -41,21 +40,6 @@ _BOTH_WRONG = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
-    """A player of a row.
-
-    Attributes:
-        name: its name.
-        answer: its answer; `None` if its endpoint has failed, and may yet give one.
-        is_wrong: whether the answer is in a format that counts as wrong.
-    """
-
-    name: str
-    answer: str | None
-    is_wrong: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class MatchResult:
     """Games, the calls that were made for them, and the suspects in the texts that they show."""
 
@@ -69,24 +53,7 @@ class MatchResult:
         return bool(self.games) and all(game.points is not None for game in self.games)
 
 
-class Match(ABC):
-    """Plays the games of a row."""
-
-    @abstractmethod
-    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
-        """Play the games of the candidates, with the baseline; those of a player without an answer are left out.
-
-        Args:
-            task: the row.
-            players: the candidates.
-        """
-
-    @abstractmethod
-    def games_of_row(self, candidates: int) -> int:
-        """Return how many games a row of so many candidates has at most."""
-
-
-class AgainstBaseline(Match):
+class AgainstBaseline:
     """Each candidate plays both games against the baseline, as in an evaluation of it alone."""
 
     def __init__(self, judge: Judge[ArenaCase, ArenaDetail], protocol: ArenaProtocol) -> None:
@@ -95,26 +62,26 @@ class AgainstBaseline(Match):
         self._strong = float(STRONG_WEIGHT[protocol])
 
     def games_of_row(self, candidates: int) -> int:
-        """Return two for each candidate."""
+        """Return how many games a row of so many candidates has: two for each."""
         return 2 * candidates
 
-    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
-        """Play all games at once."""
+    async def play(self, task: ArenaHardTask, players: Sequence[CandidateAnswer]) -> MatchResult:
+        """Play all games at once, but those of candidates without an answer."""
         return _together(await all_results(self._both_games(task, player) for player in players))
 
-    async def _both_games(self, task: ArenaHardTask, player: Player) -> MatchResult:
+    async def _both_games(self, task: ArenaHardTask, player: CandidateAnswer) -> MatchResult:
         if player.answer is None:
             return MatchResult()
         if player.is_wrong:
-            baseline = Player(BASELINE, task.baseline)
+            baseline = CandidateAnswer(BASELINE, task.baseline)
             return MatchResult((_without_a_call(player, baseline), _without_a_call(baseline, player)))
-        with component(_name(player.name, BASELINE)):
+        with component(_name(player.candidate, BASELINE)):
             judgment = await self._judge.judge(ArenaCase(task.question, player.answer, task.baseline))
         return MatchResult(
-            self._games(player, judgment), _renamed(judgment.calls, player.name, BASELINE), judgment.suspects
+            self._games(player, judgment), _renamed(judgment.calls, player.candidate, BASELINE), judgment.suspects
         )
 
-    def _games(self, player: Player, judgment: Judgment[ArenaDetail]) -> tuple[RowGame, ...]:
+    def _games(self, player: CandidateAnswer, judgment: Judgment[ArenaDetail]) -> tuple[RowGame, ...]:
         assert judgment.detail is not None  # also without a verdict
         found = []
         for game in judgment.detail.games:
@@ -122,7 +89,7 @@ class AgainstBaseline(Match):
             points = None if game.points is None else game.points if is_first else 1.0 - game.points
             found.append(
                 RowGame(
-                    *((player.name, BASELINE) if is_first else (BASELINE, player.name)),
+                    *((player.candidate, BASELINE) if is_first else (BASELINE, player.candidate)),
                     points,
                     weight=self._strong if game.is_strong else 1.0,
                     text=game.text,
@@ -132,7 +99,7 @@ class AgainstBaseline(Match):
         return tuple(found)
 
 
-class Tournament(Match):
+class Tournament:
     """The candidates and the baseline play each other, as the settings of tournaments say."""
 
     def __init__(self, judge: PairJudge, settings: TournamentSettings) -> None:
@@ -141,14 +108,14 @@ class Tournament(Match):
         self._settings = settings
 
     def games_of_row(self, candidates: int) -> int:
-        """Return the number of games of the schedule."""
+        """Return how many games a row of so many candidates has at most, by the schedule."""
         return game_count(self._settings, candidates + 1)
 
-    async def play(self, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
-        """Play the games of each round at once."""
+    async def play(self, task: ArenaHardTask, players: Sequence[CandidateAnswer]) -> MatchResult:
+        """Play the games of each round at once, but those of candidates without an answer, with the baseline."""
         settings, seed = self._settings, self._settings.seed
-        everyone = [*players, Player(BASELINE, task.baseline)]
-        places = sorted(everyone, key=lambda player: derive(seed, task.uid, f"place of {player.name}"))
+        everyone = [*players, CandidateAnswer(BASELINE, task.baseline)]
+        places = sorted(everyone, key=lambda player: derive(seed, task.uid, f"place of {player.candidate}"))
         meetings = list[Meeting]()
         played = list[MatchResult]()
 
@@ -168,23 +135,25 @@ class Tournament(Match):
                 await play_round(swiss_round(standing, Counter(pair(*meeting) for meeting in meetings)))
         return self._with_suspects(_together(played), task, everyone)
 
-    def _with_suspects(self, played: MatchResult, task: ArenaHardTask, players: Sequence[Player]) -> MatchResult:
+    def _with_suspects(
+        self, played: MatchResult, task: ArenaHardTask, players: Sequence[CandidateAnswer]
+    ) -> MatchResult:
         """Count the suspects of each answer that the judge was shown once, those of the question with each answer."""
         shown = {name for game in played.games if game.decided == "judge" for name in (game.first, game.second)}
-        texts = (player.answer for player in players if player.name in shown and player.answer is not None)
+        texts = (player.answer for player in players if player.candidate in shown and player.answer is not None)
         case = GroupCase(task.question)
         return dataclasses.replace(played, suspects=sum(self._judge.suspects(case, text) for text in texts))
 
-    async def _game(self, task: ArenaHardTask, first: Player, second: Player) -> MatchResult:
+    async def _game(self, task: ArenaHardTask, first: CandidateAnswer, second: CandidateAnswer) -> MatchResult:
         if first.answer is None or second.answer is None:
             return MatchResult()
         if first.is_wrong or second.is_wrong:
             return MatchResult((_without_a_call(first, second),))
-        with component(_name(first.name, second.name)):
+        with component(_name(first.candidate, second.candidate)):
             result = await self._judge.play(GroupCase(task.question), first.answer, second.answer, name="game")
         text = next((call.text for call in reversed(result.calls) if call.text), "")
-        game = RowGame(first.name, second.name, result.points, result.weight, text=text, error=result.error)
-        return MatchResult((game,), _renamed(result.calls, first.name, second.name))
+        game = RowGame(first.candidate, second.candidate, result.points, result.weight, text=text, error=result.error)
+        return MatchResult((game,), _renamed(result.calls, first.candidate, second.candidate))
 
 
 def _standing(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -> list[int]:
@@ -199,10 +168,10 @@ def _standing(players: int, played: Sequence[tuple[Meeting, MatchResult]]) -> li
     return sorted(range(players), key=lambda player: (-strengths[player], player))
 
 
-def _without_a_call(first: Player, second: Player) -> RowGame:
+def _without_a_call(first: CandidateAnswer, second: CandidateAnswer) -> RowGame:
     """Return a game in which an answer is wrong."""
     points = _BOTH_WRONG if first.is_wrong and second.is_wrong else float(second.is_wrong)
-    return RowGame(first.name, second.name, points, decided="format")
+    return RowGame(first.candidate, second.candidate, points, decided="format")
 
 
 def _together(parts: Iterable[MatchResult]) -> MatchResult:

@@ -28,11 +28,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from judgegym.eval_environments.models import CandidateReply
+from judgegym.engine.completions import Completion
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.parsing.thinking import ThinkingFault
 from judgegym.judges.tournament.schedule import Pair, components, pair
-from judgegym.statistics.agreement import Interval
 from judgegym.statistics.bradley_terry import GameOutcome, Strengths, fit, fit_resampled
 
 ANCHOR = 1000.0
@@ -46,32 +45,23 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A rating.
+    """A rating; what of it is not known is `None`.
 
     Attributes:
         value: the rating.
-        interval: its 95 % interval, or why there is none.
+        low: the lower end of its 95 % interval.
+        high: the upper end.
+        reason: why there is no rating, or no interval.
     """
 
-    value: float
-    interval: Interval | str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ratings:
-    """The ratings of all players.
-
-    Attributes:
-        players: for each player its rating, or why there is none.
-        position: how many rating points being shown first is worth.
-    """
-
-    players: tuple[Rating | str, ...]
-    position: float
-
-
-def rate(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int) -> Ratings:
-    """Rate players by the games of all rows.
+def rate(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int) -> tuple[list[Rating], float]:
+    """Rate players by the games of all rows: the rating of each, and what being shown first is worth in rating points.
 
     Args:
         players: how many there are.
@@ -79,31 +69,34 @@ def rate(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, se
         anchor: the player whose rating is 1000.
         seed: seed of the resampling.
     """
+    import numpy as np  # late, as everything that statistics need
+
     rows = _scaled(rows)
     games = list(chain.from_iterable(rows))
     found = fit(players, games)
     values = _ratings(found, anchor)
     groups = components(range(players), (pair(game.first, game.second) for game in games))
     (connected,) = (group for group in groups if anchor in group)
-    intervals = _intervals(players, rows, anchor=anchor, seed=seed) if len(rows) > 1 else {}
     bounded = _bounded(games, anchor)
     appearances = Counter(player for row in rows for player in {*chain.from_iterable(game[:2] for game in row)})
+    low = high = [math.nan] * players
+    if len(rows) > 1:
+        resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=ROUNDS, seed=seed)]
+        low, high = np.quantile(np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0).tolist()
 
-    def interval(player: int) -> Interval | str:
-        if player == anchor:
-            return "the baseline's rating is given"
-        if appearances[player] < 2:
-            return "one row says nothing about how much rows vary"
-        if player not in bounded:
-            return "its games are all won, or all lost, and do not say how far it is from the baseline"
-        return intervals[player]
-
-    def rating(player: int) -> Rating | str:
+    def rating(player: int) -> Rating:
         if player not in connected:
-            return "no game connects it with the baseline"
-        return Rating(values[player], interval(player))
+            return Rating(None, reason="no game connects it with the baseline")
+        reason = ""
+        if player == anchor:
+            reason = "the baseline's rating is given"
+        elif appearances[player] < 2:
+            reason = "one row says nothing about how much rows vary"
+        elif player not in bounded:
+            reason = "its games are all won, or all lost, and do not say how far it is from the baseline"
+        return Rating(values[player], reason=reason) if reason else Rating(values[player], low[player], high[player])
 
-    return Ratings(tuple(map(rating, range(players))), SCALE * found.position)
+    return list(map(rating, range(players))), SCALE * found.position
 
 
 def _ratings(strengths: Strengths, anchor: int) -> list[float]:
@@ -129,15 +122,6 @@ def _reached(start: int, steps: set[Pair]) -> set[int]:
         new = {to for origin, to in steps if origin in new} - reached
         reached |= new
     return reached
-
-
-def _intervals(players: int, rows: Sequence[Sequence[GameOutcome]], *, anchor: int, seed: int) -> dict[int, Interval]:
-    """The intervals of all players."""
-    import numpy as np  # late, as everything that statistics need
-
-    resampled = [_ratings(each, anchor) for each in fit_resampled(players, rows, rounds=ROUNDS, seed=seed)]
-    low, high = np.quantile(np.asarray(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return {player: Interval(float(low[player]), float(high[player])) for player in range(players)}
 
 
 def _scaled(rows: Sequence[Sequence[GameOutcome]]) -> Sequence[Sequence[GameOutcome]]:
@@ -187,14 +171,12 @@ class CandidateAnswer:
     short: bool = False
 
     @classmethod
-    def of(cls, candidate: str, reply: CandidateReply) -> CandidateAnswer:
-        """Return what a candidate said."""
-        said = reply.completion
-        if said is None:
-            return cls(candidate, None, reply.error)
-        return cls(
-            candidate, said.answer, said.unjudgeable, said.thinking, said.thinking_fault, said.finish_reason, said.short
-        )
+    def of(cls, candidate: str, reply: Completion | str) -> CandidateAnswer:
+        """Return what a candidate said, from its completion or from why there is none."""
+        if isinstance(reply, str):
+            return cls(candidate, None, reply)
+        thinking, fault, reason = reply.thinking, reply.thinking_fault, reply.finish_reason
+        return cls(candidate, reply.answer, reply.unjudgeable, thinking, fault, reason, reply.short)
 
     @property
     def is_wrong(self) -> bool:
@@ -243,22 +225,10 @@ class GamesOfRow:
         return [game for game in self.games if game.points is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """The weighted points of a player, and the weight of its games."""
-
-    points: float = 0.0
-    weight: float = 0.0
-
-    def __add__(self, other: Tally) -> Tally:
-        """Add those of further games."""
-        return Tally(self.points + other.points, self.weight + other.weight)
-
-    @classmethod
-    def of(cls, player: str, games: Iterable[RowGame]) -> Tally:
-        """Add up the games of a player, all of which have a result."""
-        own = [game for game in games if player in (game.first, game.second)]
-        return cls(sum(game.weight * game.points_of(player) for game in own), sum(game.weight for game in own))
+def share_of_points(player: str, games: Iterable[RowGame]) -> tuple[float, float]:
+    """Return the weighted points of a player in its games, all of which have a result, and their weight."""
+    own = [game for game in games if player in (game.first, game.second)]
+    return sum(game.weight * game.points_of(player) for game in own), sum(game.weight for game in own)
 
 
 def games_of(judgment: Judgment[GamesOfRow] | None) -> list[RowGame]:

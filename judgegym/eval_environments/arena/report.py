@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
-
 from judgegym.engine.terminal import Table
 from judgegym.eval_environments.arena.environment import BASELINE
 from judgegym.eval_environments.arena.ratings import Rating
 from judgegym.eval_environments.arena.standings import PlayerRank, Standings
+from judgegym.eval_environments.models import csv_file
 
 _EMPTY = "–"
 _MOST_COLUMNS = 6
@@ -24,9 +21,9 @@ def ratings_table(standings: Standings) -> Table:
         (
             _ranked(rank, each),
             _points(each.rating),
-            _interval(each.rating),
-            _share(each.win_rate),
-            f"{each.games:,}",
+            _EMPTY if each.rating.low is None else f"{each.rating.low:.0f} to {each.rating.high:.0f}",
+            _share(standings.win_rate(each.name)),
+            f"{standings.games[each.name]:,}",
             *([_points(each.at_equal_style)] if has_style else []),
         )
         for rank, each in enumerate(standings.ranking, start=1)
@@ -60,38 +57,23 @@ def ratings_csv(standings: Standings) -> bytes:
         [
             str(rank),
             each.name,
-            *_numbers(each.rating),
-            _number(each.win_rate),
-            str(each.games),
+            *map(_number, (each.rating.value, each.rating.low, each.rating.high, standings.win_rate(each.name))),
+            str(standings.games[each.name]),
             _number(standings.win_rate(each.name, BASELINE)),
             str(standings.missing[each.name]),
             str(standings.wrong[each.name]),
-            *_numbers(each.at_equal_style),
+            *map(_number, (each.at_equal_style.value, each.at_equal_style.low, each.at_equal_style.high)),
         ]
         for rank, each in enumerate(standings.ranking, start=1)
     ]
-    return _csv([header, *rows])
+    return csv_file([header, *rows])
 
 
 def win_rates_csv(standings: Standings) -> bytes:
     """The win rate of the row's player against that of the column; an empty cell where they did not meet."""
     names = [each.name for each in standings.ranking]
     rows = [[name, *(_number(standings.win_rate(name, other)) for other in names)] for name in names]
-    return _csv([["name", *names], *rows])
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode("utf-8", "replace")
-
-
-def _numbers(rating: Rating | str | None) -> tuple[str, str, str]:
-    if not isinstance(rating, Rating):
-        return "", "", ""
-    bounds = rating.interval
-    low, high = (None, None) if isinstance(bounds, str) else (bounds.low, bounds.high)
-    return _number(rating.value), _number(low), _number(high)
+    return csv_file([["name", *names], *rows])
 
 
 def _number(value: float | None) -> str:
@@ -102,14 +84,8 @@ def _ranked(rank: int, standing: PlayerRank) -> str:
     return f"{rank}. {standing.name}"
 
 
-def _points(rating: Rating | str | None) -> str:
-    return f"{rating.value:.0f}" if isinstance(rating, Rating) else _EMPTY
-
-
-def _interval(rating: Rating | str) -> str:
-    if isinstance(rating, str) or isinstance(rating.interval, str):
-        return _EMPTY
-    return f"{rating.interval.low:.0f} to {rating.interval.high:.0f}"
+def _points(rating: Rating) -> str:
+    return _EMPTY if rating.value is None else f"{rating.value:.0f}"
 
 
 def _share(value: float | None) -> str:

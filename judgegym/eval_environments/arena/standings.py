@@ -14,19 +14,20 @@ difference: on the same rows the two differ (0.394 here beside 0.353 with their 
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.environments.evaluate.metrics import ANSWER_ERRORS, GAME_ERRORS
 from judgegym.eval_environments.arena.environment import BASELINE
-from judgegym.eval_environments.arena.ratings import GamesOfRow, Rating, Ratings, RowGame, Tally, rate
+from judgegym.eval_environments.arena.ratings import GamesOfRow, Rating, RowGame, rate
 from judgegym.llm.usage import Usage, count_tokens
 from judgegym.statistics.bradley_terry import GameOutcome
 
@@ -143,38 +144,20 @@ class Standings:
         self.rows = self.judged = self.without_a_call = self.failed = 0
         self._seed, self._style = seed, style
         self._asked = [name for name, has_endpoint in candidates.items() if has_endpoint]
-        self._number = {name: number for number, name in enumerate(self.players)}
         self._rows: list[list[GameOutcome]] = []
         self._styled: list[list[GameOutcome]] = []
-        self._pairs: dict[tuple[str, str], Tally] = {}
+        self._points: defaultdict[tuple[str, str], float] = defaultdict(float)  # of a player against another one
+        self._weights: defaultdict[tuple[str, str], float] = defaultdict(float)
 
-    def add_failure(self, sample: Sample[GamesOfRow]) -> None:
-        """Count what a row without a result lacks, and what it cost."""
-        self._count(sample)
-
-    def add(self, sample: Sample[GamesOfRow], baseline: str) -> None:
-        """Add a row with a result, and the baseline's answer to it."""
-        row = self._count(sample)
-        assert row is not None  # of a row with a result
-        games = row.decided
-        self._rows.append([self._result(game) for game in games])
-        for game in games:
-            for player, other in ((game.first, game.second), (game.second, game.first)):
-                self.games[player] += 1
-                self._pairs[player, other] = self._pairs.get((player, other), Tally()) + Tally.of(player, [game])
-        if self._style:
-            texts = {answer.candidate: answer.answer or "" for answer in row.answers}
-            styles = {name: style_of(text) for name, text in {**texts, BASELINE: baseline}.items()}
-            self._styled.append([self._result(game, styles) for game in games])
-
-    def _count(self, sample: Sample[GamesOfRow]) -> GamesOfRow | None:
+    def add(self, sample: Sample[GamesOfRow], baseline: str | None) -> None:
+        """Add a row with the baseline's answer to it; of a row that failed (`None`), what it lacks and what it cost."""
         self.rows += 1
         for name, run in zip(self._asked, sample.run.policy_calls, strict=True):
             self.usage[name] = self.usage.get(name, Usage()) + run.usage
         row = None if sample.judgment is None else sample.judgment.detail
         if row is None:
             self.missing.update(self.players[:-1])
-            return None
+            return
         for answer in row.answers:
             self.missing[answer.candidate] += answer.answer is None
             self.wrong[answer.candidate] += answer.is_wrong
@@ -182,68 +165,57 @@ class Standings:
             self.failed += game.points is None
             self.without_a_call += game.decided == "format"
             self.judged += game.points is not None and game.decided == "judge"
-        return row
+        if baseline is None:
+            return
+        self._rows.append([self._result(game) for game in row.decided])
+        for game in row.decided:
+            for player, other in ((game.first, game.second), (game.second, game.first)):
+                self.games[player] += 1
+                self._points[player, other] += game.weight * game.points_of(player)
+                self._weights[player, other] += game.weight
+        if self._style:
+            texts = {answer.candidate: answer.answer or "" for answer in row.answers}
+            styles = {name: style_of(text) for name, text in {**texts, BASELINE: baseline}.items()}
+            self._styled.append([self._result(game, styles) for game in row.decided])
 
     def _result(self, game: RowGame, styles: Mapping[str, TextStyle] | None = None) -> GameOutcome:
-        assert game.points is not None
         difference = () if styles is None else tuple(style_difference(styles[game.first], styles[game.second]))
-        return GameOutcome(self._number[game.first], self._number[game.second], game.points, game.weight, difference)
+        first, second = self.players.index(game.first), self.players.index(game.second)
+        return GameOutcome(first, second, game.points_of(game.first), game.weight, difference)
 
     @cached_property
-    def ratings(self) -> Ratings:
-        """Return the ratings."""
-        return rate(len(self.players), self._rows, anchor=self._number[BASELINE], seed=self._seed)
+    def ratings(self) -> tuple[list[Rating], float]:
+        """Return the rating of each player, and what being shown first is worth."""
+        return rate(len(self.players), self._rows, anchor=len(self.players) - 1, seed=self._seed)
 
     @cached_property
-    def style_ratings(self) -> Ratings | None:
+    def style_ratings(self) -> list[Rating] | None:
         """Return the ratings at equal style, if they were asked for."""
         if not self._style:
             return None
-        return rate(len(self.players), self._styled, anchor=self._number[BASELINE], seed=self._seed)
+        return rate(len(self.players), self._styled, anchor=len(self.players) - 1, seed=self._seed)[0]
 
     def win_rate(self, player: str, other: str | None = None) -> float | None:
         """Return the share of points of a player in its games against another one, or in all; `None` without one."""
-        found = (tally for (one, met), tally in self._pairs.items() if one == player and other in (None, met))
-        total = sum(found, Tally())
-        return total.points / total.weight if total.weight else None
+        against = self.players if other is None else (other,)
+        weight = sum(self._weights[player, each] for each in against)
+        return sum(self._points[player, each] for each in against) / weight if weight else None
 
     @cached_property
     def ranking(self) -> Sequence[PlayerRank]:
         """Return the players, best first; those without a rating last."""
-        styled: Sequence[Rating | str | None] = (
-            [None] * len(self.players) if self.style_ratings is None else self.style_ratings.players
-        )
-        standings = [
-            PlayerRank(name, rating, at_equal_style, self.win_rate(name), self.games[name])
-            for name, rating, at_equal_style in zip(self.players, self.ratings.players, styled, strict=True)
-        ]
-        return sorted(
-            standings, key=lambda each: -each.rating.value if isinstance(each.rating, Rating) else float("inf")
-        )
+        unknown = Rating(None)
+        styled = self.style_ratings or [unknown] * len(self.players)
+        ranks = map(PlayerRank, self.players, self.ratings[0], styled)
+        return sorted(ranks, key=lambda each: math.inf if each.rating.value is None else -each.rating.value)
 
 
-@dataclass(frozen=True, slots=True)
-class PlayerRank:
-    """A player among the others.
-
-    Attributes:
-        name: its name.
-        rating: its rating, or why there is none.
-        at_equal_style: the same at equal style; `None` if that was not asked for.
-        win_rate: its share of the points of all its games; `None` without a game.
-        games: its games with a result.
-    """
+class PlayerRank(NamedTuple):
+    """A player among the others: its name, its rating, and its rating at equal style."""
 
     name: str
-    rating: Rating | str
-    at_equal_style: Rating | str | None
-    win_rate: float | None
-    games: int
-
-    @property
-    def value(self) -> float:
-        """Return the rating; the lowest number without one."""
-        return self.rating.value if isinstance(self.rating, Rating) else float("-inf")
+    rating: Rating
+    at_equal_style: Rating
 
 
 def winrate_name(one: str, other: str) -> str:
@@ -274,10 +246,11 @@ def record_positions(metrics: MetricAggregator, games: Sequence[RowGame]) -> Non
 def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
     """Add ratings with their intervals, games, answers and costs by candidate, and what is missing of all."""
     *candidates, _ = standings.players
-    _add_ratings(metrics, "rating", candidates, standings.ratings)
+    ratings, position = standings.ratings
+    _add_ratings(metrics, "rating", candidates, ratings)
     if standings.style_ratings is not None:
         _add_ratings(metrics, "style_controlled_rating", candidates, standings.style_ratings)
-    metrics.number("first_position_rating", standings.ratings.position)
+    metrics.number("first_position_rating", position)
     for name in candidates:
         metrics.number(f"games_{slug(name)}", standings.games[name])
         metrics.number(f"missing_answers_{slug(name)}", standings.missing[name])
@@ -294,17 +267,11 @@ def add_metrics(metrics: MetricAggregator, standings: Standings) -> None:
     metrics.number(ANSWER_ERRORS, standings.missing.total() / (standings.rows * len(candidates)))
 
 
-def _add_ratings(metrics: MetricAggregator, name: str, candidates: Sequence[str], ratings: Ratings) -> None:
-    for candidate, rating in zip(candidates, ratings.players, strict=False):  # the baseline's is last, and given
-        full, low, high = with_bounds(f"{name}_{slug(candidate)}")
-        if not isinstance(rating, Rating):
-            for each in (full, low, high):
-                metrics.leave_out(each, rating)
-            continue
-        metrics.number(full, rating.value)
-        if isinstance(rating.interval, str):
-            for each in (low, high):
-                metrics.leave_out(each, rating.interval)
-        else:
-            metrics.number(low, rating.interval.low)
-            metrics.number(high, rating.interval.high)
+def _add_ratings(metrics: MetricAggregator, name: str, candidates: Sequence[str], ratings: Sequence[Rating]) -> None:
+    for candidate, rating in zip(candidates, ratings, strict=False):  # the baseline's is last, and given
+        names = with_bounds(f"{name}_{slug(candidate)}")
+        for each, value in zip(names, (rating.value, rating.low, rating.high), strict=True):
+            if value is None:
+                metrics.leave_out(each, rating.reason)
+            else:
+                metrics.number(each, value)

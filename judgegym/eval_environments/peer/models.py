@@ -5,17 +5,18 @@ Estimate the calls and the cost of a peer evaluation before it starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from judgegym.engine.completions import Clients, Policy
+from judgegym.engine.completions import Clients
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.settings.verbs import Verb
-from judgegym.eval_environments.models import Candidate, ModelSettings, offline_models
+from judgegym.eval_environments.models import Candidate, ModelSettings, compared_models, open_candidates
 from judgegym.eval_environments.peer.settings import SelfCritiqueConfig
 from judgegym.judges.core.judge import Judge
-from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
+from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
@@ -30,11 +31,6 @@ class PeerModel:
 
     name: str
     judge: Judge[PeerCase, PeerDetail]
-
-
-def peer(name: str, client: ChatClient, settings: PeerJudgeSettings) -> PeerModel:
-    """Make a judge of a model."""
-    return PeerModel(name, PeerCaseJudge(settings, client))
 
 
 class PeerModels:
@@ -52,10 +48,8 @@ class PeerModels:
 
     @cached_property
     def candidate_settings(self) -> list[ModelSettings]:
-        """The settings of the candidates; with --offline and without candidates, three stand-ins."""
-        if self._config.candidates or "policy" not in self._settings.stand_ins:
-            return self._config.candidates
-        return offline_models(self._settings.openai.base_url)
+        """The settings of the candidates."""
+        return compared_models(self._config.candidates, self._settings)
 
     @cached_property
     def judge_settings(self) -> list[ModelSettings]:
@@ -73,15 +67,7 @@ class PeerModels:
             return [Candidate(POLICY, self._clients.policy, self._config)]
         if not self.candidate_settings:
             raise SettingsError("--env.candidates: evaluate needs models to compare, as YAML or a JSON list")
-        return [
-            Candidate(
-                model.name,
-                None if model.base_url is None else Policy(self._client(model), self._config),
-                self._config,
-                answers=model.answers,
-            )
-            for model in self.candidate_settings
-        ]
+        return open_candidates(self.candidate_settings, self._config, self._client)
 
     @cached_property
     def judges(self) -> list[PeerModel]:
@@ -106,7 +92,7 @@ class PeerModels:
         named = self._config.judges or [model for model in self._config.candidates if model.base_url is not None]
         if named:
             return [self._peer(model) for model in named]
-        return [peer(self._config.judge_model_name, self._clients.judge, self._config)]
+        return [PeerModel(self._config.judge_model_name, PeerCaseJudge(self._config, self._clients.judge))]
 
     @property
     def pairs(self) -> int:
@@ -120,7 +106,7 @@ class PeerModels:
     def _peer(self, model: ModelSettings) -> PeerModel:
         if model.base_url is None:
             raise SettingsError(f"--env.judges: the model {model.name!r} has a file of answers and cannot judge")
-        return peer(model.name, self._client(model), self._config)
+        return PeerModel(model.name, PeerCaseJudge(self._config, self._client(model)))
 
     def _client(self, model: ModelSettings) -> ChatClient:
         if model.identity not in self._opened:
@@ -151,31 +137,24 @@ def calls_and_price(
         include_self: whether models judge themselves.
     """
     answers = judgments = 0
-    usages: dict[str, Usage] = {}  # by model
+    usages: defaultdict[str, Usage] = defaultdict(Usage)  # by model
     for query, rubric in queries:
         asked = len(query) // _CHARACTERS_A_TOKEN
         shown = asked + len(rubric) // _CHARACTERS_A_TOKEN + _ANSWER_TOKENS
         for candidate in candidates:
             if candidate.base_url is not None:
                 answers += 1
-                _add(usages, candidate, asked, _ANSWER_TOKENS)
+                usages[candidate.name] += candidate.prices.usage(asked, _ANSWER_TOKENS)
             for judge in judges:
                 if include_self or judge.name != candidate.name:
                     judgments += 1
-                    _add(usages, judge, shown * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds))
+                    usages[judge.name] += judge.prices.usage(shown * (1 + rounds), _JUDGMENT_TOKENS * (1 + rounds))
     total = answers + judgments * (1 + rounds)
     critiques = f" and up to {judgments * rounds} critiques: up to {total} calls" if rounds else f": {total} calls"
-    return f"{answers} answers, {judgments} judgments{critiques}; {_price(usages)}"
-
-
-def _add(usages: dict[str, Usage], model: ModelSettings, prompt_tokens: int, completion_tokens: int) -> None:
-    usages[model.name] = usages.get(model.name, Usage()) + model.prices.usage(prompt_tokens, completion_tokens)
-
-
-def _price(usages: Mapping[str, Usage]) -> str:
-    """The price of all models; unknown if one of them has none."""
     cost = sum(usages.values(), Usage()).cost
-    if cost is None:
+    if cost is not None:
+        price = f"about ${cost:.2f} at {_ANSWER_TOKENS} tokens an answer and {_JUDGMENT_TOKENS} a judgment"
+    else:
         unknown = ", ".join(name for name, usage in usages.items() if usage.cost is None)
-        return f"the cost is unknown (price_input and price_output of {unknown})"
-    return f"about ${cost:.2f} at {_ANSWER_TOKENS} tokens an answer and {_JUDGMENT_TOKENS} a judgment"
+        price = f"the cost is unknown (price_input and price_output of {unknown})"
+    return f"{answers} answers, {judgments} judgments{critiques}; {price}"

@@ -7,8 +7,6 @@ least squares.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from judgegym.statistics.agreement import Interval
@@ -23,44 +21,26 @@ _DIGITS = 9
 _CELLS_AT_ONCE = 2_000_000  # bounds the memory of one block of rounds
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreMatrix:
-    """Scores by query, judge and candidate.
-
-    Attributes:
-        cells: of shape (queries, judges, candidates); NaN where there is no score.
-    """
-
-    cells: Floats
-
-    @property
-    def counts(self) -> Floats:
-        """1 where there is a score, else 0; of the same shape."""
-        import numpy as np
-
-        return np.isfinite(self.cells).astype(float)
-
-    @property
-    def sums(self) -> Floats:
-        """The scores; 0 where there is none."""
-        import numpy as np
-
-        return np.nan_to_num(self.cells, nan=0.0)
-
-    def table(self) -> list[list[float | None]]:
-        """The mean over the queries for each judge (row) and candidate (column); `None` for a cell without scores."""
-        return [
-            [float(total / count) if count else None for total, count in zip(totals, counts, strict=True)]
-            for totals, counts in zip(self.sums.sum(axis=0), self.counts.sum(axis=0), strict=True)
-        ]
-
-    def column_means(self) -> list[float | None]:
-        """The mean over all scores of each candidate; `None` for one without scores."""
-        totals, counts = self.sums.sum(axis=(0, 1)), self.counts.sum(axis=(0, 1))
-        return [float(total / count) if count else None for total, count in zip(totals, counts, strict=True)]
+# Scores are arrays of shape (queries, judges, candidates), NaN where there is no score.
 
 
-def leniency_adjusted(scores: ScoreMatrix) -> list[float | None] | str:
+def sums_and_counts(scores: Floats) -> tuple[Floats, Floats]:
+    """The scores, 0 where there is none; and 1 where there is a score, else 0."""
+    import numpy as np
+
+    return np.nan_to_num(scores, nan=0.0), np.isfinite(scores).astype(float)
+
+
+def means(scores: Floats, axis: int | tuple[int, ...]) -> Floats:
+    """The means over all queries (axis 0), or over queries and judges (0 and 1); NaN where there are no scores."""
+    import numpy as np
+
+    sums, counts = (each.sum(axis=axis) for each in sums_and_counts(scores))
+    found: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return found
+
+
+def leniency_adjusted(scores: Floats) -> list[float | None] | str:
     """The score of each candidate as the mean judge would give it.
 
     score = μ + judge + candidate, fitted by least squares over all scores; a candidate's adjusted score is μ +
@@ -70,7 +50,8 @@ def leniency_adjusted(scores: ScoreMatrix) -> list[float | None] | str:
         A number for each candidate, `None` for one without scores; or the reason why no candidate has one: there are no
         scores, or some judges and candidates share no scores with the others.
     """
-    return _fit(scores.sums.sum(axis=0), scores.counts.sum(axis=0))
+    sums, counts = sums_and_counts(scores)
+    return _fit(sums.sum(axis=0), counts.sum(axis=0))
 
 
 def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
@@ -110,7 +91,7 @@ def _is_connected(counts: Floats) -> bool:
 
 
 def adjusted_intervals(
-    scores: ScoreMatrix, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
+    scores: Floats, *, rounds: int = 1000, seed: int = 0, level: float = 0.95
 ) -> list[Interval | None]:
     """Intervals of the adjusted scores, by resampling queries with replacement; `None` for a candidate without scores.
 
@@ -122,9 +103,9 @@ def adjusted_intervals(
     """
     import numpy as np
 
-    queries = scores.cells.shape[0]
+    queries = scores.shape[0]
     generator = np.random.default_rng(seed)
-    sums, counts = scores.sums, scores.counts
+    sums, counts = sums_and_counts(scores)
     candidates = np.flatnonzero(counts.sum(axis=(0, 1)))
     samples: list[list[float]] = []
     fits: dict[bytes, list[float]] = {}  # few queries are drawn alike again and again
@@ -142,14 +123,14 @@ def adjusted_intervals(
                 samples.append(fits[key])
     if not len(candidates) or not samples:
         return []
-    intervals: list[Interval | None] = [None] * scores.cells.shape[2]
+    intervals: list[Interval | None] = [None] * scores.shape[2]
     low, high = np.quantile(np.array(samples), [(1 - level) / 2, (1 + level) / 2], axis=0)
     for candidate, bottom, top in zip(candidates, low, high, strict=True):
         intervals[candidate] = Interval(float(bottom), float(top))
     return intervals
 
 
-def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | str:
+def self_preference(scores: Floats, judge: int, candidate: int) -> float | str:
     """How many points more a model gives itself than other judges give it.
 
     Each judge's scores are first centred on the mean over the candidates that it scored, so that leniency is not
@@ -169,25 +150,13 @@ def self_preference(scores: ScoreMatrix, judge: int, candidate: int) -> float | 
     """
     import numpy as np
 
-    table = np.array([[np.nan if cell is None else cell for cell in row] for row in scores.table()], dtype=float)
+    table = means(scores, 0)
     if not np.isfinite(table[judge, candidate]):
         return "the diagonal is empty (env.include_self)"
-    with_scores = np.isfinite(table).any(axis=1)
+    with_scores = np.flatnonzero(np.isfinite(table).any(axis=1))
     centred = table[with_scores] - np.nanmean(table[with_scores], axis=1, keepdims=True)
-    own = int(with_scores[:judge].sum())
+    own = with_scores.tolist().index(judge)
     others = np.delete(centred[:, candidate], own)
     if not np.isfinite(others).any():
         return "no other judge scored it"
     return float(centred[own, candidate] - np.nanmean(others))
-
-
-def scores_of(
-    cells: Sequence[tuple[int, int, int, float]], *, queries: int, judges: int, candidates: int
-) -> ScoreMatrix:
-    """The matrix of scores given as (query, judge, candidate, score)."""
-    import numpy as np
-
-    matrix = np.full((queries, judges, candidates), np.nan)
-    for query, judge, candidate, score in cells:
-        matrix[query, judge, candidate] = score
-    return ScoreMatrix(matrix)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import MISSING_CELLS
-from judgegym.eval_environments.peer.ranking import leniency_adjusted, self_preference
+from judgegym.eval_environments.models import csv_file
+from judgegym.eval_environments.peer.ranking import leniency_adjusted, means, self_preference
 from judgegym.eval_environments.peer.results import Changes, PeerCell, PeerResults, PeerTable
 from judgegym.judges.core.judgment import CritiqueRound
 from judgegym.llm.wire import JSON
@@ -22,52 +22,50 @@ _CORNER = "judge \\ candidate"
 
 def score_table(results: PeerResults, number: int) -> Table:
     """Judges as rows and candidates as columns: mean scores after a round, and how many queries lack one."""
-    table = results.scores[number].table()
     rows = tuple(
         (
             judge,
             *(
-                _cell(value, results.missing[judge, candidate])
-                for candidate, value in zip(results.candidates, row, strict=True)
+                _cell(float(mean), results.missing[judge, name])
+                for name, mean in zip(results.candidates, row, strict=True)
             ),
         )
-        for judge, row in zip(results.judges, table, strict=True)
+        for judge, row in zip(results.judges, means(results.scores[number], 0), strict=True)
     )
     when = "ahead of the critique" if number == 0 and results.rounds else f"after round {number}" if number else ""
-    return Table(" ".join(part for part in ("Scores", when) if part), (_CORNER, *results.candidates), rows)
+    return Table(" ".join(part for part in ("Scores", when) if part), (_CORNER, *results.candidates), tuple(rows))
 
 
-def _cell(value: float | None, missing: int) -> str:
-    shown = _EMPTY if value is None else f"{value:g}" if value == int(value) else f"{value:.1f}"
+def _cell(mean: float, missing: int) -> str:
+    shown = _EMPTY if math.isnan(mean) else f"{mean:g}" if mean == int(mean) else f"{mean:.1f}"
     return f"{shown} ({missing} missing)" if missing else shown
 
 
 def score_csv(results: PeerResults, number: int) -> bytes:
     """`score_table` as CSV: only numbers, and an empty cell for a missing score."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("judge", *results.candidates))
-    for judge, row in zip(results.judges, results.scores[number].table(), strict=True):
-        writer.writerow((judge, *("" if value is None else f"{value:.10g}" for value in row)))
-    return text.getvalue().encode()
+    judges = zip(results.judges, means(results.scores[number], 0), strict=True)
+    rows = ((judge, *("" if math.isnan(mean) else f"{mean:.10g}" for mean in row)) for judge, row in judges)
+    return csv_file([("judge", *results.candidates), *rows])
 
 
 def ranking_table(results: PeerResults) -> Table:
     """Candidates by their leniency-adjusted score, or all by the mean of their column; those without scores last."""
-    adjusted, means = leniency_adjusted(results.final), results.final.column_means()
-    before = leniency_adjusted(results.scores[0])
+    count = len(results.candidates)
+    adjusted, before = leniency_adjusted(results.final), leniency_adjusted(results.scores[0])
+    columns = [None if math.isnan(mean) else float(mean) for mean in means(results.final, (0, 1))]
+    ranked_by = columns if isinstance(adjusted, str) else adjusted
     rows: list[tuple[float, tuple[str, ...]]] = []
-    for number, candidate in enumerate(results.candidates):
-        mean = means[number]
-        interval = results.intervals[number] if results.intervals else None
-        key = adjusted[number] if not isinstance(adjusted, str) else mean
-        cells = (
-            candidate,
-            _number(adjusted[number] if not isinstance(adjusted, str) else None),
-            f"{interval.low:.1f} to {interval.high:.1f}" if interval is not None else _EMPTY,
-            _number(mean),
-            _number(before[number] if not isinstance(before, str) else None),
-        )
+    for candidate, key, interval, mean, score, earlier in zip(
+        results.candidates,
+        ranked_by,
+        results.intervals or [None] * count,
+        columns,
+        [None] * count if isinstance(adjusted, str) else adjusted,
+        [None] * count if isinstance(before, str) else before,
+        strict=True,
+    ):
+        shown = _EMPTY if interval is None else f"{interval.low:.1f} to {interval.high:.1f}"
+        cells = (candidate, _number(score), shown, _number(mean), _number(earlier))
         rows.append((float("-inf") if key is None else key, cells))
     rows.sort(key=lambda row: -row[0])
     header = ("rank and candidate", "adjusted for leniency", "95 %", "column mean", "adjusted, ahead of the critique")
@@ -116,9 +114,9 @@ def _add_changes(metrics: MetricAggregator, suffix: str, changes: Changes) -> No
 
 def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
     adjusted, before = leniency_adjusted(results.final), leniency_adjusted(results.scores[0])
+    columns = means(results.final, (0, 1))
     for number, candidate in enumerate(results.candidates):
-        mean = results.final.column_means()[number]
-        _add(metrics, f"mean_score_{slug(candidate)}", mean)
+        _add(metrics, f"mean_score_{slug(candidate)}", float(columns[number]))
         name = f"adjusted_score_{slug(candidate)}"
         _add(metrics, name, adjusted if isinstance(adjusted, str) else adjusted[number])
         interval = results.intervals[number] if results.intervals else None
@@ -131,7 +129,7 @@ def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
 
 def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
     """Krippendorff's alpha and each pair's rank correlation, over the answers that the judges share."""
-    by_judge = results.final.cells.transpose(1, 0, 2).reshape(len(results.judges), -1)
+    by_judge = results.final.transpose(1, 0, 2).reshape(len(results.judges), -1)
     _add(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
     for one, other in combinations(range(len(results.judges)), 2):
         name = f"spearman_{slug(results.judges[one])}_{slug(results.judges[other])}"
@@ -139,8 +137,10 @@ def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
 
 
 def _add(metrics: MetricAggregator, name: str, value: float | str | None) -> None:
-    if value is None or isinstance(value, str):
-        metrics.leave_out(name, value or "no score")
+    if isinstance(value, str):
+        metrics.leave_out(name, value)
+    elif value is None or math.isnan(value):
+        metrics.leave_out(name, "no score")
     else:
         metrics.number(name, value)
 

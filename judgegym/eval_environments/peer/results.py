@@ -10,12 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from judgegym.eval_environments.models import CandidateReply
-from judgegym.eval_environments.peer.ranking import ScoreMatrix, adjusted_intervals
+from judgegym.engine.completions import Completion
+from judgegym.eval_environments.peer.ranking import adjusted_intervals
 from judgegym.judges.core.judgment import CritiqueRound, Judgment
 from judgegym.judges.peers import PeerDetail
 from judgegym.statistics.agreement import Interval
+
+if TYPE_CHECKING:
+    from judgegym.eval_environments.peer.ranking import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +31,17 @@ class PeerAnswer:
     error: str | None = None
 
     @classmethod
-    def of(cls, candidate: str, reply: CandidateReply) -> PeerAnswer:
+    def of(cls, candidate: str, reply: Completion | str) -> PeerAnswer:
         """Return a candidate's answer, or the reason why there is none or why its format is wrong."""
-        completion = reply.completion
-        if completion is None:
-            return cls(candidate, None, reply.error)
-        if completion.refused:
+        if isinstance(reply, str):
+            return cls(candidate, None, reply)
+        if reply.refused:
             return cls(candidate, None, "the candidate refused to answer")
-        if completion.thinking_fault is not None:
-            return cls(candidate, None, f"the thinking is malformed: {completion.thinking_fault}")
-        if not completion.answer.strip():
+        if reply.thinking_fault is not None:
+            return cls(candidate, None, f"the thinking is malformed: {reply.thinking_fault}")
+        if not reply.answer.strip():
             return cls(candidate, None, "the answer is empty")
-        return cls(candidate, completion.answer)
+        return cls(candidate, reply.answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class PeerResults:
 
     judges: tuple[str, ...]
     candidates: tuple[str, ...]
-    scores: Sequence[ScoreMatrix]
+    scores: Sequence[Floats]
     missing: Counter[tuple[str, str]]
     all_changes: Changes
     changes: Mapping[str, Changes]
@@ -187,7 +190,7 @@ class PeerResults:
         return cls(
             judges=judges,
             candidates=candidates,
-            scores=[ScoreMatrix(np.asarray(scores).reshape(-1, len(judges), len(candidates))) for scores in after],
+            scores=[np.asarray(scores).reshape(-1, len(judges), len(candidates)) for scores in after],
             missing=+missing,
             all_changes=all_changes,
             changes=changes,
@@ -202,7 +205,7 @@ class PeerResults:
         return len(self.scores) - 1
 
     @property
-    def final(self) -> ScoreMatrix:
+    def final(self) -> Floats:
         """The scores after the last round."""
         return self.scores[-1]
 

@@ -6,21 +6,21 @@ Score the answers to a query by all judges: a column of the query's table each, 
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from judgegym.engine.records import Sample, SampleRun
+from judgegym.engine.completions import Completion
+from judgegym.engine.records import Sample
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.terminal import Table
 from judgegym.environments.base import JudgedEnv
-from judgegym.eval_environments.models import Candidate, CandidatesRunner, no_answers
+from judgegym.eval_environments.models import Candidate, CandidatesRunner
 from judgegym.eval_environments.peer import report
 from judgegym.eval_environments.peer.models import PeerModel, PeerModels, calls_and_price
 from judgegym.eval_environments.peer.results import PeerAnswer, PeerCell, PeerResults, PeerTable, cell_of, cells_of
 from judgegym.eval_environments.peer.settings import PeerTask, SelfCritiqueConfig
-from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.peers import PeerCase, peer_prompt
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
@@ -105,7 +105,7 @@ def combined(columns: Sequence[Column], peers: Sequence[PeerModel]) -> Judgment[
     return Judgment(None, status, explanation=reasons, calls=calls, detail=table, suspects=suspects)
 
 
-class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):
+class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable, Column]):
     """Evaluates the queries of one evaluation."""
 
     def __init__(self, env: JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable], models: PeerModels) -> None:
@@ -159,40 +159,23 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):
             )
         )
 
-    async def finish(self, task: PeerTask) -> Sample[PeerTable]:
-        """Ask all candidates at once, and have each answer scored by all judges as soon as it arrives."""
-        started, models = time.monotonic(), self._models
-        (conversation,) = self._env.checked_conversations(task)
-
-        async def column(candidate: Candidate) -> tuple[Column, CallRun | None]:
-            with component(f"candidate_{candidate.name}"):
-                reply = await candidate.reply(task.uid, conversation)
-                answer = PeerAnswer.of(candidate.name, reply)
-                scoring = score_all(
-                    models.judges,
-                    answer,
-                    query=task.question,
-                    rubric=task.rubric,
-                    include_self=self._config.include_self,
-                )
-                return await scoring, reply.run
-
-        columns = await all_results(column(candidate) for candidate in models.candidates)
-        policy_calls = tuple(run for _, run in columns if run is not None)
-        sample = Sample[PeerTable](
-            task.uid,
-            task.category,
-            task.question,
-            run=SampleRun(time.monotonic() - started, policy_calls),
-            task_digest=self.digest(task),
+    async def read_reply(self, task: PeerTask, candidate: str, reply: Completion | str) -> Column:
+        """Have a candidate's answer scored by all judges as soon as it arrives."""
+        return await score_all(
+            self._models.judges,
+            PeerAnswer.of(candidate, reply),
+            query=task.question,
+            rubric=task.rubric,
+            include_self=self._config.include_self,
         )
-        answers = [scored.answer for scored, _ in columns]
-        if all(answer.answer is None for answer in answers):  # no judge was asked, so none has failed
-            return replace(sample, policy_error=no_answers((answer.candidate, answer.error) for answer in answers))
-        found = combined([scored for scored, _ in columns], models.judges)
-        judge_calls = {call.name: call.run for call in found.calls} or None
-        run = SampleRun(time.monotonic() - started, policy_calls, judge_calls)
-        return replace(sample, run=run, judgment=found, score=found.score)
+
+    def error_of(self, answer: Column) -> str | None:
+        """Return why a candidate has no answer that can be scored."""
+        return answer.answer.error if answer.answer.answer is None else None
+
+    async def judge_answers(self, task: PeerTask, answers: Sequence[Column]) -> Judgment[PeerTable]:
+        """Combine the scores of all answers."""
+        return combined(answers, self._models.judges)
 
     def is_complete(self, sample: Sample[PeerTable]) -> bool:
         """Return whether no cell is missing."""
@@ -209,7 +192,7 @@ class PeerRowRunner(CandidatesRunner[PeerTask, PeerTable]):
             path / "critique_history.jsonl",
             lambda: (wire.dumps(line) + b"\n" for line in report.history_lines(tables_of(rows))),
         )
-        write_atomic(path / "report.md", lambda: _joined(report.readable_report(results, lambda: tables_of(rows))))
+        write_atomic(path / "report.md", lambda: _paragraphs(report.readable_report(results, lambda: tables_of(rows))))
         return report.tables_to_show(results)
 
 
@@ -230,7 +213,7 @@ def tables_of(rows: Sequence[tuple[PeerTask, Sample[PeerTable]]]) -> Iterator[tu
             yield task.uid, sample.judgment.detail
 
 
-def _joined(paragraphs: Iterable[str]) -> Iterator[bytes]:
+def _paragraphs(texts: Iterable[str]) -> Iterator[bytes]:
     """Put an empty line between paragraphs."""
-    for number, paragraph in enumerate(paragraphs):
-        yield (b"\n" if number else b"") + wire.scrub(paragraph).encode() + b"\n"
+    for number, text in enumerate(texts):
+        yield (b"\n" if number else b"") + wire.scrub(text).encode() + b"\n"

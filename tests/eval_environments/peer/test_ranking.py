@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from judgegym.eval_environments.peer import ranking
 from judgegym.eval_environments.peer.ranking import (
-    ScoreMatrix,
     adjusted_intervals,
     leniency_adjusted,
-    scores_of,
+    means,
     self_preference,
 )
 from judgegym.statistics.agreement import Interval
@@ -25,35 +24,29 @@ NAN = math.nan
 Table = list[list[float]]
 
 
-def one(table: Table) -> ScoreMatrix:
+def one(table: Table) -> NDArray[np.float64]:
     """The scores of one query."""
-    return ScoreMatrix(np.array([table], dtype=float))
+    return np.array([table], dtype=float)
 
 
-def adjusted(scores: ScoreMatrix) -> list[float | None]:
+def adjusted(scores: NDArray[np.float64]) -> list[float | None]:
     found = leniency_adjusted(scores)
     assert not isinstance(found, str)
     return found
 
 
-def intervals(scores: ScoreMatrix, *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
+def intervals(scores: NDArray[np.float64], *, rounds: int = 1000, seed: int = 0) -> list[Interval]:
     """Those of a table in which every candidate has a score."""
     found = [each for each in adjusted_intervals(scores, rounds=rounds, seed=seed) if each is not None]
-    assert len(found) == scores.cells.shape[2]
+    assert len(found) == scores.shape[2]
     return found
 
 
 def test_table_and_columns_are_means_over_what_is_there() -> None:
-    scores = ScoreMatrix(np.array([[[NAN, 80.0], [60.0, NAN]], [[NAN, 90.0], [NAN, NAN]]]))
-    assert scores.table() == [[None, 85.0], [60.0, None]]
-    assert scores.column_means() == [60.0, 85.0]
-    assert scores.counts.sum() == 3
-
-
-def test_scores_from_cells() -> None:
-    scores = scores_of([(0, 1, 0, 60.0), (1, 0, 1, 0.0)], queries=2, judges=2, candidates=2)
-    assert scores.table() == [[None, 0.0], [60.0, None]]
-    assert scores_of([], queries=1, judges=1, candidates=1).column_means() == [None]
+    scores = np.array([[[NAN, 80.0], [60.0, NAN]], [[NAN, 90.0], [NAN, NAN]]])
+    assert means(scores, 0) == pytest.approx(np.array([[NAN, 85.0], [60.0, NAN]]), nan_ok=True)
+    assert means(scores, (0, 1)) == pytest.approx([60.0, 85.0])
+    assert means(one([[NAN]]), (0, 1)) == pytest.approx([NAN], nan_ok=True)
 
 
 def test_a_complete_table_gives_the_means_of_its_columns() -> None:
@@ -63,7 +56,7 @@ def test_a_complete_table_gives_the_means_of_its_columns() -> None:
 def test_a_strict_judge_that_spares_itself_flips_the_order() -> None:
     """80 + judge + candidate with judges −30, 0, 0 and candidates 0, 5, −5."""
     scores = one([[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]])
-    assert scores.column_means() == [80, 70, 60]
+    assert means(scores, (0, 1)) == pytest.approx([80, 70, 60])
     assert adjusted(scores) == pytest.approx([70, 75, 65])
 
 
@@ -87,9 +80,9 @@ def test_four_models_with_an_empty_diagonal() -> None:
 def test_queries_weigh_by_their_scores() -> None:
     """Judge 0 saw candidate 0 twice: 3 equations for 3 unknowns but one, worked out by hand.
 
-    ScoreMatrix 0-0: 10 and 20, 0-1: 40, 1-1: 60. Judge 1 is 20 above judge 0, so candidates are at 15 + 10 and 40 + 10.
+    Scores 0-0: 10 and 20, 0-1: 40, 1-1: 60. Judge 1 is 20 above judge 0, so candidates are at 15 + 10 and 40 + 10.
     """
-    scores = scores_of([(0, 0, 0, 10), (1, 0, 0, 20), (0, 0, 1, 40), (0, 1, 1, 60)], queries=2, judges=2, candidates=2)
+    scores = np.array([[[10, 40], [NAN, 60]], [[20, NAN], [NAN, NAN]]])
     assert adjusted(scores) == pytest.approx([25, 50])
 
 
@@ -115,7 +108,7 @@ def test_what_cannot_be_compared_has_a_reason(table: Table, words: str) -> None:
 def test_a_candidate_without_scores_takes_nothing_from_the_others() -> None:
     """80 + judge + candidate with judges −30, 0, 0, 0 and candidates 0, 5, −5; the fourth judges and never answered."""
     scores = one([[NAN, 55, 45, NAN], [80, NAN, 75, NAN], [80, 85, NAN, NAN], [80, 85, 75, NAN]])
-    assert scores.column_means() == [80, 75, 65, None]
+    assert means(scores, (0, 1)) == pytest.approx([80, 75, 65, NAN], nan_ok=True)
     assert adjusted(scores) == [pytest.approx(each) for each in (72.5, 77.5, 67.5)] + [None]
     found = adjusted_intervals(scores, rounds=20)
     assert [each is None for each in found] == [False, False, False, True]
@@ -140,13 +133,13 @@ def test_with_one_query_an_interval_is_a_point() -> None:
 
 def test_intervals_of_two_queries_reach_from_one_to_the_other() -> None:
     """One round in four draws either query twice."""
-    scores = ScoreMatrix(np.array([[[10.0, 70.0], [20.0, 80.0]], [[30.0, 40.0], [40.0, 50.0]]]))
+    scores = np.array([[[10.0, 70.0], [20.0, 80.0]], [[30.0, 40.0], [40.0, 50.0]]])
     assert [(found.low, found.high) for found in intervals(scores)] == [(15.0, 35.0), (45.0, 75.0)]
 
 
 def test_intervals_are_over_queries_and_of_the_seed() -> None:
     generator = np.random.default_rng(3)
-    scores = ScoreMatrix(generator.integers(0, 101, size=(30, 3, 3)).astype(float))
+    scores = generator.integers(0, 101, size=(30, 3, 3)).astype(float)
     first, again, other = (intervals(scores, rounds=200, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -160,7 +153,7 @@ def slow_intervals(cells: NDArray[np.float64], rounds: int) -> list[tuple[float,
     """The percentile bootstrap, one table of resampled queries at a time, with another generator."""
     generator = random.Random(1)
     fits = [
-        adjusted(ScoreMatrix(np.stack(generator.choices(list(cells), k=len(cells))))) for _ in range(rounds)
+        adjusted(np.stack(generator.choices(list(cells), k=len(cells)))) for _ in range(rounds)
     ]  # fmt: skip
     columns = [sorted(value for value in column if value is not None) for column in zip(*fits, strict=True)]
     assert {len(column) for column in columns} == {rounds}
@@ -173,7 +166,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
     cells = 100 * generator.random((25, 3, 3)) ** 4
     cells[:, range(3), range(3)] = NAN
     cells[::4, 0, 1] = NAN
-    scores = ScoreMatrix(cells)
+    scores = cells
     slow = slow_intervals(cells, 1500)
     for interval, (low, high) in zip(intervals(scores, rounds=1500), slow, strict=True):
         tolerance = 0.08 * (high - low)  # half of what lies between the quantiles 0.025 and 0.1
@@ -183,21 +176,21 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
 
 def test_a_lower_level_is_a_narrower_interval() -> None:
     cells = 100 * np.random.default_rng(6).random((25, 3, 3))
-    wide, narrow = (adjusted_intervals(ScoreMatrix(cells), rounds=300, level=level) for level in (0.95, 0.5))
+    wide, narrow = (adjusted_intervals(cells, rounds=300, level=level) for level in (0.95, 0.5))
     for outer, inner in zip(wide, narrow, strict=True):
         assert outer is not None and inner is not None
         assert outer.low < inner.low < inner.high < outer.high
 
 
 def test_queries_that_all_say_the_same_leave_no_doubt() -> None:
-    scores = ScoreMatrix(np.array([[[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]]] * 5, dtype=float))
+    scores = np.array([[[NAN, 55, 45], [80, NAN, 75], [80, 85, NAN]]] * 5, dtype=float)
     for interval, value in zip(intervals(scores, rounds=50), adjusted(scores), strict=True):
         assert (interval.low, interval.high) == pytest.approx((value, value))
 
 
 def test_rounds_that_leave_a_candidate_out_are_left_out() -> None:
     """Only one of two queries has candidate 1: a round of the other one alone says nothing of it."""
-    scores = ScoreMatrix(np.array([[[10.0, NAN], [10.0, NAN]], [[10.0, 30.0], [10.0, 30.0]]]))
+    scores = np.array([[[10.0, NAN], [10.0, NAN]], [[10.0, 30.0], [10.0, 30.0]]])
     low, high = ([getattr(each, name) for each in intervals(scores, rounds=100)] for name in ("low", "high"))
     assert low == pytest.approx([10, 30])
     assert high == pytest.approx([10, 30])
@@ -233,7 +226,7 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
     table = np.add.outer(np.array(judges), np.array(candidates))
     mask = np.array([[random.random() < 0.3 for _ in candidates] for _ in judges])  # type: ignore[attr-defined]
     table[mask] = NAN
-    found = leniency_adjusted(ScoreMatrix(table[None]))
+    found = leniency_adjusted(table[None])
     assume(not isinstance(found, str))
     there = [effect for effect, row in zip(judges, table, strict=True) if np.isfinite(row).any()]
     for value, effect, column in zip(found, candidates, table.T, strict=True):
@@ -248,19 +241,18 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
 )
 def test_a_complete_table_is_its_means(table: Table) -> None:
     scores = one(table)
-    assert adjusted(scores) == pytest.approx(scores.column_means(), abs=1e-6)
+    assert adjusted(scores) == pytest.approx(means(scores, (0, 1)), abs=1e-6)
 
 
 @pytest.mark.parametrize("queries", [1, 2, 7, 300])
 def test_rounds_in_blocks_are_those_of_one_draw_of_all(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds of a seed are the same, however many rounds are fitted at once."""
     cells = np.random.default_rng(2).integers(0, 100, size=(queries, 3, 4)).astype(float)
-    at_once = adjusted_intervals(ScoreMatrix(cells), rounds=60, seed=4)
+    at_once = adjusted_intervals(cells, rounds=60, seed=4)
     monkeypatch.setattr(ranking, "_CELLS_AT_ONCE", 1)
-    assert adjusted_intervals(ScoreMatrix(cells), rounds=60, seed=4) == at_once
+    assert adjusted_intervals(cells, rounds=60, seed=4) == at_once
     drawn = np.random.default_rng(4).integers(0, queries, size=(60 if queries > 1 else 1, queries))
-    means = [cells[each].mean(axis=(0, 1)) for each in drawn]  # without missing cells the adjusted scores are these
-    low, high = np.quantile(means, [0.025, 0.975], axis=0)
-    assert [(each.low, each.high) for each in at_once if each is not None] == [
-        (pytest.approx(bottom), pytest.approx(top)) for bottom, top in zip(low, high, strict=True)
-    ]
+    columns = [cells[each].mean(axis=(0, 1)) for each in drawn]  # without missing cells the adjusted scores are these
+    low, high = np.quantile(columns, [0.025, 0.975], axis=0)
+    assert [each.low for each in at_once if each is not None] == pytest.approx(low)
+    assert [each.high for each in at_once if each is not None] == pytest.approx(high)

@@ -36,7 +36,7 @@ def collected() -> PeerResults:
 
 def scores_of(results: PeerResults, number: int) -> list[list[float | None]]:
     """The scores after a round, flat for each query: judges, then candidates."""
-    cells = results.scores[number].cells
+    cells = results.scores[number]
     return [[None if math.isnan(score) else float(score) for score in query.ravel()] for query in cells]
 
 
