@@ -47,7 +47,7 @@ async def test_a_parents_lifespan_opens_and_closes_the_service() -> None:
 def tasks_of_the_service() -> list[str]:
     """Tasks that hold the service open, or watch its judges."""
     names = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
-    return [name for name in names if name in ("_Opening._hold", "Core.watch")]
+    return [name for name in names if name in ("_OpenService._hold", "Core.watch")]
 
 
 async def test_requests_that_come_at_once_open_one_service() -> None:
@@ -91,8 +91,8 @@ def test_a_service_opened_by_a_request_is_closed_with_the_event_loop() -> None:
     first, second = asyncio.run(ready()), asyncio.run(ready())
     assert [message["status"] for message in sent if "status" in message] == [200, 200]
     assert first is not second
-    assert first._holding.done()
-    assert second._holding.done()
+    assert first.holding.done()
+    assert second.holding.done()
 
 
 async def test_wrong_settings_are_told_in_the_log_and_not_to_the_caller(caplog: pytest.LogCaptureFixture) -> None:
