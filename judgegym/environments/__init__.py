@@ -9,32 +9,19 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judgegym.data.answers import PromptTask, prompt_tasks
-    from judgegym.data.rows import Split
-    from judgegym.data.task_list import TaskList
-    from judgegym.engine.completions import Completion, Conversation
-    from judgegym.engine.metrics import MetricAggregator
-    from judgegym.engine.records import Sample
-    from judgegym.engine.settings.env import EnvConfig
-    from judgegym.environments.base import JudgedEnv
-    from judgegym.judges.config.fields import setting
-    from judgegym.judges.core.judgment import Judgment, Status
-
-__all__ = [
-    "Completion",
-    "Conversation",
-    "EnvConfig",
-    "JudgedEnv",
-    "Judgment",
-    "MetricAggregator",
-    "PromptTask",
-    "Sample",
-    "Split",
-    "Status",
-    "TaskList",
-    "prompt_tasks",
-    "setting",
-]
+    from judgegym.data.answers import PromptTask as PromptTask
+    from judgegym.data.answers import prompt_tasks as prompt_tasks
+    from judgegym.data.rows import Split as Split
+    from judgegym.data.task_list import TaskList as TaskList
+    from judgegym.engine.completions import Completion as Completion
+    from judgegym.engine.completions import Conversation as Conversation
+    from judgegym.engine.metrics import MetricAggregator as MetricAggregator
+    from judgegym.engine.records import Sample as Sample
+    from judgegym.engine.settings.env import EnvConfig as EnvConfig
+    from judgegym.environments.base import JudgedEnv as JudgedEnv
+    from judgegym.judges.config.fields import setting as setting
+    from judgegym.judges.core.judgment import Judgment as Judgment
+    from judgegym.judges.core.judgment import Status as Status
 
 if __name__ != "judgegym.environments":  # classes that are imported twice are not the same
     raise ImportError("the package is judgegym.environments: `environments/` is a link to its files", name=__name__)
@@ -54,6 +41,8 @@ _HOMES = {
     "judgegym.judges.config.fields": ("setting",),
     "judgegym.judges.core.judgment": ("Judgment", "Status"),
 }
+
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> object:

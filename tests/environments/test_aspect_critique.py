@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, own, saying, shown, verdict, votes_on, voting
+from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, saying, shown, verdict, votes_on, voting
 from tests.command import write_lines
 from tests.judged import never
 
@@ -105,20 +105,6 @@ def test_a_veto_leaves_nothing_of_what_is_good(tmp_path: Path, scoring: str) -> 
     assert run.metrics["veto_rate"] == 0.0
 
 
-def test_a_vote_without_a_verdict_is_drawn_again(tmp_path: Path) -> None:
-    judge = voting({"correctness": "?y?y", "conciseness": "nn"})
-    run = critique(
-        tmp_path, "--env.strictness=3", "--env.aspects=correctness,conciseness", rows=[answered(0)], judge=judge
-    )
-    assert run.code == 0, run.said
-    assert run.scores() == {"r0": 0.5}
-    assert (run.metrics["redraw_rate"], run.metrics["votes_per_verdict"]) == (0.5, 2.0)
-    detail = run.files.samples[0]["detail"]["aspects"][0]
-    assert [vote["yes"] for vote in detail["votes"]] == [None, True, None, True]
-    assert (detail["strictness_requested"], detail["strictness_effective"], detail["agreement"]) == (3, 3, 1.0)
-    assert [vote["reason"] for vote in detail["votes"]] == [None, "reason y", None, "reason y"]
-
-
 def test_what_a_judge_is_shown(tmp_path: Path) -> None:
     """The sections that there are, and no word of those that are not."""
     rows = [
@@ -144,11 +130,6 @@ def test_rows_with_answers_of_their_own_ask_no_policy(tmp_path: Path) -> None:
     assert run.code == 0, run.said
     assert run.policy.requests == []
     assert set(run.scores("model_answer").values()) == set(TABLE)
-
-
-def test_then_no_key_of_a_policy_is_demanded(tmp_path: Path) -> None:
-    run = critique(tmp_path, rows=ROWS, judge=verdict(0))
-    assert run.code == 0, run.said
 
 
 def test_but_it_is_when_one_row_needs_the_policy(tmp_path: Path) -> None:
@@ -242,29 +223,3 @@ def test_a_judge_that_always_says_yes(tmp_path: Path) -> None:
     wanted |= {"accuracy_correctness": 1.0, "precision_harmfulness": 0.0, "f1_harmfulness": 0.0}
     assert run.some(*wanted) == pytest.approx(wanted)
     assert "NaN" not in (run.files.path / "metrics.json").read_text()
-
-
-def test_a_category_may_be_called_anything(tmp_path: Path) -> None:
-    rows = [answered(0, category="Höhere Mathematik / 2"), answered(1, category="Höhere Mathematik 2")]
-    run = critique(tmp_path, "--env.aspects=correctness", rows=rows, judge=verdict(1))
-    names = {name for name in run.metrics if name.startswith("mean_reward_höhere_mathematik_2")}
-    assert {"mean_reward_höhere_mathematik_2", "mean_reward_höhere_mathematik_2~acf7fa67"} <= names
-    assert {run.metrics[name] for name in names if "_ci_" not in name} == {1.0}
-
-
-@pytest.mark.parametrize("offline", [True, False])
-def test_a_table_is_shown(tmp_path: Path, offline: bool) -> None:
-    run = critique(tmp_path, rows=None if offline else ROWS, judge=None if offline else verdict(0))
-    assert run.lacks("aspect_critique", "passes correctness", "offline stand-in" if offline else "the-judge") == []
-
-
-def test_one_row_can_be_of_several_aspects_of_ones_own(tmp_path: Path) -> None:
-    mine = aspects(own("kind", weight=3), own("rude", polarity=-1))
-    judge = saying(lambda aspect, submission: aspect == "Is it kind?")
-    run = critique(tmp_path, mine, rows=[answered(0)], judge=judge)
-    assert run.scores() == {"r0": 1.0}
-    assert run.some("score_kind", "score_rude", "pass_rate_rude") == {
-        "score_kind": 1,
-        "score_rude": 0,
-        "pass_rate_rude": 1,
-    }

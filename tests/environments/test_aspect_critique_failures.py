@@ -109,21 +109,6 @@ def test_malformed_thinking_is_an_answer_and_a_bad_one(tmp_path: Path, fault: st
     assert {body["messages"][0]["role"] for body in run.policy.bodies} == {"system"}
 
 
-def test_thinking_is_no_part_of_what_is_judged(tmp_path: Path) -> None:
-    policy = "<think>The secret plan.</think>\n\nA good answer."
-    run = critique(tmp_path, TWO, "--env.thinking_mode=True", rows=OPEN, judge=verdict(1), policy=policy)
-    assert "secret plan" not in json.dumps(run.judge.bodies)
-    assert run.scores("thinking")["o0"] == "The secret plan."
-
-
-def test_other_aspects_are_another_run(tmp_path: Path) -> None:
-    assert critique(tmp_path, TWO, rows=[answered(0)], judge=verdict(1)).code == 0
-    other = critique(tmp_path, "--env.aspects=correctness", "--resume", rows=[answered(0)], judge=verdict(1))
-    assert other.code == 2
-    assert other.lacks("aspects") == []
-    assert other.judge.requests == []
-
-
 def test_a_gold_verdict_that_has_changed_is_noticed(tmp_path: Path) -> None:
     """Rewards are of the verdicts that there were, and statistics of those that there are: one run has one of them."""
     flags = "--env.role=judge", "--env.aspects=correctness"

@@ -143,19 +143,6 @@ def test_a_policy_that_always_says_yes(tmp_path: Path) -> None:
     assert "NaN" not in (run.files.path / "metrics.json").read_text()
 
 
-def test_a_policy_that_always_says_no(tmp_path: Path) -> None:
-    rows = [gold_row(number, correctness=1, harmfulness=0) for number in range(2)]
-    run = critique(tmp_path, JUDGE, BOTH, rows=rows, policy=verdict(0))
-    assert run.left_out == {
-        "precision": "the judge never says yes",
-        "precision_correctness": "the judge never says yes",
-        "precision_harmfulness": "the judge never says yes",
-        "recall_harmfulness": "gold is never yes",
-        "f1_harmfulness": "neither judge nor gold is ever yes",
-        "kappa_harmfulness": "judge and gold are always the same",
-    }
-
-
 def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
     run = critique(tmp_path, JUDGE, "--env.aspects=correctness", rows=ROWS, policy="I cannot say.")
     assert run.some("mean_reward", "n_used", "n_failed") == {"mean_reward": 0.0, "n_used": 0, "n_failed": 5}

@@ -15,7 +15,7 @@ from judgegym.engine.settings import EnvSettings
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.config.sources import load
-from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, own, verdict, votes_on, voting
+from tests.aspects import ASPECTS, answered, aspects, critique, gold_row, own, verdict, votes_on
 from tests.command import in_process, write_lines
 from tests.judged import never
 
@@ -149,38 +149,6 @@ def test_what_cannot_work_is_said_before_the_first_request(tmp_path: Path, flag:
 
 
 @pytest.mark.parametrize(
-    ("strictness", "votes", "scoring", "asked"),
-    [
-        (1, "y", "majority", 1),
-        (2, "yy", "majority", 2),
-        (2, "yny", "majority", 3),
-        (3, "nn", "majority", 2),
-        (3, "yny", "majority", 3),
-        (4, "yyy", "majority", 3),
-        (4, "yynny", "majority", 5),
-        (5, "nyyy", "majority", 4),
-        (5, "nynyn", "majority", 5),
-        (1, "y", "share", 1),
-        (2, "yyn", "share", 3),
-        (4, "yyyyy", "share", 5),
-    ],
-)
-def test_as_many_votes_as_a_verdict_needs(
-    tmp_path: Path, strictness: int, votes: str, scoring: str, asked: int
-) -> None:
-    flags = "--env.aspects=correctness", f"--env.strictness={strictness}", f"--env.scoring={scoring}"
-    run = critique(tmp_path, *flags, rows=ONE, judge=voting({"correctness": votes}))
-    assert run.code == 0, run.said
-    assert len(run.judge.requests) == asked == len(votes)
-    (detail,) = run.files.samples[0]["detail"]["aspects"]
-    assert (detail["strictness_requested"], detail["strictness_effective"]) == (strictness, strictness | 1)
-    assert detail["yes"] is (votes.count("y") > votes.count("n"))
-    assert detail["yes_share"] == votes.count("y") / len(votes)
-    seeds = sorted(body.get("seed", -1) for body in run.judge.bodies)
-    assert seeds == ([-1] if strictness == 1 else list(range(asked)))
-
-
-@pytest.mark.parametrize(
     ("flags", "wanted"),
     [
         ((), 0.2),
@@ -202,21 +170,6 @@ def test_votes_at_temperature_zero_are_warned_of(tmp_path: Path) -> None:
     run = critique(tmp_path, *flags, rows=ONE, judge=verdict(1))
     assert run.code == 0
     assert run.lacks("3 votes at temperature 0") == []
-
-
-def test_the_first_seed_is_the_runs(tmp_path: Path) -> None:
-    flags = "--env.strictness=3", "--env.scoring=share", "--env.seed=40", "--env.aspects=correctness"
-    run = critique(tmp_path, *flags, rows=ONE, judge=verdict(1))
-    assert sorted(body["seed"] for body in run.judge.bodies) == [40, 41, 42]
-
-
-def test_votes_are_not_taken_from_one_another_in_the_cache(tmp_path: Path) -> None:
-    flags = "--env.strictness=3", "--env.aspects=correctness", f"--env.judge_cache={tmp_path / 'cache.sqlite'}"
-    judge = voting({"correctness": "yny"})
-    first = critique(tmp_path, *flags, rows=ONE, judge=judge, run="first")
-    assert (first.scores(), len(first.judge.requests)) == ({"r0": 1.0}, 3)
-    again = critique(tmp_path, *flags, rows=ONE, judge=judge, run="again")
-    assert again.scores() == first.scores()
 
 
 @pytest.mark.parametrize("role", ["policy", "judge"])

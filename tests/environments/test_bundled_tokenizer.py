@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import subprocess
 import sys
@@ -8,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from tests.environments import bundled_tokenizer
 
 TOKENIZERS = Path(__file__).resolve().parents[2] / "judgegym" / "environments" / "rollouts" / "tokenizers"
 PAD, START, END = 256, 257, 258
@@ -104,12 +105,7 @@ def test_assistant_mask_covers_the_answers_and_their_end(tokenizer: Any) -> None
 
 
 def test_the_files_are_what_the_script_writes(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("build_bytes", TOKENIZERS / "build_bytes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    script.write(tmp_path)
+    bundled_tokenizer.write(tmp_path)
     bundled = sorted(path.name for path in (TOKENIZERS / "bytes").iterdir())
     assert bundled == sorted(path.name for path in tmp_path.iterdir())
     for name in bundled:

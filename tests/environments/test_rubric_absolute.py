@@ -123,14 +123,6 @@ def test_a_scale_of_its_own(
         assert f"(an integer number between {low} and {high})" in system(body)
 
 
-def test_a_score_beyond_the_scale_is_none(tmp_path: Path) -> None:
-    run = rubric(
-        tmp_path, "--env.scale_max=3", rows=ROWS, judge=by_number({**GIVEN, 3: 3}), policy="A response of mine."
-    )
-    assert run.code == 1
-    assert [(failure["uid"], failure["status"]) for failure in run.files.failures] == [("r2", "unparsable")]
-
-
 SAMPLES: dict[int, int | str] = {0: 1, 1: 5, 2: 3, 3: 3, 4: 5}
 
 
@@ -150,38 +142,6 @@ def test_several_judgments_are_pooled(tmp_path: Path, pooling: str, pooled: floa
     assert sorted(body["seed"] for body in run.judge.bodies) == [0, 1, 2, 3, 4]
     assert {body["temperature"] for body in run.judge.bodies} == {0.7}
     assert [each["score"] for each in run.files.samples[0]["detail"]["judgments"]] == [1, 5, 3, 3, 5]
-
-
-def test_a_judgment_without_a_score_is_drawn_again(tmp_path: Path) -> None:
-    judge = in_samples({0: 2, 1: "None at all.", 2: 4, 3: "[FEEDBACK] x [SCORE] 4.5", 4: 3})
-    run = rubric(tmp_path, "--env.samples_per_item=3", rows=ROWS[:1], judge=judge, policy="A response of mine.")
-    assert run.code == 0, run.said
-    assert run.scores() == {"r0": 3.0}
-    assert run.some("spread_of_judgments", "strict_format_rate") == {
-        "spread_of_judgments": 1.0,
-        "strict_format_rate": 3 / 5,
-    }
-
-
-def test_too_few_scores_are_no_score(tmp_path: Path) -> None:
-    judge = in_samples({0: 2, 1: "None at all.", 2: 4, 3: "None.", 4: "None."})
-    run = rubric(tmp_path, "--env.samples_per_item=3", rows=ROWS[:1], judge=judge, policy="A response of mine.")
-    assert run.code == 1
-    assert run.lacks("2 of 3 judgments have a score", "nothing succeeded") == []
-
-
-def test_the_format_that_prometheus_judges_are_trained_in(tmp_path: Path) -> None:
-    judge = giving(lambda instruction, response: "Feedback: Well done. [RESULT] 4")
-    flags = ("--env.output_format=result",)
-    run = rubric(tmp_path, *flags, rows=ROWS[:1], judge=judge, policy="A response of mine.")
-    assert run.code == 0, run.said
-    assert run.scores() == {"r0": 4.0}
-    assert run.metrics["strict_format_rate"] == 1.0
-    (body,) = run.judge.bodies
-    assert "[RESULT] (an integer number between 1 and 5)" in system(body)
-    assert "[SCORE]" not in system(body)
-    other = rubric(tmp_path, *flags, rows=ROWS[:1], judge=score(4), policy="A response of mine.", run="other")
-    assert other.code == 1, "the other format's score is none"
 
 
 def test_feedback_in_other_words_is_no_strict_format(tmp_path: Path) -> None:

@@ -125,13 +125,6 @@ def test_a_judge_that_always_says_three(tmp_path: Path, role: str) -> None:
     assert "NaN" not in (run.files.path / "metrics.json").read_text()
 
 
-def test_one_row_has_no_correlation_either(tmp_path: Path) -> None:
-    run = rubric(tmp_path, JUDGE, rows=[labelled(0, 3)], policy=score(3))
-    assert {name: run.left_out[name] for name in CORRELATIONS} == dict.fromkeys(CORRELATIONS, "fewer than two items")
-    assert set(run.left_out) == {*CORRELATIONS, "quadratic_kappa"}
-    assert run.some("exact_rate", "mae") == {"exact_rate": 1.0, "mae": 0.0}
-
-
 UNREADABLE = {
     "no tag": "A score of 5.",
     "a fraction": "[FEEDBACK] Good. [SCORE] 4.5",
@@ -161,13 +154,6 @@ def test_an_unreadable_score_is_a_wrong_one(tmp_path: Path, kind: str) -> None:
     assert run.some(*wanted) == pytest.approx(wanted)
     assert run.scores("status")["r0"] == "invalid_completion"
     assert confusion(run) == {(5, 4): 3}
-
-
-def test_half_a_number_is_no_number(tmp_path: Path) -> None:
-    """Of "10" the endpoint's limit has left "1": that is not what the policy was about to say."""
-    policy = Reply(body=completion("[FEEDBACK] Wonderful.\n[SCORE] 1", finish_reason="length"))
-    run = rubric(tmp_path, JUDGE, "--env.scale_max=10", rows=[labelled(0, 1)], policy=policy)
-    assert run.scores() == {"r0": 0.0}
 
 
 def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:

@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from judgegym.engine.settings import EnvSettings
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judgegym.judges.config.sources import load
 from tests.command import in_process, write_lines
 from tests.judged import never
 from tests.rubrics import labelled, rubric, score, shown, task, weighed
-from tests.scripted import Json, Reply, completion
+from tests.scripted import Reply, completion
 
 ROWS = [task(number) for number in range(3)]
 MINE = "A response of mine."
@@ -118,15 +115,6 @@ def test_a_judge_that_is_sure_gives_that_score_and_no_other(tmp_path: Path) -> N
     assert {"pearson", "spearman", "kendall_tau_b"} <= set(run.left_out)
 
 
-def test_too_little_probability_on_the_scale_is_no_score(tmp_path: Path) -> None:
-    judge = weighing(weighed(4, {"4": 0.3, "The": 0.6}), weighed(4, {"4": 0.9}), weighed(4, {"4": 0.9}))
-    run = rubric(tmp_path, LOGPROBS, "--env.max_judge_error_rate=0.5", rows=ROWS, judge=judge, policy=MINE)
-    assert run.code == 0, run.said
-    (failure,) = run.files.failures
-    assert (failure["uid"], failure["status"]) == ("r0", "unparsable")
-    assert "0.30 of the probability" in failure["error"]
-
-
 @pytest.mark.parametrize("reply", [score(4), Reply(body={**completion(score(4)), "logprobs": None})])
 def test_a_judge_without_probabilities_is_an_error(tmp_path: Path, reply: str | Reply) -> None:
     """Said at its first answer, whatever the other rows are waiting for."""
@@ -136,41 +124,7 @@ def test_a_judge_without_probabilities_is_an_error(tmp_path: Path, reply: str | 
     assert not (run.files.path / "metrics.json").exists()
 
 
-def test_several_weighed_judgments(tmp_path: Path) -> None:
-    def judge(request: Json, number: int) -> Reply:
-        return (
-            weighed(4, {"4": 0.5, "5": 0.5}) if request["seed"] == 0 else weighed(2, {"2": 0.5, "1": 0.25, "3": 0.25})
-        )
-
-    run = rubric(tmp_path, LOGPROBS, "--env.samples_per_item=2", rows=ROWS[:1], judge=judge, policy=MINE)
-    assert run.scores() == pytest.approx({"r0": (4.5 + 2) / 2})
-    assert run.metrics["spread_of_judgments"] == pytest.approx(2.5 / 2**0.5)
-
-
 def test_offline_there_are_probabilities_too(tmp_path: Path) -> None:
     run = rubric(tmp_path, LOGPROBS)
     assert run.code == 0, run.said
     assert 1 <= run.metrics["mean_score"] <= 5
-
-
-@pytest.mark.parametrize("role", ["policy", "judge"])
-def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
-    flags = (
-        f"--env.role={role}",
-        "--env.scale_max=7",
-        "--env.samples_per_item=2",
-        "--env.samples_pooling=median",
-        "--env.reward=squared",
-        "--env.default_rubric=Is it kind?",
-        "--env.judge_system_prompt=Judge.",
-        "--limit=2",
-    )
-    rows = [labelled(number, 4) for number in range(3)]
-    run = rubric(tmp_path, *flags, rows=rows, judge=score(3), policy=score(3))
-    assert run.code == 0, run.said
-    path = run.files.path / "config.yaml"
-    settings_type: Any = EnvSettings[RubricAbsoluteEnv.config_type]  # type: ignore[name-defined]
-    again: Any = load(settings_type, [f"--config={path}"], prog="test").settings
-    assert again.public() == yaml.safe_load(path.read_text())
-    ended = in_process("evaluate", f"--config={path}", "--resume", env_type=RubricAbsoluteEnv)
-    assert ended.code == 0, ended.said

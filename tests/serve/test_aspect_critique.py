@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
-from judgegym.environments.evaluate.command import evaluate_during_training
-from judgegym.environments.evaluate.evaluation import Evaluation
+from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_during_training
 from tests.arena import Arena
 from tests.aspects import answered, asked, aspects, gold_row, saying, shown, verdict
 from tests.command import RunFiles, in_process, write_lines
@@ -139,20 +138,6 @@ async def test_a_failing_judge_is_no_zero(tmp_path: Path, reply: Reply | str) ->
         assert statuses == ["ok", "judge_failed" if reply is REFUSED else "unparsable", "ok", "ok"]
 
 
-async def test_a_group_without_two_judgments_is_not_sent(tmp_path: Path) -> None:
-    def said(aspect: str, submission: str) -> bool | str:
-        return "I cannot say." if "bad" in submission and place(submission) > 0 else place(submission) == 0
-
-    def policy(request: Json, number: int, index: int) -> str:
-        return attempt(request, number, index) + (" bad" if "0" in request["messages"][-1]["content"] else "")
-
-    flags = "--env.aspects=correctness", "--env.max_num_workers=1"
-    batch, dropped = await one_batch(tmp_path, [answered(0), answered(1)], *flags, judge=saying(said), policy=policy)
-    assert dropped > 0
-    assert {group["messages"][0][0]["content"] for group in batch} == {"Question 1?"}
-    assert [group["scores"] for group in batch] == [[1.0, 0.0, 0.0, 0.0]] * 2
-
-
 @pytest.mark.parametrize(("flags", "reward"), [((), 0.0), (("--env.invalid_thinking_reward=-1",), -1.0)])
 async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
     tmp_path: Path, flags: tuple[str, ...], reward: float
@@ -191,7 +176,7 @@ async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tm
             judge=saying(lambda aspect, submission: submission.startswith("Attempt")),
             env_type=AspectCritiqueEnv,
         ) as served:
-            metrics = await evaluate_during_training(Evaluation.of(served.env), 1)
+            metrics = await evaluate_during_training(Evaluation(served.env), 1)
     answers = {sample["model_answer"] for sample in RunFiles(tmp_path / "run" / "step-1").samples}
     assert answers == {"Attempt 0 at it."}
     assert metrics.values["eval/mean_reward"] == 1.0

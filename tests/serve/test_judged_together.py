@@ -13,8 +13,7 @@ import pytest
 
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.evaluate.command import evaluate_during_training
-from judgegym.environments.evaluate.evaluation import Evaluation
+from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_during_training
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.arena import Arena
@@ -156,13 +155,6 @@ async def test_judge_sees_what_belongs_to_the_row(case: Case, tmp_path: Path) ->
     assert "is an answer that deserves" in asked and "\n[Reference" not in asked, "the judge cannot tell the anchor"
 
 
-async def test_signed_rewards_are_from_minus_one_to_one(case: Case, tmp_path: Path) -> None:
-    flags = "--env.group_judge=listwise", "--env.group_reward_range=signed", "--env.invalid_thinking_reward=-1"
-    batch, _ = await two_groups(case, tmp_path, *flags)
-    own = [each - OF_THE_ANCHOR if case.anchored else 2 * each - 1 for each in QUALITY]
-    assert [group["scores"] for group in batch] == [pytest.approx(own)] * 2
-
-
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 
 
@@ -183,22 +175,6 @@ async def test_group_whose_judge_fails_is_judged_once_more_and_then_dropped(
     assert served.counted("judge_failed") == 1
 
 
-async def test_second_judgment_of_a_group_counts_where_the_first_one_failed(case: Case, tmp_path: Path) -> None:
-    right, failed = comparing(quality), set[str]()
-
-    def judge(request: Json, number: int) -> str:
-        shown = "\n".join(sorted(compared(request)))
-        if shown in failed:
-            return right(request, number)
-        failed.add(shown)
-        return "I cannot say."
-
-    flags = "--env.group_judge=listwise", "--env.judge_reask=0"
-    batch, served = await two_groups(case, tmp_path, *flags, judge=judge)
-    assert calls_of(served, batch) == [2, 2]
-    assert all(group["overrides"] is None for group in batch)
-
-
 async def test_lost_games_of_one_answer_cost_that_answer_and_no_other(case: Case, tmp_path: Path) -> None:
     right = comparing(quality)
 
@@ -212,30 +188,6 @@ async def test_lost_games_of_one_answer_cost_that_answer_and_no_other(case: Case
         assert group["overrides"] == [{}, {}, ZERO, {}]
         assert scores[2] == pytest.approx((scores[0] + scores[1] + scores[3]) / 3)
         assert scores[0] < scores[3] < scores[1]
-
-
-async def test_malformed_completions_keep_their_reward_and_never_reach_the_judge(case: Case, tmp_path: Path) -> None:
-    def thinking(request: Json, number: int, index: int) -> str:
-        return f"<think>{'hm</think>' if index != 1 else ''}{attempt(request, number, index)}"
-
-    flags = "--env.group_judge=listwise", "--env.thinking_mode=True", "--env.invalid_thinking_reward=-1"
-    batch, served = await two_groups(case, tmp_path, *flags, policy=thinking)
-    assert all("Attempt 1" not in text for body in served.judge.bodies for text in compared(body))
-    for group in batch:
-        scores = group["scores"]
-        assert scores[1] == -1 and group["messages"][1][-1]["judgment"]["status"] == "invalid_completion"
-        assert scores[0] < scores[2] < scores[3]
-
-
-async def test_equal_completions_are_one_member_and_have_one_score(case: Case, tmp_path: Path) -> None:
-    def repeating(request: Json, number: int, index: int) -> str:
-        return attempt(request, number, index % 2)
-
-    batch, served = await two_groups(case, tmp_path, "--env.group_judge=listwise", policy=repeating)
-    assert {len(compared(body)) for body in served.judge.bodies} == {2 + case.anchored}
-    for group in batch:
-        one, other, *rest = group["scores"]
-        assert rest == [one, other] and one < other
 
 
 async def test_group_of_one_is_compared_with_the_baseline(tmp_path: Path) -> None:
@@ -264,7 +216,7 @@ async def test_evaluation_beside_training_judges_single_answers(case: Case, tmp_
         async with serve(
             arena, nobody, *flags, policy=sampling(attempt), judge=lambda *_: alone, env_type=case.env_type
         ) as served:
-            metrics = await evaluate_during_training(Evaluation.of(served.env), 1)
+            metrics = await evaluate_during_training(Evaluation(served.env), 1)
     assert metrics.values["eval/judge_error_rate"] == 0
     assert metrics.values["eval/total_samples"] == 4
     assert not any("Start of answer" in body["messages"][-1]["content"] for body in served.judge.bodies)

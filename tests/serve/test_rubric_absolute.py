@@ -13,13 +13,12 @@ from judgegym.llm.errors import SettingsError
 from tests.arena import Arena
 from tests.command import in_process, write_lines
 from tests.judged import Row
-from tests.rubrics import giving, labelled, score, shown, task, weighed
-from tests.scripted import Json, Reply, Script, refusing
+from tests.rubrics import giving, labelled, score, shown, task
+from tests.scripted import Json, Script, refusing
 from tests.serving import Served, Text, sampling, serve
-from tests.trainer import Batch, training, until
+from tests.trainer import Batch, training
 
 GROUP = 4
-ZERO = {"set_advantage_to_zero": True}
 
 
 def attempt(request: Json, number: int, index: int) -> str:
@@ -66,31 +65,6 @@ async def test_the_policys_responses_are_scored_exactly(tmp_path: Path) -> None:
     assert {group["messages"][0][0]["content"] for group in batch} <= {"Do 0.", "Do 1."}
 
 
-async def test_a_scale_of_its_own_and_several_judgments(tmp_path: Path) -> None:
-    def judge(request: Json, number: int) -> str:
-        return score((10, 7, 4, 0)[place(shown(request)["Response To Evaluate"])] if request["seed"] else 0)
-
-    flags = "--env.scale_min=0", "--env.scale_max=10", "--env.samples_per_item=2"
-    batch = await one_batch(tmp_path, [task(0)], *flags, judge=judge)
-    for group in batch:
-        assert group["scores"] == pytest.approx([0.5, 0.35, 0.2, 0.0])
-
-
-REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
-
-
-@pytest.mark.parametrize("reply", [REFUSED, "I cannot say."], ids=["fails", "says nothing"])
-async def test_a_failing_judge_is_no_zero(tmp_path: Path, reply: Reply | str) -> None:
-    """Its rollout has the mean of the others, and no advantage."""
-    judge = giving(lambda instruction, response: (5, reply, 3, 1)[place(response)])
-    batch = await one_batch(tmp_path, [task(0)], judge=judge)
-    for group in batch:
-        assert group["scores"] == pytest.approx([1.0, 0.5, 0.5, 0.0])
-        assert group["overrides"] == [{}, ZERO, {}, {}]
-        statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
-        assert statuses == ["ok", "judge_failed" if reply is REFUSED else "unparsable", "ok", "ok"]
-
-
 @pytest.mark.parametrize(
     ("reward", "scores"), [("distance", [1, 0.75, 0, 0.5]), ("squared", [1, 15 / 16, 0, 0.75]), ("exact", [1, 0, 0, 0])]
 )
@@ -106,35 +80,6 @@ async def test_a_policy_that_judges_is_rewarded_for_nearness(tmp_path: Path, rew
         assert group["overrides"] is None
         statuses = [turns[-1]["judgment"]["status"] for turns in group["messages"]]
         assert statuses == ["ok", "ok", "invalid_completion", "ok"]
-
-
-async def test_probabilities_tell_more_apart(tmp_path: Path) -> None:
-    def judge(request: Json, number: int) -> Reply:
-        share = (0.8, 0.6, 0.4, 0.2)[place(shown(request)["Response To Evaluate"])]
-        return weighed(4, {"4": share, "5": 1 - share})
-
-    batch = await one_batch(tmp_path, [task(0)], "--env.weighting=logprobs", judge=judge)
-    for group in batch:
-        assert group["scores"] == pytest.approx([3.2 / 4, 3.4 / 4, 3.6 / 4, 3.8 / 4])
-
-
-async def test_rewards_that_differ_by_rounding_alone_are_no_signal(tmp_path: Path) -> None:
-    """A judge that is sure of one score for all gives that score to all, whatever the probability's last digits."""
-
-    def judge(request: Json, number: int) -> Reply:
-        share = (0.6, 0.54, 0.7, 0.9)[place(shown(request)["Response To Evaluate"])]
-        return weighed(3, {"3": share, "x": 1 - share})
-
-    async with (
-        training(2 * GROUP) as trainer,
-        serving(tmp_path, trainer.url, [task(0)], "--env.weighting=logprobs", judge=judge) as served,
-    ):
-
-        async def settled() -> bool:
-            return served.counted("no_signal") > 0 or await trainer.queued() > 0
-
-        await until(settled, "a group is dropped or sent")
-        assert await trainer.queued() == 0
 
 
 async def test_a_judge_without_probabilities_ends_the_training(tmp_path: Path) -> None:

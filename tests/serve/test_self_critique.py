@@ -153,16 +153,6 @@ async def test_what_no_judge_could_score_gets_the_mean_and_no_advantage(tmp_path
     assert zeroed(group) == [False, True, False, False]
 
 
-async def test_one_judge_and_no_judge_in_one_group(tmp_path: Path) -> None:
-    def scoring(name: str, index: int) -> Said:
-        return REFUSED if index == 1 or (name, index) == ("bob", 3) else lenient_ann(name, index)
-
-    group, _ = await first_group(tmp_path, minds(scoring))
-    others = [0.45, 0.65, 0.75]
-    assert group["scores"] == pytest.approx([0.45, sum(others) / 3, 0.65, 0.75])
-    assert zeroed(group) == [False, True, False, False]
-
-
 async def test_adjusted_rewards_stay_on_the_scale(tmp_path: Path) -> None:
     """Bob, forty below ann, is alone in giving the last one 90: as both would, it were 110."""
 

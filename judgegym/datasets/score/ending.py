@@ -49,8 +49,16 @@ from judgegym.engine.terminal.summary import (
     latency_words,
     outcome_lines,
 )
-from judgegym.environments.evaluate.evaluation import FAILURE_WORDS, EvaluationResult, category_lines
-from judgegym.environments.evaluate.metrics_file import EvaluatedRows, RunFacts, file_of, sampling_of, shortened
+from judgegym.environments.evaluate.evaluation import EvaluationResult
+from judgegym.environments.evaluate.results import (
+    FAILURE_WORDS,
+    EvaluatedRows,
+    RunFacts,
+    category_lines,
+    file_of,
+    sampling_of,
+    shortened,
+)
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.core.judgment import Status

@@ -20,7 +20,7 @@ from judgegym.environments.command_line import offline
 from judgegym.environments.command_line.arguments import resume_command, without_retry_failed
 from judgegym.environments.command_line.offline import STAND_IN_URL
 from judgegym.environments.command_line.program import CommandLine
-from judgegym.environments.evaluate import command as evaluate_command
+from judgegym.environments.evaluate import evaluation as evaluating
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.training.connection import TrainerConnection
 from judgegym.environments.training.group_file import groups_path, settle
@@ -49,14 +49,14 @@ async def evaluate(
     config = loaded.settings.env
     _require_wandb(config)
     if config.data_dir_to_save_evals is None:
-        names = evaluate_command.names_of_models(loaded.settings)
+        names = evaluating.names_of_models(loaded.settings)
         config.data_dir_to_save_evals = str(runs.new_path(env_type.name, *names))
     async with _opened(env_type, loaded, "evaluate") as env:
         with interruptible(is_profiled=loaded.settings.profile is not None):
-            evaluation = Evaluation.of(env)
+            evaluation = Evaluation(env)
         event_loop.spare_the_collector()
         with resumable(lambda: resume_command(loaded, typed), lambda: "finished rows are kept"):
-            result = await evaluate_command.evaluate(evaluation)
+            result = await evaluating.evaluate(evaluation)
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
         count = len(result.metrics.values)
@@ -92,11 +92,11 @@ async def serve(
 
         async def evaluate_policy(step: int) -> Metrics:
             assert evaluation is not None  # asked for only where steps_per_eval > 0
-            return await evaluate_command.evaluate_during_training(evaluation, step)
+            return await evaluating.evaluate_during_training(evaluation, step)
 
         with interruptible(is_profiled=loaded.settings.profile is not None):
             serving = ServeRun(env, connection, evaluate_policy)
-            evaluation = Evaluation.of(env) if config.steps_per_eval > 0 else None
+            evaluation = Evaluation(env) if config.steps_per_eval > 0 else None
         event_loop.spare_the_collector()
         with resumable(lambda: resume_command(loaded, typed), serving.progress):
             await serving.run()
@@ -152,5 +152,5 @@ def _require_wandb(config: EnvConfig) -> None:
 
 
 def _new_directory_of_serve(env_type: type[JudgedEnv[Any, Any, Any]], loaded: LoadedSettings[EnvSettings[Any]]) -> Path:
-    path = runs.new_path("serve", env_type.name, *evaluate_command.names_of_models(loaded.settings))
+    path = runs.new_path("serve", env_type.name, *evaluating.names_of_models(loaded.settings))
     return path.with_name(f"{path.name}-{os.getpid()}")  # several are often started at once

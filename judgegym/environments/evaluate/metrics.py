@@ -13,19 +13,21 @@ Complete a sample with what people who read the run need, and programs that do n
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from judgegym.data.rows import TaskT
-from judgegym.engine.metrics import HeadlineTerm, MetricAggregator, Metrics, RatioRecorder
+from judgegym.engine.metrics import MetricAggregator, Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, digest
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import Outcomes, SavedRows
-from judgegym.judges.core.judgment import CallRun, Judgment, Status
+from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import CUT_OFF, REFUSALS
 
@@ -80,7 +82,9 @@ class SharedMetrics:
         self._thinking_mode = thinking_mode
         self._suspects = 0
         self._completions, self._critiques = MetricAggregator("eval"), MetricAggregator("eval")
-        self._judge, self._policy = _Calls(), _Calls()
+        self._calls: dict[str, Counter[str]] = {"judge": Counter(), "policy": Counter()}
+        self._usage = {"judge": Usage(), "policy": Usage()}
+        self._latencies = {"judge": array("d"), "policy": array("d")}
 
     def add(self, sample: Sample[Any]) -> None:
         """Add the sample of a row."""
@@ -98,10 +102,13 @@ class SharedMetrics:
             self._suspects += sample.judgment.suspects
             if sample.judgment.critique is not None:
                 record_critique(self._critiques, sample.judgment)
-        for run in (sample.run.judge_calls or {}).values():
-            self._judge.add(run)
-        for run in sample.run.policy_calls:
-            self._policy.add(run)
+        judge_calls = (sample.run.judge_calls or {}).values()
+        for role, runs in (("judge", judge_calls), ("policy", sample.run.policy_calls)):
+            for run in runs:
+                self._calls[role].update(calls=1, requests=run.attempts, cached=run.cached)
+                self._usage[role] += run.usage
+                if run.latency_s and not run.cached:
+                    self._latencies[role].append(run.latency_s)
 
     def record(self, metrics: MetricAggregator, outcomes: Outcomes) -> None:
         """Record the shared metrics; error rates are shares of all selected rows."""
@@ -119,8 +126,25 @@ class SharedMetrics:
         metrics.extend(self._completions)
         metrics.count("judge_injection_suspects", self._suspects)
         metrics.extend(self._critiques)
-        self._judge.record(metrics, "judge")
-        self._policy.record(metrics, "policy")
+        for role in ("judge", "policy"):
+            self._record_calls(metrics, role)
+
+    def _record_calls(self, metrics: MetricAggregator, role: str) -> None:
+        """Record calls, requests and usage, and the latency of answered calls that were not cached."""
+        calls, usage, latencies = self._calls[role], self._usage[role], self._latencies[role]
+        if not calls["calls"]:
+            return
+        metrics.number(f"{role}_calls", calls["calls"])
+        metrics.number(f"{role}_requests", calls["requests"])
+        metrics.number(f"{role}_cached_calls", calls["cached"])
+        for name in ("prompt_tokens", "cached_prompt_tokens", "completion_tokens"):
+            metrics.number(f"{role}_{name}", getattr(usage, name))
+        metrics.cost(f"{role}_cost_usd", usage.cost)
+        if latencies:
+            import numpy as np  # late: --help needs none
+
+            metrics.number(f"{role}_latency_mean_s", float(np.mean(latencies)))
+            metrics.number(f"{role}_latency_p95_s", float(np.quantile(latencies, 0.95)))
 
 
 def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
@@ -138,39 +162,6 @@ def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
     metrics.mean("critique_rounds", max(critique_round.round for critique_round in critique.rounds))
     for critique_round in critique.rounds:
         metrics.rate("critique_failed_round_rate", critique_round.status == "failed")
-
-
-class _Calls:
-    """Adds up calls, requests and usage, and keeps the latency of answered calls that were not cached."""
-
-    def __init__(self) -> None:
-        self._calls = self._requests = self._cached = 0
-        self._usage = Usage()
-        self._latencies = array("d")
-
-    def add(self, run: CallRun) -> None:
-        self._calls += 1
-        self._requests += run.attempts
-        self._cached += run.cached
-        self._usage += run.usage
-        if run.latency_s and not run.cached:
-            self._latencies.append(run.latency_s)
-
-    def record(self, metrics: MetricAggregator, role: str) -> None:
-        if not self._calls:
-            return
-        metrics.number(f"{role}_calls", self._calls)
-        metrics.number(f"{role}_requests", self._requests)
-        metrics.number(f"{role}_cached_calls", self._cached)
-        metrics.number(f"{role}_prompt_tokens", self._usage.prompt_tokens)
-        metrics.number(f"{role}_cached_prompt_tokens", self._usage.cached_prompt_tokens)
-        metrics.number(f"{role}_completion_tokens", self._usage.completion_tokens)
-        metrics.cost(f"{role}_cost_usd", self._usage.cost)
-        if self._latencies:
-            import numpy as np  # late: --help needs none
-
-            metrics.number(f"{role}_latency_mean_s", float(np.mean(self._latencies)))
-            metrics.number(f"{role}_latency_p95_s", float(np.quantile(self._latencies, 0.95)))
 
 
 def counts(status: str, *, policy_is_judge: bool) -> bool:
@@ -217,8 +208,7 @@ def too_many_failures(metrics: Metrics, outcomes: Outcomes, highest: float) -> s
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class CategoryValue:
+class CategoryValue(NamedTuple):
     """The headline metric of the rows of some categories, and how many rows these are."""
 
     value: float
@@ -230,31 +220,29 @@ class Categories:
 
     def __init__(self) -> None:
         """Begin without a row."""
-        self._shares: dict[str, HeadlineTerm] = {}
-        self._rows: dict[str, int] = {}
+        self._sums: dict[str, tuple[float, float, int]] = {}
+        """The total, the weight and the number of rows of each category."""
 
     def add(self, sample: Sample[Any]) -> None:
         """Add a row, if it counts and has a category."""
-        name, share = sample.category, sample.headline
-        if name is not None and share is not None:
-            before = self._shares.get(name, HeadlineTerm(0.0, 0.0))
-            self._shares[name] = HeadlineTerm(before.total + share.total, before.weight + share.weight)
-            self._rows[name] = self._rows.get(name, 0) + 1
+        share = sample.headline
+        if sample.category is not None and share is not None:
+            total, weight, rows = self._sums.get(sample.category, (0.0, 0.0, 0))
+            self._sums[sample.category] = (total + share.total, weight + share.weight, rows + 1)
 
     def __len__(self) -> int:
         """Return the number of categories."""
-        return len(self._shares)
+        return len(self._sums)
 
     def largest(self, most: int) -> tuple[Mapping[str, CategoryValue], CategoryValue | None]:
         """Return the categories with the most rows, and the others together, if there are further ones."""
-        names = sorted(self._shares, key=lambda name: -self._rows[name])
+        names = sorted(self._sums, key=lambda name: -self._sums[name][2])
         shown = {name: self._together([name]) for name in names[:most]}
         return shown, self._together(names[most:]) if names[most:] else None
 
     def _together(self, names: list[str]) -> CategoryValue:
-        shares = [self._shares[name] for name in names]
-        value = sum(share.total for share in shares) / sum(share.weight for share in shares)
-        return CategoryValue(value, sum(self._rows[name] for name in names))
+        totals, weights, rows = zip(*(self._sums[name] for name in names), strict=True)
+        return CategoryValue(sum(totals) / sum(weights), sum(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +278,9 @@ def compute_metrics(
     digests: list[str] = []
     categories = Categories()
 
-    def is_counted(status: str) -> bool:
-        return counts(status, policy_is_judge=env.policy_is_judge)
-
+    is_counted = partial(counts, policy_is_judge=env.policy_is_judge)
     for task, sample in saved.everything():
-        digests.append(runner.digest(task))
+        digests.append(sample.task_digest)
         shared.add(sample)
         categories.add(sample)
         if is_counted(sample.status):

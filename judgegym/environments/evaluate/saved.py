@@ -17,16 +17,16 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import BinaryIO, Generic, overload
+from typing import BinaryIO, Generic
 
+from judgegym.data.lazy_sequence import LazySequence
 from judgegym.data.rows import TaskT
 from judgegym.data.task_list import positions_of, uids_of
 from judgegym.engine.records import FINISHED, Sample, SampleReader
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory
-from judgegym.engine.runs.lines import RawLine
 from judgegym.environments.base import DetailT
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.llm.errors import RunDirectoryError
@@ -133,11 +133,10 @@ class SavedRows(Generic[TaskT, DetailT]):
         Raises:
             RunDirectoryError: its line is no longer there.
         """
-        name = self._file(number)
         try:
-            return self.reader.read(self._line(number))
-        except (OSError, ValueError) as error:
-            path = self._run.path / name
+            return self.reader.read(self.line(number))
+        except ValueError as error:
+            path = self._run.path / self._file(number)
             raise RunDirectoryError(f"{path}, at byte {self._starts[number]}: not the sample: {error}") from error
 
     def line(self, number: int) -> bytes:
@@ -158,24 +157,16 @@ class SavedRows(Generic[TaskT, DetailT]):
             DiskFull: the disk refused for too long; the files hold the lines that were appended.
         """
         await self._run.disk.ready()
-        if not self._is_sorted:
-            await self._run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
-            self._close_files()
-            self._ends = dict.fromkeys(_FILES, 0)
-            for number, length in enumerate(self._lengths):
-                self._starts[number] = self._ends[self._file(number)]
-                self._ends[self._file(number)] += length
-
-    @property
-    def _is_sorted(self) -> bool:
-        """Whether the files hold the lines of the rows in their order, and nothing else."""
-        ends = dict.fromkeys(_FILES, 0)
+        starts, ends = array("q"), dict.fromkeys(_FILES, 0)
         for number, length in enumerate(self._lengths):
-            if self._starts[number] != ends[self._file(number)]:
-                return False
+            starts.append(ends[self._file(number)])
             ends[self._file(number)] += length
         paths = {name: self._run.path / name for name in _FILES}
-        return all(path.exists() and path.stat().st_size == ends[name] for name, path in paths.items())
+        are_whole = all(path.exists() and path.stat().st_size == ends[name] for name, path in paths.items())
+        if starts != self._starts or not are_whole:
+            await self._run.rewrite(lambda: self._lines(SAMPLES), lambda: self._lines(FAILURES))
+            self._close_files()
+            self._starts, self._ends = starts, ends
 
     def _lines(self, name: str) -> Iterator[bytes]:
         return (self._line(number) for number in range(len(self)) if self._file(number) == name)
@@ -202,7 +193,7 @@ class SavedRows(Generic[TaskT, DetailT]):
         self._files.clear()
 
 
-class SavedPairs(Sequence["tuple[TaskT, Sample[DetailT]]"], Generic[TaskT, DetailT]):
+class SavedPairs(LazySequence["tuple[TaskT, Sample[DetailT]]"], Generic[TaskT, DetailT]):
     """Some rows with their samples, in their order; each is read when it is asked for, and again the next time."""
 
     def __init__(self, saved: SavedRows[TaskT, DetailT], numbers: array[int]) -> None:
@@ -214,14 +205,8 @@ class SavedPairs(Sequence["tuple[TaskT, Sample[DetailT]]"], Generic[TaskT, Detai
         """Return the number of rows."""
         return len(self._numbers)
 
-    @overload
-    def __getitem__(self, place: int) -> tuple[TaskT, Sample[DetailT]]: ...
-    @overload
-    def __getitem__(self, place: slice) -> SavedPairs[TaskT, DetailT]: ...
-    def __getitem__(self, place: int | slice) -> tuple[TaskT, Sample[DetailT]] | SavedPairs[TaskT, DetailT]:
+    def read(self, place: int) -> tuple[TaskT, Sample[DetailT]]:
         """Read a row and its sample."""
-        if isinstance(place, slice):
-            return SavedPairs(self._saved, self._numbers[place])
         number = self._numbers[place]
         return self._saved.tasks[number], self._saved.sample(number)
 
@@ -247,7 +232,6 @@ class EarlierRows:
 
 def read_earlier(
     before: EarlierLines,
-    reader: SampleReader[DetailT],
     saved: SavedRows[TaskT, DetailT],
     runner: RowRunner[TaskT, DetailT],
     arrived: Callable[[Sample[DetailT]], None],
@@ -257,7 +241,6 @@ def read_earlier(
 
     Args:
         before: the lines; of several lines of a row, the last one counts.
-        reader: reads a line.
         saved: the rows of this run.
         runner: gives the digest of a row, and says whether anything of a sample is missing.
         arrived: called with the sample of each finished row.
@@ -270,10 +253,16 @@ def read_earlier(
     finished, changed, failed, former = 0, 0, list[int](), list[int]()
     was_finished = bytearray(len(saved))
     for name, lines in ((SAMPLES, before.samples), (FAILURES, before.failures)):
-        last = _last_lines(lines, numbers)
+        last = array("q", [0]) * len(numbers)  # the number of the last line of each row
+        for line in lines:
+            if (number := numbers.get(str(line.fields().get("uid")))) is not None:
+                last[number] = line.number
         for line in lines:
             saved.begin_after(name, line.offset + len(line.data))
-            sample = _sample(line, reader)
+            try:
+                sample = saved.reader.read(line.data)
+            except ValueError as error:
+                raise line.damage(f"not a sample of this environment: {error}") from error
             number = numbers.get(sample.uid)
             if number is None:
                 raise line.error(f"the row {sample.uid!r} is not in the dataset")
@@ -295,20 +284,3 @@ def read_earlier(
     for number in former:  # only now, since the files were read until here
         saved.append(number, readable(saved.tasks[number], saved.sample(number)), is_complete=True)
     return EarlierRows(finished, changed, tuple(sorted(failed)))
-
-
-def _last_lines(lines: Iterable[RawLine], numbers: Mapping[str, int]) -> array[int]:
-    """Return for each row the number of its last line; 0 without one."""
-    last = array("q", [0]) * len(numbers)
-    for line in lines:
-        number = numbers.get(str(line.fields().get("uid")))
-        if number is not None:
-            last[number] = line.number
-    return last
-
-
-def _sample(line: RawLine, reader: SampleReader[DetailT]) -> Sample[DetailT]:
-    try:
-        return reader.read(line.data)
-    except ValueError as error:
-        raise line.damage(f"not a sample of this environment: {error}") from error

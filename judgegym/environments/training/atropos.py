@@ -16,8 +16,7 @@ from typing import Any, cast
 from atroposlib.envs.base import BaseEnv, BaseEnvConfig
 
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.evaluate.command import evaluate_during_training
-from judgegym.environments.evaluate.evaluation import Evaluation
+from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_during_training
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.rollouts.sources import open_source
@@ -77,7 +76,7 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
     async def evaluate(self, *args: object, **kwargs: object) -> None:
         """Evaluate into a run directory; log the metrics together with the next metrics of training."""
         if self._evaluation is None:
-            self._evaluation = Evaluation.of(self._env)
+            self._evaluation = Evaluation(self._env)
         metrics = await evaluate_during_training(self._evaluation, self.curr_step)
         self._evaluated |= {**metrics.values, "eval/step": self.curr_step}
 

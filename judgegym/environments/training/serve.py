@@ -121,53 +121,6 @@ class Checkpoints:
 
 Evaluate = Callable[[int], Awaitable[Metrics]]
 """Evaluates the policy of a step."""
-Log = Callable[[int, Metrics], Awaitable[None]]
-"""Logs the metrics of a step."""
-
-
-class Evaluations:
-    """Runs evaluations in a task of its own."""
-
-    def __init__(self, evaluate: Evaluate, log: Log, ended: Callable[[asyncio.Task[None]], None]) -> None:
-        """Begin none yet; `ended` is called with each task that has ended."""
-        self._evaluate = evaluate
-        self._log = log
-        self._ended = ended
-        self._task: asyncio.Task[None] | None = None
-        self._due: int | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether there is one in progress."""
-        return self._task is not None and not self._task.done()
-
-    def begin(self, step: int) -> None:
-        """Evaluate a step, now or after the evaluation in progress."""
-        self._due = step
-        if not self.running:
-            self._task = asyncio.create_task(self._run())
-            self._task.add_done_callback(self._ended)
-
-    async def finish(self) -> None:
-        """Wait for the evaluation in progress."""
-        if self._task is not None:
-            await self._task
-
-    async def stop(self) -> None:
-        """Cancel the evaluation in progress."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while self._due is not None:
-            step, self._due = self._due, None
-            try:
-                metrics = await self._evaluate(step)
-                await self._log(step, Metrics({**metrics.values, "eval/step": step}, metrics.left_out, metrics.unknown))
-            except JudgeGymError as error:
-                logger.error("the evaluation of step %d failed: %s", step, error)
-
 
 logger = logging.getLogger(__name__)
 
@@ -210,7 +163,10 @@ class ServeRun:
         self._disk = self._run.disk
         self._outbox = Outbox(connection)
         self._workers: set[asyncio.Task[None]] = set()
-        self._evaluations = Evaluations(evaluate, self._log_evaluation, self._ended)
+        self._evaluate = evaluate
+        self._evaluating: asyncio.Task[None] | None = None
+        self._due: int | None = None
+        """The step that is evaluated next."""
         self._crashed: BaseException | None = None
         self._written = self._sent_this_step = self._sent = self._step = 0
         self._checkpoints: Checkpoints | None = None
@@ -270,7 +226,8 @@ class ServeRun:
             await self._outbox.close(_GOODBYE_S)
             for worker in self._workers:
                 worker.cancel()  # the trainer takes no more groups
-            await self._evaluations.finish()  # that of the last step
+            if self._evaluating is not None:
+                await self._evaluating  # that of the last step
             await self._disk.ready()  # groups that a full disk refused are still in memory
         finally:
             await self._stop(helpers, checkpoints)
@@ -313,7 +270,7 @@ class ServeRun:
             in_flight=len(self._workers) - self._outbox.waiting,
             unsent=self._outbox.waiting,
             sent_since=connection.sent_since,
-            evaluating=self._evaluations.running,
+            evaluating=self._evaluating is not None and not self._evaluating.done(),
             total_steps=self._total_steps,
         )
         for _ in range(free):
@@ -378,7 +335,10 @@ class ServeRun:
         self._step = now
         self._ledger.note_step(now)
         if _crossed(before, now, self._config.steps_per_eval):
-            self._evaluations.begin(now)
+            self._due = now
+            if self._evaluating is None or self._evaluating.done():
+                self._evaluating = asyncio.create_task(self._evaluate_due())
+                self._evaluating.add_done_callback(self._ended)
         interval = self.connection.registration.checkpoint_interval
         if _crossed(before, now, interval):
             checkpoints.save(now // interval * interval, self._sampler.state_dict())
@@ -392,15 +352,22 @@ class ServeRun:
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
         await self._log.log(self._step, metrics)
 
-    async def _log_evaluation(self, step: int, metrics: Metrics) -> None:
-        # Log under the current step: Weights & Biases drops what is logged under a past one.
-        await self._log.log(max(step, self._step), metrics)
+    async def _evaluate_due(self) -> None:
+        """Evaluate the step that is due, and then the latest one that has become due meanwhile."""
+        while self._due is not None:
+            step, self._due = self._due, None
+            try:
+                found = await self._evaluate(step)
+                metrics = Metrics({**found.values, "eval/step": step}, found.left_out, found.unknown)
+                # Log under the current step: Weights & Biases drops what is logged under a past one.
+                await self._log.log(max(step, self._step), metrics)
+            except JudgeGymError as error:
+                logger.error("the evaluation of step %d failed: %s", step, error)
 
     async def _stop(self, helpers: list[asyncio.Task[None]], checkpoints: Checkpoints) -> None:
         """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
         await self._outbox.close(_GOODBYE_S)
-        await self._evaluations.stop()
-        running = [*helpers, *self._workers]
+        running = [*helpers, *self._workers, *([self._evaluating] if self._evaluating is not None else [])]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -81,7 +81,7 @@ class Earlier:
         for name, of_file in (("samples.jsonl", before.samples), ("failures.jsonl", before.failures)):
             (self.run.path / name).write_bytes(b"".join(line.data for line in of_file))
         self.saved = SavedRows(self.rows, self.run, READER)
-        self.counts = read_earlier(before, READER, self.saved, RUNNER, self.arrived.append, as_it_is)
+        self.counts = read_earlier(before, self.saved, RUNNER, self.arrived.append, as_it_is)
         return self
 
     @property
@@ -166,7 +166,7 @@ def test_lines_of_other_rows_or_of_something_else_are_refused(
     before: EarlierLines, words: str, run: RunDirectory
 ) -> None:
     with pytest.raises(RunDirectoryError, match=words):
-        read_earlier(before, READER, SavedRows(ROWS, run, READER), RUNNER, lambda sample: None, as_it_is)
+        read_earlier(before, SavedRows(ROWS, run, READER), RUNNER, lambda sample: None, as_it_is)
 
 
 def test_incomplete_row_runs_again(monkeypatch: pytest.MonkeyPatch, run: RunDirectory) -> None:

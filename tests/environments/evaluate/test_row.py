@@ -80,9 +80,9 @@ async def test_where_the_policy_is_the_judge_no_verdict_is_read_in_a_broken_comp
 
 async def test_an_evaluation_is_of_all_rows_or_of_those_that_the_limit_chooses() -> None:
     async with opened(speaking) as (env, _):
-        assert [task.uid for task in Evaluation.of(env).tasks] == [f"eval-{number}" for number in range(8)]
+        assert [task.uid for task in Evaluation(env).tasks] == [f"eval-{number}" for number in range(8)]
     async with opened(speaking, "--limit=3") as (env, _):
-        assert len(Evaluation.of(env).tasks) == 3
+        assert len(Evaluation(env).tasks) == 3
 
 
 async def test_enough_rows_are_under_way_to_fill_both_endpoints() -> None:

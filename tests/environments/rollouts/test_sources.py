@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgegym.engine.completions import Conversation
 from judgegym.engine.runs.directory import RunDirectory
@@ -51,16 +49,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def asks_for_tokens(request: Json) -> bool:
     return request.get("return_token_ids") is True and request.get("logprobs") is True
-
-
-@given(prompt=st.lists(st.integers(0)), pairs=st.lists(st.tuples(st.integers(0), st.floats(max_value=0))))
-def test_a_sequence_is_as_long_as_its_mask_and_logprobs(prompt: list[int], pairs: list[tuple[int, float]]) -> None:
-    ids, logprobs = tuple(each for each, _ in pairs), tuple(each for _, each in pairs)
-    sequence = TokenSequence(tuple(prompt), ids, logprobs)
-    assert sequence.tokens == [*prompt, *ids]
-    assert sequence.mask == [-100] * len(prompt) + [*ids]
-    assert sequence.inference_logprobs == [1.0] * len(prompt) + [*logprobs]
-    assert TokenSequence(tuple(prompt), ids, None).inference_logprobs is None
 
 
 @pytest.mark.parametrize("settled", ["chat", None])

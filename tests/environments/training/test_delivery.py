@@ -195,26 +195,6 @@ async def test_list_that_ends_as_the_one_before_is_not_taken_for_it() -> None:
     assert tokens(api) == [THIRD["tokens"], OTHER["tokens"]], "those before are in the batch"
 
 
-async def test_group_that_the_api_shows_as_its_latest_has_arrived() -> None:
-    api = Api([with_a_step(lost_on_the_way_back)])
-    delivery = await delivered(api, [GROUP])
-    assert (api.queue, delivery.maybe_double) == ([], 0), "it was in the batch"
-
-
-async def test_group_of_which_nothing_is_known_is_posted_again_and_counted() -> None:
-    api = Api([with_a_step(lost_on_the_way_there)])
-    delivery = await delivered(api, [GROUP])
-    assert (tokens(api), delivery.maybe_double) == ([GROUP["tokens"]], 1)
-
-
-async def test_group_like_the_one_before_is_not_taken_for_it() -> None:
-    """The latest group at the API is then the one before."""
-    api = Api([kept, with_a_step(lost_on_the_way_there)])
-    delivery = await delivered(api, [GROUP], [GROUP])
-    assert delivery.maybe_double == 1
-    assert tokens(api) == [GROUP["tokens"]], "the first is in the batch"
-
-
 async def test_post_without_an_answer_in_time_may_arrive_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_api, "_TIMEOUT_S", 0.3)
     delivery = await delivered(Api([lambda api, groups: Reply(hang=True)]), [GROUP, OTHER])

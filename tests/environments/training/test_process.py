@@ -15,13 +15,11 @@ import pytest
 
 from judgegym.data.task_list import epoch_order, select
 from judgegym.engine.runs import disk as disks
-from judgegym.engine.runs.directory import DirectoryLock
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from tests.arena import Arena, for_model, uid_of
-from tests.command import Ended, as_process, in_process, serving, write_lines
+from tests.command import Ended, as_process, in_process, serving
 from tests.engine.runs.full_disk import RefusingDisk
 from tests.environments.training.test_sampler import rows
-from tests.pairwise import PLAIN, choice_row, gold, pairwise
 from tests.scripted import Json, Recorded, Reply, Script, ScriptedEndpoint
 from tests.serving import Verdict, answer, first_wins, judging, sampling
 from tests.trainer import ScriptedServer
@@ -221,47 +219,6 @@ def test_a_group_that_is_too_long_is_not_written(arena: Arena, longest: int, kep
     assert ("1 of 1 groups could not be scored; rows that were tried: 3 too_long" in run.ended.err) is not kept
 
 
-def test_a_group_that_takes_too_long_is_another_rows(arena: Arena) -> None:
-    hanging = order(1)[0]
-
-    async def hangs(request: Json, number: int) -> Reply:
-        if uid_of(request) == hanging:
-            await asyncio.Event().wait()
-        return sampling()(request, number)
-
-    flags = "--env.total_steps=2", "--env.max_num_workers=1", "--env.worker_timeout=2"
-    run = process(arena, *flags, policy=hangs)
-    assert run.ended.code == 0, run.ended.said
-    assert uids(groups(arena)) == order(3)[1:]
-    assert f"group {hanging!r} took longer than env.worker_timeout" in run.ended.err
-
-
-def test_groups_that_the_environment_drops_are_not_written(tmp_path: Path) -> None:
-    """The policy is right about row 1 alone, and always: its groups are too easy, the others' too hard."""
-
-    def policy(request: Json, number: int) -> Reply:
-        wrong = "Question 1:" not in request["messages"][-1]["content"]
-        letters = {"A", "B"} - {gold(request)} if wrong else {gold(request)}
-        return sampling(lambda *choice: f"[[{letters.copy().pop()}]]")(request, number)
-
-    data = write_lines(tmp_path / "train.jsonl", [choice_row(number, wrong=1) for number in range(3)])
-    path = tmp_path / "groups.jsonl"
-    with serving(policy) as endpoint:
-        ended = pairwise(
-            "process",
-            PLAIN,
-            f"--env.train_dataset={data}",
-            f"--openai.base_url={endpoint.base_url}",
-            f"--env.data_path_to_save_groups={path}",
-            "--env.total_steps=1",
-            "--env.min_pass_rate=0.5",
-            "--limit=3",
-        )
-    assert ended.code == 0, ended.said
-    (group,) = [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert "Question 1:" in group["messages"][0][-2]["content"]
-
-
 @pytest.mark.parametrize("room", [0, 700, 3000, 9000])
 def test_disk_that_stays_full_ends_the_run_and_the_resumed_file_is_as_if_nothing_was(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, room: int
@@ -325,15 +282,6 @@ def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> 
     assert again.ended.code == 0, again.ended.said
     assert again.policy.requests == []
     assert groups(arena, "data/arena_hard_1.jsonl") == groups(arena)
-
-
-def test_two_processes_do_not_write_one_file(arena: Arena) -> None:
-    assert process(arena, "--env.total_steps=1").ended.code == 0
-    lock = DirectoryLock.take(arena.path / "data" / "arena_hard.run")
-    run = process(arena, "--env.total_steps=1", run_of(arena), "--resume")
-    lock.release()
-    assert run.ended.code == 2
-    assert "in use by another process" in run.ended.err.replace("\n", " ")
 
 
 def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(arena: Arena) -> None:

@@ -1,4 +1,4 @@
-"""What `metrics.json` holds, in the structure that Atropos writes.
+"""What an evaluation gives: `metrics.json`, in the structure that Atropos writes, and the summary on the terminal.
 
 Guarantee: the file can be cited alone. It says when and with which version it was measured, on which data, by which
 protocol and prompts, and who judged.
@@ -6,6 +6,7 @@ protocol and prompts, and who judged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -13,14 +14,29 @@ from typing import Any
 
 from judgegym.data.rows import DatasetRead, TaskT
 from judgegym.engine.metrics import Metrics
+from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table
+from judgegym.engine.terminal.output import duration
+from judgegym.engine.terminal.summary import (
+    COMPLETION_FAULTS,
+    Section,
+    Summary,
+    SummaryLine,
+    cost_lines,
+    headline_line,
+    latency_words,
+    outcome_lines,
+)
 from judgegym.environments.base import DetailT, JudgedEnv
+from judgegym.environments.evaluate.metrics import Categories, ComputedMetrics, counts
 from judgegym.environments.evaluate.row import RowRunner
+from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.extras import package_version
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judgment import Status
 from judgegym.llm.wire import JSON
 
 _LONGEST_VALUE = 200
@@ -183,3 +199,92 @@ def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:
 def shortened(value: JSON) -> JSON:
     """A setting as the file has it: a long text is its digest."""
     return prompt_digest(value) if isinstance(value, str) and len(value) > _LONGEST_VALUE else value
+
+
+_MOST_CATEGORIES = 12
+FAILURE_WORDS = {
+    Status.JUDGE_FAILED.value: "the judge failed",
+    Status.UNPARSABLE.value: "no verdict",
+    POLICY_FAILED: "the policy failed",
+}
+"""What has failed, by the status of a row that does not count."""
+
+
+def summary_of(
+    env: JudgedEnv[Any, Any, Any],
+    title: str,
+    computed: ComputedMetrics,
+    outcomes: Outcomes,
+    rows: EvaluatedRows,
+    notices: Sequence[str],
+    *,
+    is_resumed: bool,
+) -> Summary:
+    """Return what the command prints.
+
+    Args:
+        env: the environment.
+        title: what was evaluated.
+        computed: the metrics.
+        outcomes: how the rows ended.
+        rows: what was evaluated, and how long this command took for it.
+        notices: what a reader of the numbers must know.
+        is_resumed: an earlier run had finished some of the rows.
+    """
+    metrics, selected, finished = computed.metrics, outcomes.rows, outcomes.finished
+    count = f"{finished:,} of {selected:,}" if finished < selected else f"{selected:,}"
+    of = f"{count} row{'' if selected == 1 else 's'}"
+    remarks = filter(None, ("since it was resumed" if is_resumed else "", latency_words(metrics, "eval")))
+    data = "; ".join(map(data_words, rows.datasets))
+    return Summary(
+        title=title,
+        headline=headline_line(metrics, f"eval/{env.headline[0]}", env.headline[1], of=of, counted=finished),
+        sections=(
+            Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
+            Section("categories", category_lines(computed.categories)),
+            Section("went wrong", _fault_lines(env, metrics, outcomes.statuses), is_alarm=True),
+            Section("data", [SummaryLine("", "", data)] if data else []),
+            Section("cost", cost_lines(metrics, "eval")),
+            Section("time", [SummaryLine("", duration(rows.seconds), "; ".join(remarks))]),
+        ),
+        notices=notices,
+    )
+
+
+def data_words(dataset: DatasetRead) -> str:
+    """Return which data set was read, and how many rows it has."""
+    split = "" if dataset.split is None else f", split {dataset.split}"
+    return f"{dataset.name}{split} ({dataset.rows:,} row{'' if dataset.rows == 1 else 's'})"
+
+
+def category_lines(categories: Categories) -> list[SummaryLine]:
+    """A line for each of the largest categories, and one for the others together."""
+    shown, others = categories.largest(_MOST_CATEGORIES)
+    lines = [SummaryLine(name, f"{found.value:.4f}", f"n = {found.rows:,}") for name, found in shown.items()]
+    if others is not None:
+        lines.append(
+            SummaryLine(f"{len(categories) - len(shown):,} more", f"{others.value:.4f}", f"n = {others.rows:,}")
+        )
+    return lines
+
+
+def _fault_lines(env: JudgedEnv[Any, Any, Any], metrics: Metrics, statuses: Counter[str]) -> list[SummaryLine]:
+    """Return what went wrong, each only above 0."""
+    lines = []
+    for status, words in FAILURE_WORDS.items():
+        if statuses[status]:
+            how = "count as wrong" if counts(status, policy_is_judge=env.policy_is_judge) else "are left out"
+            lines.append(SummaryLine(words, f"{statuses[status]:,}", f"rows {how}"))
+    if statuses[Status.INVALID_COMPLETION.value]:
+        malformed = statuses[Status.INVALID_COMPLETION.value]
+        lines.append(SummaryLine("malformed", f"{malformed:,}", "rows count as wrong: wrong format, refused or empty"))
+    for name, words in COMPLETION_FAULTS.items():
+        of = metrics.observations.get(f"eval/{name}", 0)
+        found = round(metrics.values.get(f"eval/{name}", 0.0) * of)
+        if found:
+            lines.append(SummaryLine(words, f"{found:,}", f"of {of:,} answers of the policy"))
+    suspects = metrics.values.get("eval/judge_injection_suspects", 0)
+    if suspects:
+        what = "tokens or markers of the judge's prompt, in texts under judgment"
+        lines.append(SummaryLine("suspects", f"{suspects:,}", what))
+    return [*lines, *outcome_lines(env.outcomes(), metrics, "eval", faults=True)]

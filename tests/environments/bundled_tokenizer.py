@@ -1,10 +1,10 @@
-"""Write the bundled byte-level tokenizer into the folder ``bytes`` beside this file.
+"""Write the bundled byte-level tokenizer, `judgegym/environments/rollouts/tokenizers/bytes`.
 
 Token id ``i`` below 256 is byte ``i`` of the UTF-8 text, so any text survives a round trip exactly and any token count
 can be worked out by hand. Three special tokens follow, and a ChatML chat template that invents no system prompt.
 The template marks the assistant's turns, so that ``return_assistant_tokens_mask=True`` works.
 
-Usage: ``python judgegym/environments/rollouts/tokenizers/build_bytes.py``
+Usage: ``python -m tests.environments.bundled_tokenizer``
 """
 
 import json
@@ -62,4 +62,6 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(__file__).parent / "bytes")
+    from judgegym.engine.settings import BUNDLED_TOKENIZER
+
+    write(BUNDLED_TOKENIZER)
