@@ -46,42 +46,21 @@ async def test_three_answers_in_async_code_are_judged_at_once() -> None:
     assert all("R" in request.json["messages"][-1]["content"] for request in endpoint.requests)
 
 
-def test_layout_of_the_prompt_is_a_keyword() -> None:
-    with serving("[[A=B]]") as endpoint:
-        judge = ArenaHardJudge(judge_base_url=endpoint.base_url, judge_prompt_layout="shared_first")
-        judge.judge_sync("Q?", "one", baseline="The baseline.")
-        judge.close()
-    shown = [body["messages"][-1]["content"] for body in endpoint.bodies]
-    assert all(0 < prompt.index("The baseline.") < prompt.index("\none\n") for prompt in shown) and len(shown) == 2
+def test_scores_and_reasons_come_without_a_loop_on_a_running_one_and_on_several() -> None:
+    """A notebook's cell runs on a loop that is running already."""
 
+    async def cell(judge: RubricJudge) -> list[float | None]:
+        return judge.judge_sync("Q?", ANSWERS[0]).scores
 
-def test_a_script_without_an_event_loop_gets_scores_and_reasons() -> None:
     with serving(by_answer) as endpoint:
         judge = RubricJudge("Is it right?", judge_base_url=endpoint.base_url)
         table = judge.judge_sync("Q?", ANSWERS)
+        assert [asyncio.run(cell(judge)) for _ in range(2)] == [[5.0], [5.0]]
+        assert [asyncio.run(judge.judge("Q?", ANSWERS[1])).scores for _ in range(2)] == [[3.0], [3.0]]
         judge.close()
     assert table.scores == [5.0, 3.0, None]
     assert [judgment.status.value for judgment in table] == ["ok", "ok", "unparsable"]
     assert "unparsable" in str(table) == repr(table)
-
-
-def test_the_synchronous_twin_works_where_a_loop_is_running() -> None:
-    """A notebook's cell runs on a loop that is running already."""
-
-    async def cell(url: str) -> list[float | None]:
-        with RubricJudge("Is it right?", judge_base_url=url) as judge:
-            return judge.judge_sync("Q?", "one").scores
-
-    with serving("[FEEDBACK] fine [SCORE] 2") as endpoint:
-        assert asyncio.run(cell(endpoint.base_url)) == [2.0]
-
-
-def test_several_event_loops_one_after_the_other_share_a_judge() -> None:
-    with serving("[FEEDBACK] fine [SCORE] 2") as endpoint:
-        judge = RubricJudge("Is it right?", judge_base_url=endpoint.base_url)
-        scores = [asyncio.run(judge.judge("Q?", "one")).scores for _ in range(2)]
-        judge.close()
-    assert scores == [[2.0], [2.0]]
 
 
 def test_other_judges_read_their_own_verdicts() -> None:
@@ -106,17 +85,6 @@ def test_a_misspelt_setting_is_an_error_that_names_the_right_one() -> None:
         RubricJudge("Is it right?", judge_temprature=0.1)
 
 
-def test_a_wrong_value_is_an_error_that_names_the_setting() -> None:
-    with pytest.raises(SettingsError, match="samples_per_item: input should be greater"):
-        RubricJudge("Is it right?", samples_per_item=0)
-
-
-def test_a_missing_key_is_said_at_the_first_call() -> None:
-    judge = RubricJudge("Is it right?", judge_base_url="https://judge.invalid/v1")
-    with pytest.raises(SettingsError, match=r"judge\.invalid needs an API key"):
-        judge.judge_sync("Q?", "one")
-
-
 def test_a_table_shows_model_text_as_text() -> None:
     with (
         serving("[FEEDBACK] <b>bold</b> [SCORE] 2") as endpoint,
@@ -137,13 +105,6 @@ print(RubricJudge("Is it right?", offline=True).judge_sync("How many legs?", ["E
     )
     assert ended.returncode == 0 and ended.stdout.startswith("[")
     assert "Unclosed" not in ended.stderr and "ResourceWarning" not in ended.stderr
-
-
-def test_importing_the_face_imports_nothing_else() -> None:
-    heavy = ("aiohttp", "pydantic", "judgegym.judges")
-    script = f"import sys, judgegym; print([name for name in {heavy} if name in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert ended.stdout.strip() == "[]"
 
 
 def test_every_public_name_is_there_and_no_other() -> None:

@@ -38,20 +38,6 @@ async def test_models_answer_score_each_other_and_revise() -> None:
     assert "After:\n    Score: 70" in evaluator.format_critique_entry(entries["beta", "alpha"])
 
 
-def test_one_iteration_makes_no_critique() -> None:
-    with serving(models) as endpoint:
-        evaluator = RL4FEvaluator("alpha", "beta", judge_base_url=endpoint.base_url)
-        evaluator.evaluate_sync("How much VRAM?", iterations=1)
-    assert evaluator.critique_history == [] and len(endpoint.requests) == 4
-
-
-def test_models_judge_themselves_where_they_are_told_to() -> None:
-    with serving(models) as endpoint:
-        evaluator = RL4FEvaluator("alpha", "beta", include_self=True, judge_base_url=endpoint.base_url)
-        evaluator.evaluate_sync("How much VRAM?", iterations=1)
-    assert evaluator.score_table().rows == [("alpha", "80", "80"), ("beta", "80", "80")]
-
-
 def test_a_model_that_fails_has_no_scores_and_a_reason() -> None:
     def script(request: Json, number: int) -> Reply | str:
         is_answer = "CANDIDATE RESPONSE" not in request["messages"][-1]["content"]
@@ -63,6 +49,16 @@ def test_a_model_that_fails_has_no_scores_and_a_reason() -> None:
     error = evaluator.user_query_answers[1]["error"]
     assert error is not None and "400" in error
     assert evaluator.score_table().rows == [("alpha", "–", "–"), ("beta", "80", "–")]
+    assert evaluator.critique_history == []
+    with pytest.raises(ValueError, match="expected 1 or more"):
+        evaluator.evaluate_sync("?", iterations=0)
+
+
+def test_models_judge_themselves_where_they_are_told_to() -> None:
+    with serving(models) as endpoint:
+        evaluator = RL4FEvaluator("alpha", "beta", include_self=True, judge_base_url=endpoint.base_url)
+        evaluator.evaluate_sync("How much VRAM?", iterations=1)
+    assert evaluator.score_table().rows == [("alpha", "80", "80"), ("beta", "80", "80")]
 
 
 def test_models_with_endpoints_of_their_own_are_asked_there() -> None:
@@ -86,8 +82,3 @@ def test_models_with_endpoints_of_their_own_are_asked_there() -> None:
 def test_models_that_cannot_be_meant_are_refused(given: tuple[str | dict[str, object], ...], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         RL4FEvaluator(*given)
-
-
-def test_fewer_than_one_iteration_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected 1 or more"):
-        RL4FEvaluator("alpha", "beta", offline=True).evaluate_sync("?", iterations=0)

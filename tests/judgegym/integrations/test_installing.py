@@ -11,7 +11,7 @@ import pytest
 from tests.integrations import trainers
 from tests.integrations.install import environments, uv
 from tests.integrations.install.table import Counted, counted, lines
-from tests.integrations.install.targets import TARGETS, Source, Target
+from tests.integrations.install.targets import Source, Target
 from tests.integrations.install.uv import NotInstallableError
 
 OF_THE_INDEX = Target("some", "Some", "some", "1.0", "some", extra="trl", packages=("some==1.0",), bare=("large==2.0",))
@@ -55,16 +55,6 @@ def test_an_environment_is_made_once_and_again_when_its_packages_change(tmp_path
     assert environments.make(OF_THE_INDEX, tmp_path) == "there already"
     assert len(commands.said) == 4
     assert environments.make(replace(OF_THE_INDEX, packages=("some==1.1",)), tmp_path) == "installed"
-
-
-def test_an_installation_that_was_interrupted_is_made_again(tmp_path: Path, commands: Commands) -> None:
-    def interrupted(*command: str, log: Path) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(environments, "run", interrupted)
-        environments.make(OF_THE_INDEX, tmp_path)
-    assert environments.make(OF_THE_INDEX, tmp_path) == "installed"
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, commands: Commands) -> None:
@@ -150,7 +140,3 @@ def test_the_table_counts_the_tests_of_each_target(tmp_path: Path) -> None:
         ["all", "1", "1", "1", "3"],
         ["not", "here:", "other:", "no", "network"],
     ]
-
-
-def test_each_target_has_a_name_of_its_own() -> None:
-    assert len({target.name for target in TARGETS}) == len({target.title for target in TARGETS}) == len(TARGETS) == 13

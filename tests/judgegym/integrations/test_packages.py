@@ -160,21 +160,13 @@ print(score())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("script", "printed"),
-    [
-        (TRL, "[0.75] [0.75]"),
-        (VERL, "0.75 0.75"),
-        (IN_PROCESS, "[0.75]"),
-        (LEFT, "end"),
-        (FORKED, "judges were0.75"),
-    ],
-)
-async def test_a_script_that_closes_nothing_ends_without_a_word(script: str, printed: str) -> None:
+async def test_scripts_that_close_nothing_end_without_a_word() -> None:
+    scripts = {TRL: "[0.75] [0.75]", VERL: "0.75 0.75", IN_PROCESS: "[0.75]", LEFT: "end", FORKED: "judges were0.75"}
     async with running() as server:
-        code = script.format(url=server.url, endpoint=server.judge.base_url)
-        started = await asyncio.create_subprocess_exec(
-            sys.executable, "-W", "default", "-c", code, stdout=-1, stderr=-1
-        )
-        out, err = await asyncio.wait_for(started.communicate(), 60)
-    assert (out.decode().strip(), err.decode()) == (printed, "")
+        for script, printed in scripts.items():
+            code = script.format(url=server.url, endpoint=server.judge.base_url)
+            started = await asyncio.create_subprocess_exec(
+                sys.executable, "-W", "default", "-c", code, stdout=-1, stderr=-1
+            )
+            out, err = await asyncio.wait_for(started.communicate(), 60)
+            assert (out.decode().strip(), err.decode()) == (printed, "")

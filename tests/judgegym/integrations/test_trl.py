@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from judgegym.integrations.trl import close, combined_reward, judge_environment, judge_reward
 from judgegym.llm.errors import SettingsError
@@ -52,19 +50,12 @@ async def test_failed_judge_has_the_score_none() -> None:
     assert sum("### Instruction\n\nQuestion 0?" in text for text in shown) == 2
 
 
-async def test_plain_texts_and_an_empty_batch() -> None:
-    async with running(judge=judge) as server:
-        reward = judge_reward(server.url)
-        assert await reward(["Q", "Q"], ["good", "bad"]) == [1.0, 0.0]
-        assert await reward([], []) == []
-        await close(reward)
-
-
-async def test_judge_in_this_process_gives_scores() -> None:
+async def test_plain_texts_with_a_judge_in_this_process() -> None:
     async with ScriptedEndpoint(judge) as endpoint:
         mount = JudgeMount(judge="rubric", judge_base_url=endpoint.base_url, judge_max_retries=0)
         reward = judge_reward(judge=mount)
-        assert await reward(PROMPTS, COMPLETIONS) == [1.0, 0.0, None, 1.0]
+        assert await reward(["Q"] * 3, ["good", "bad", "FAIL"]) == [1.0, 0.0, None]
+        assert await reward([], []) == []
         await close(reward)
 
 
@@ -104,17 +95,12 @@ async def test_groups_of_another_size_than_told_are_refused(size: int, prompts: 
         await reward(prompts, ["answer"] * len(prompts), **loggers)
 
 
-def test_a_group_of_one_is_refused() -> None:
+@pytest.mark.parametrize("judge", [{"judge": "listwise"}, JudgeMount(judge="tournament")])
+def test_a_judge_of_groups_needs_the_size_of_a_group(judge: Any) -> None:
+    with pytest.raises(SettingsError, match=r"group_size: .* num_generations"):
+        judge_reward(judge=judge)
     with pytest.raises(SettingsError, match="2 or more"):
-        judge_reward("http://127.0.0.1:1", group_size=1)
-
-
-async def test_a_comparing_judge_without_a_group_size_is_refused_at_the_first_batch() -> None:
-    async with running("--judge=choice") as server:
-        reward = judge_reward(server.url)
-        with pytest.raises(SettingsError, match="2 to 26"):
-            await reward(["Q"] * 4, ["alone"] * 4)
-        await close(reward)
+        judge_reward(judge=judge, group_size=1)
 
 
 def turns(found: str, answer: str) -> list[Json]:
@@ -134,16 +120,6 @@ def last_word(text: str) -> str:
     return text.split()[-1]
 
 
-def game(request: Json, number: int) -> str:
-    """The answer that ends with the earlier of the three words wins."""
-    order = list(POINTS)
-    first, other = (
-        order.index(last_word(asked(request).partition(f"Start of Assistant {name}'s")[2].partition("<|The End")[0]))
-        for name in "AB"
-    )
-    return "[[A>B]]" if first < other else "[[B>A]]"
-
-
 async def test_a_listwise_judge_scores_completions_with_tool_calls() -> None:
     completions = [turns("two cats", text) for text in ("fair", "good", "poor")]
     judge = judging(lambda text, _: POINTS[last_word(text)])
@@ -157,51 +133,17 @@ async def test_a_listwise_judge_scores_completions_with_tool_calls() -> None:
         assert text.count('[tool call: search({"for":"cats"})]') == text.count("two cats") == 1
 
 
-async def test_a_tournament_scores_completions_with_tool_calls() -> None:
-    completions = [turns(f"{number} cats", text) for number, text in enumerate(("fair", "good", "poor"))]
-    async with running("--judge=tournament", judge=game) as server:
-        reward = judge_reward(server.url, group_size=3)
-        fair, good, poor = await reward(["Q"] * 3, completions)
-        await close(reward)
-    assert good is not None and fair is not None and poor is not None
-    assert good > fair > poor
-    assert len(server.judge.requests) == 6
-
-
-async def test_a_judge_of_groups_in_this_process_needs_the_size_of_a_group() -> None:
-    async with ScriptedEndpoint(judging(lambda text, _: POINTS[text])) as endpoint:
-        settings = {"judge": "listwise", "judge_base_url": endpoint.base_url, "judge_model_name": "m"}
-        reward = judge_reward(judge=settings, group_size=2)
-        assert await reward(["Q"] * 4, ["good", "poor", "fair", "good"]) == [0.9, 0.25, 0.5, 0.9]
-        await close(reward)
-    for judge in (settings, JudgeMount(judge="tournament")):
-        with pytest.raises(SettingsError, match=r"group_size: .* num_generations"):
-            judge_reward(judge=judge)
-
-
-async def test_the_whole_batch_is_judged_at_the_same_time() -> None:
-    met = Meeting(4)
+@pytest.mark.parametrize(("kind", "size", "scores"), [("rubric", None, [1.0] * 4), ("choice", 2, [0.0, 0.0, 1.0, 1.0])])
+async def test_the_whole_batch_is_judged_at_the_same_time(kind: str, size: int | None, scores: list[float]) -> None:
+    met = Meeting(4 // (size or 1))
 
     async def waits(request: Json, number: int) -> str:
         await met.wait()
-        return "[FEEDBACK] Seen. [SCORE] 5"
+        return "[FEEDBACK] Seen. [SCORE] 5" if kind == "rubric" else "[[A]]"
 
-    async with running(judge=waits) as server:
-        reward = judge_reward(server.url)
-        assert await reward(["Q"] * 4, ["a", "b", "c", "d"]) == [1.0] * 4
-        await close(reward)
-
-
-async def test_groups_are_judged_at_the_same_time() -> None:
-    met = Meeting(2)
-
-    async def waits(request: Json, number: int) -> str:
-        await met.wait()
-        return "[[A]]"
-
-    async with running("--judge=choice", judge=waits) as server:
-        reward = judge_reward(server.url, group_size=2)
-        assert sorted(await reward(["Q"] * 4, ["a", "b", "c", "d"])) == [0.0, 0.0, 1.0, 1.0]
+    async with running(f"--judge={kind}", judge=waits) as server:
+        reward = judge_reward(server.url, group_size=size)
+        assert sorted(await reward(["Q"] * 4, ["a", "b", "c", "d"])) == scores
         await close(reward)
 
 
@@ -234,14 +176,6 @@ async def test_cells_of_other_types_become_text_or_leave_the_row_without_a_score
     assert "reference: expected text, found bytes" in record.message
 
 
-async def test_a_row_that_the_judge_refuses_has_no_score_and_the_others_have_theirs() -> None:
-    rubrics = [{"criteria": "Good?", "score99_description": "A level that this scale has not."}, "Good?"]
-    async with running(judge=judge) as server:
-        reward = judge_reward(server.url)
-        assert await reward(["Q"] * 2, ["good"] * 2, rubric=rubrics) == [None, 1.0]
-        await close(reward)
-
-
 async def test_an_empty_completion_is_a_wrong_answer_and_costs_no_call() -> None:
     turn = [{"role": "assistant", "content": None}]
     metrics: dict[str, float] = {}
@@ -252,76 +186,6 @@ async def test_an_empty_completion_is_a_wrong_answer_and_costs_no_call() -> None
     assert scores == [0.0, 0.0]
     assert metrics == {"judge_failed": 0.0, "judge_invalid": 1.0}
     assert server.judge.requests == []
-
-
-async def test_calls_of_tools_are_shown_to_the_judge() -> None:
-    call = {"type": "function", "function": {"name": "search", "arguments": {"for": "cats"}}}
-    turns = [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "content": "two cats"},
-        {"role": "assistant", "content": "good"},
-    ]
-    async with running() as server:
-        reward = judge_reward(server.url)
-        assert await reward(["Q"], [turns]) == [0.75]
-        await close(reward)
-        (request,) = server.judge.bodies
-    for shown in ('[tool call: search({"for":"cats"})]', "two cats", "good"):
-        assert shown in asked(request)
-
-
-@pytest.mark.parametrize(("mount", "token"), [("no-such-judge", None), ("", "wrong")])
-async def test_a_mount_or_a_token_that_is_wrong_ends_the_training(mount: str, token: str | None) -> None:
-    flags = ['--tokens={"trainer": "right"}'] if token else []
-    async with running(*flags) as server:
-        reward = judge_reward(server.url, mount=mount, token=token)
-        with pytest.raises(SettingsError, match=r"HTTP 40[14]"):
-            await reward(["Q"], ["answer"])
-        await close(reward)
-
-
-def test_each_batch_in_an_event_loop_of_its_own() -> None:
-    async def whole() -> tuple[str, list[list[float | None]]]:
-        async with running(judge=judge) as server:
-            reward = judge_reward(server.url)
-
-            def batch() -> list[float | None]:
-                async def once() -> list[float | None]:
-                    try:
-                        return await reward(["Q"], ["good"])
-                    finally:
-                        await close(reward)
-
-                return asyncio.run(once())
-
-            return server.url, [await asyncio.to_thread(batch) for _ in range(3)]
-
-    assert asyncio.run(whole())[1] == [[1.0]] * 3
-
-
-def test_misspelt_setting_of_a_judge_is_refused() -> None:
-    with pytest.raises(ValidationError, match="judge_temprature"):
-        JudgeMount(judge="rubric", judge_temprature=0.1)
-    with pytest.raises(SettingsError, match=r"judge\.judge_temprature: .* did you mean judge_temperature"):
-        judge_reward(judge={"judge": "rubric", "judge_temprature": 0.1})
-
-
-def test_neither_or_both_sources_are_refused() -> None:
-    with pytest.raises(SettingsError, match="either"):
-        judge_reward()
-    with pytest.raises(SettingsError, match="either"):
-        judge_reward("http://127.0.0.1:1", judge=JudgeMount())
-
-
-@pytest.mark.parametrize("url", ["127.0.0.1:8400", "ftp://host", "http://", "http://[::1"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(SettingsError, match="url: expected"):
-        judge_reward(url)
-
-
-def test_a_mount_of_a_judge_in_this_process_is_refused() -> None:
-    with pytest.raises(SettingsError, match="mount: only with url"):
-        judge_reward(judge=JudgeMount(), mount="safety")
 
 
 def short(prompts: Any, completions: Any, **columns: Any) -> list[float | None]:

@@ -14,14 +14,13 @@ import pytest
 
 from judgegym.integrations import single_turn
 from judgegym.integrations.single_turn import EnvironmentSource
-from judgegym.integrations.trl import JudgeEnvironment, judge_environment, judge_reward
+from judgegym.integrations.trl import JudgeEnvironment, judge_environment
 from judgegym.integrations.trl.environment import choice_of
 from judgegym.llm.errors import DataError, SettingsError
 from judgegym.llm.wire import CUT_OFF, Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.judgegym.integrations.processes import in_processes
 from tests.scripted import Json, Meeting, ScriptedEndpoint
-from tests.server.running import asked, running
 
 ANSWERS = ["a short answer", "a rather longer answer with many words in it", "", "yes"]
 PEER, ARENA = "self_critique", "arena_hard"
@@ -87,18 +86,14 @@ class Trainer:
         self.metrics[name] = value
 
 
-async def test_rows_have_what_the_policy_is_asked(url: str) -> None:
-    rows = await asyncio.to_thread(environment_of(url, ARENA).rows)
-    assert {(row["environment"], row["split"]) for row in rows} == {("arena_hard", "train")}
-    assert len({row["uid"] for row in rows}) == len(rows) > 1
-    assert all(row["prompt"][-1]["role"] == "user" and row["prompt"][-1]["content"] for row in rows)
-
-
 async def test_a_dataset_of_the_rows(url: str) -> None:
     environment = environment_of(url)
     dataset = await asyncio.to_thread(environment.dataset, "eval")
-    assert list(dataset) == await asyncio.to_thread(environment.rows, "eval")
-    assert set(dataset["split"]) == {"eval"}
+    rows = await asyncio.to_thread(environment.rows, "eval")
+    assert list(dataset) == rows
+    assert {(row["environment"], row["split"]) for row in rows} == {("self_critique", "eval")}
+    assert len({row["uid"] for row in rows}) == len(rows) > 1
+    assert all(row["prompt"][-1]["role"] == "user" and row["prompt"][-1]["content"] for row in rows)
 
 
 async def test_the_reward_function_gives_the_rewards_of_the_rows(url: str) -> None:
@@ -135,8 +130,11 @@ async def test_a_dataset_of_another_kind_is_refused(url: str) -> None:
         await environment.reward(["Q"], ["a"])
     with pytest.raises(DataError, match="no row 'nobody'"):
         await environment.reward(["Q"], ["a"], uid=["nobody"])
+    assert not single_turn._OPENED, "an error closes what is open"
     with pytest.raises(DataError, match="found uid 'x' and split 'dev'"):
         await environment.reward(["Q"], ["a"], uid=["x"], split=["dev"])
+    with pytest.raises(DataError, match="expected a row of dataset"):
+        environment().reset(prompt="Q")
 
 
 async def test_a_group_is_compared_whole_on_several_processes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,23 +170,6 @@ async def test_a_comparing_environment_needs_the_size_of_its_groups(url: str) ->
         await begun[0].get_reward()
     with pytest.raises(SettingsError, match="2 or more"):
         judge_environment(ARENA, offline=True, group_size=1)
-
-
-async def test_in_evaluations_a_group_has_the_trainers_size() -> None:
-    trainer = Trainer()
-
-    def best(request: Json, number: int) -> str:
-        return "[[B]]" if "good" in asked(request).partition("Start of Assistant B")[2] else "[[A]]"
-
-    async with running("--judge=choice", judge=best) as server:
-        reward = judge_reward(server.url, group_size=4)
-        trainer.model.training = False
-        scores = await reward(["Q"] * 4, ["a", "good", "c", "d"], log_metric=trainer.log_metric)
-        with pytest.raises(SettingsError, match="num_generations, which is 4, found 2"):
-            trainer.model.training = True
-            await judge_reward(server.url, group_size=2)(["Q"] * 2, ["a", "b"], log_metric=trainer.log_metric)
-        await asyncio.to_thread(trainer.callback_handler.callbacks[0].on_train_end)
-    assert scores == [0.0, 1.0, 1.0, 0.0]
 
 
 def test_the_tools_of_an_environment_are_one() -> None:
@@ -233,27 +214,14 @@ async def test_an_answer_that_comes_after_the_judgment_of_others_is_judged(url: 
     """Trainers that do not sample in batches ask for a reward while other rollouts are under way."""
     environment = environment_of(url)
     rows = await rows_of(environment, each=2)
-    early, late = environment(), environment()
-    early.reset(**rows[0])
-    late.reset(**rows[1])
-    early.answer(ANSWERS[0])
-    rewards = [await early.get_reward()]
-    late.answer(ANSWERS[1])
-    rewards.append(await late.get_reward())
-    assert rewards == await ours(url, rows[0]["uid"], ANSWERS[:2])
-
-
-async def test_environments_compare_whole_groups(url: str) -> None:
-    environment = environment_of(url, ARENA, group_judge="listwise", group_size=2)
-    rows = await rows_of(environment, each=2, count=2)
-    texts = ["one", "one and two", "three", "three or four words"]
-    begun = [environment() for _ in rows]
-    for episode, row, text in zip(begun, rows, texts, strict=True):
+    begun = [environment(), environment()]
+    for episode, row in zip(begun, rows, strict=True):
         episode.reset(**row)
+    rewards = []
+    for episode, text in zip(begun, ANSWERS[:2], strict=True):
         episode.answer(text)
-    rewards = [await episode.get_reward() for episode in begun]
-    expected = [await ours(url, rows[at]["uid"], texts[at : at + 2], ARENA, group_judge="listwise") for at in (0, 2)]
-    assert rewards == [reward for group in expected for reward in group]
+        rewards.append(await episode.get_reward())
+    assert rewards == await ours(url, rows[0]["uid"], ANSWERS[:2])
 
 
 async def test_compared_among_other_environments_on_several_processes_is_refused(
@@ -267,11 +235,6 @@ async def test_compared_among_other_environments_on_several_processes_is_refused
     episode.reset(**{name: cell for name, cell in row.items() if name != "environment"})  # as TRL does
     with pytest.raises(SettingsError, match="cannot be gathered from several processes"):
         await episode.get_reward()
-
-
-def test_a_row_of_another_kind_is_refused() -> None:
-    with pytest.raises(DataError, match="expected a row of dataset"):
-        judge_environment(PEER, offline=True)().reset(prompt="Q")
 
 
 async def test_what_is_open_is_closed_when_the_training_ends(url: str) -> None:
@@ -313,13 +276,6 @@ async def nothing_open() -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("an environment is still open")
-
-
-async def test_an_error_closes_what_is_open(url: str) -> None:
-    environment = environment_of(url)
-    with pytest.raises(DataError):
-        await environment.reward(["Q"], ["a"], uid=["nobody"])
-    assert not single_turn._OPENED
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Conversations of trainers as the judge is sent them."""
+"""Conversations and cells of trainers as the judge is sent them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import pytest
 
-from judgegym.integrations.scores.requests import CellError, conversation_json
+from judgegym.integrations.scores.requests import CellError, completion_row, conversation_json, request_of
 from judgegym.judges.core.turns import ChatTurn, UnseenPart, answer_of
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
@@ -51,3 +51,47 @@ def test_what_is_no_message_is_said() -> None:
         conversation_json(["Hello."])  # type: ignore[list-item]
     with pytest.raises(CellError, match="expected text or messages, found int"):
         conversation_json(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        (72, "72"),
+        (1.5, "1.5"),
+        (numpy.int64(7), "7"),
+        (["a", "b"], "['a', 'b']"),
+        (numpy.array(["a", "b"]), "['a', 'b']"),
+        ({"answer": "x"}, "{'answer': 'x'}"),
+        ({"reference": "Since.", "rubric": "Good?"}, "Since."),
+        ('{"reference": 5}', "5"),
+        (numpy.float64("nan"), None),
+    ],
+)
+def test_a_label_of_any_type_becomes_text(label: object, text: str | None) -> None:
+    assert request_of([completion_row("Why?", "A", {}, label)]).get("reference") == text
+
+
+def test_cells_as_a_data_frame_has_them() -> None:
+    """Arrays for lists, and structs in which what is missing is null."""
+    missing = {"reference": None, "context": float("nan"), "rubric": "", "aspects": numpy.array([])}
+    assert request_of([completion_row("Why?", "A", missing, group=True, member="x" * 257)]) == {
+        "prompt": "Why?",
+        "response": "A",
+    }
+    cells = {
+        "rubric": {"criteria": "Is it good?", "score1_description": "Bad.", "score2_description": None},
+        "context": numpy.array(["one", "two"]),
+        "aspects": ["coherence", {"name": "brief", "definition": "Is it brief?"}],
+    }
+    asked = numpy.array([{"role": "user", "content": "Why?"}])
+    rows = [completion_row(asked, text, cells, group=3, member="m") for text in "AB"]
+    assert request_of(rows) == {
+        "prompt": [{"role": "user", "content": "Why?"}],
+        "responses": ["A", "B"],
+        "rubric": {"criteria": "Is it good?", "score1_description": "Bad."},
+        "context": ["one", "two"],
+        "aspects": ["coherence", {"name": "brief", "definition": "Is it brief?"}],
+        "group": 3,
+        "member": "m",
+    }
+    assert completion_row("Why?", "A", {"aspects": 5}).error.startswith("aspects: expected names")
