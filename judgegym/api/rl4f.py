@@ -175,11 +175,11 @@ class RL4FEvaluator:
                 self.critique_history[critique_round.round - 1].append(entry)
 
     async def _open(self, stack: AsyncExitStack) -> dict[str, ChatClient]:
-        if not self._offline:
-            return {name: await open_client(stack, settings) for name, settings in self._models.items()}
-        shared = await stand_in_settings(stack, next(iter(self._models.values())))
-        url = {"judge_base_url": shared.judge_base_url, "judge_api_key": None}
-        return {name: await open_client(stack, own.model_copy(update=url)) for name, own in self._models.items()}
+        update: dict[str, object] = {}
+        if self._offline:
+            shared = await stand_in_settings(stack, next(iter(self._models.values())))
+            update = {"judge_base_url": shared.judge_base_url, "judge_api_key": None}
+        return {name: await open_client(stack, own.model_copy(update=update)) for name, own in self._models.items()}
 
 
 def _name(model: str | Mapping[str, object]) -> str:
@@ -187,15 +187,12 @@ def _name(model: str | Mapping[str, object]) -> str:
 
 
 def _settings(model: str | Mapping[str, object], shared: Mapping[str, object]) -> PeerJudgeSettings:
-    if isinstance(model, str):
-        own: dict[str, object] = {"judge_model_name": model}
-    else:
-        unknown = next((key for key in model if key not in _OF_A_MODEL), None)
-        if unknown is not None:
-            raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_OF_A_MODEL)}")
-        own = {"judge_model_name": _name(model)}
-        own |= {f"judge_{key}": value for key, value in model.items() if key != "name"}
-    return settings_from_keywords(PeerJudgeSettings, {**shared, **own})
+    given = {} if isinstance(model, str) else model
+    unknown = next((key for key in given if key not in _OF_A_MODEL), None)
+    if unknown is not None:
+        raise SettingsError(f"models: {unknown!r} is unknown; expected {', '.join(_OF_A_MODEL)}")
+    own = {f"judge_{key}": value for key, value in given.items() if key != "name"}
+    return settings_from_keywords(PeerJudgeSettings, {**shared, "judge_model_name": _name(model), **own})
 
 
 async def _answer(name: str, client: ChatClient, user_query: str) -> ModelAnswer:

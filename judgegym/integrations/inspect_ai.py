@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.markup import escape
@@ -268,11 +268,10 @@ def _is_whole(value: object) -> bool:
 
 def opened_source(
     environment: str,
-    settings: Mapping[str, object],
-    *,
-    config: str | Path | None,
-    split: str,
-    offline: bool,
+    config: str | Path | None = None,
+    split: str = "eval",
+    offline: bool = False,
+    **settings: object,
 ) -> OpenedEnvironment:
     """The environment of these settings; reads its rows, unless it is open already.
 
@@ -354,7 +353,7 @@ def reward(
         settings: the settings under `env`.
     """
     with shown_as_one_line():
-        environment_opened = opened_source(environment, settings, config=config, split=split, offline=offline)
+        environment_opened = opened_source(environment, config, split, offline, **settings)
 
     async def score(state: TaskState, target: Target) -> Score:
         with shown_as_one_line():
@@ -385,29 +384,17 @@ def _score(state: TaskState, rewarded: CompletionReward, further: Mapping[str, o
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
 
-def environment_task(
-    environment: str,
-    config: str | Path | None = None,
-    split: str = "eval",
-    offline: bool = False,
-    **settings: object,
-) -> Task:
+def environment_task(environment: str, **arguments: Any) -> Task:
     """The task of an environment, built-in or of one's own.
 
     Args:
         environment: a built-in name such as `arena_hard`, or `path/to/file.py:Class`.
-        config: a YAML file or a preset with further settings.
-        split: which rows.
-        offline: judge with the stand-in, on the bundled samples; its rewards mean nothing.
-        settings: the settings under `env`.
+        arguments: those of `reward`.
     """
     with shown_as_one_line():
-        rows = opened_source(environment, settings, config=config, split=split, offline=offline).rows()
-        samples = [_sample(row) for row in rows]
+        samples = [_sample(row) for row in opened_source(environment, **arguments).rows()]
     return Task(
-        dataset=MemoryDataset(samples, name=environment),
-        solver=generate(),
-        scorer=reward(environment, config=config, split=split, offline=offline, **settings),
+        dataset=MemoryDataset(samples, name=environment), solver=generate(), scorer=reward(environment, **arguments)
     )
 
 

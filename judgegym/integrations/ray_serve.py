@@ -53,10 +53,15 @@ def app(arguments: Mapping[str, JSON]) -> Any:
     Raises:
         SettingsError: a setting is wrong.
     """
+    import click  # late: Ray brings it
+
+    class ArgumentError(SettingsError, click.ClickException):
+        """An argument of the application is wrong; the command `serve` shows it without a traceback."""
+
     try:
         return _application(dict(arguments))
     except SettingsError as error:
-        raise _in_one_line(error) from None
+        raise ArgumentError(str(error)) from None
 
 
 def _application(named: dict[str, JSON]) -> Any:
@@ -108,16 +113,6 @@ def _count(named: dict[str, JSON], name: str, default: int) -> int:
         return int(str(given))
     except ValueError:
         raise SettingsError(f"{name}: {given!r} is no whole number") from None
-
-
-def _in_one_line(error: SettingsError) -> SettingsError:
-    """The error as the command `serve` shows it: without a traceback."""
-    import click  # late: Ray brings it
-
-    class ArgumentError(SettingsError, click.ClickException):
-        """An argument of the application is wrong."""
-
-    return ArgumentError(str(error))
 
 
 class _OnRay(RewardServer):

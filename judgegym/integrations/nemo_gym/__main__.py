@@ -5,14 +5,44 @@ Exit codes: 0, or 2 if the folder cannot be written there.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from judgegym.integrations.nemo_gym import put
 from judgegym.judges.config.exit_code import BAD_INPUT
+from judgegym.judges.config.extras import requirement
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import SettingsError
+
+TEMPLATE = Path(__file__).parent / "resources_servers" / "judgegym"
+"""The folder as it is in this package."""
+_REQUIREMENT = "judgegym[server]"
+
+
+def put(place: Path) -> Path:
+    """Copy the server's folder.
+
+    Args:
+        place: the folder of a NeMo Gym project, or a checkout of NeMo Gym.
+
+    Returns:
+        The copy: `place/resources_servers/judgegym`.
+
+    Raises:
+        SettingsError: there is no such place, or it has a server of this name.
+    """
+    if not place.is_dir():
+        raise SettingsError(f"{place} is no folder; expected the one in which `gym` is called")
+    target = place / "resources_servers" / TEMPLATE.name
+    if target.exists():
+        raise SettingsError(f"{target} is there already: remove it first, its changes would be lost")
+    shutil.copytree(TEMPLATE, target, ignore=shutil.ignore_patterns("__pycache__", ".venv", ".pytest_cache"))
+    requirements = target / "requirements.txt"
+    lines = [requirement("server") if line == _REQUIREMENT else line for line in requirements.read_text().splitlines()]
+    requirements.write_text("\n".join(lines) + "\n")
+    return target
+
 
 _NEXT = """{target}
   spawned:   gym env start --resources-server judgegym --model-type … ++judge_base_url=…

@@ -119,7 +119,11 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         if uid is None and index is None:
             seed = secrets.randbits(32) if seed is None else seed
             index = derive(seed, environment.name, "the row of an episode") % len(environment)
-        row = environment.row(uid if uid is not None else _uid_at(environment, index))
+        if uid is None:
+            if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(environment):
+                raise DataError(f"index: expected a number from 0 to {len(environment) - 1}, found {index!r}")
+            uid = environment.uids[index]
+        row = environment.row(uid)
         self._rewards.environment = environment
         self._state = RowState(
             episode_id=episode_id or uuid.uuid4().hex,
@@ -226,13 +230,6 @@ class SingleTurnEnvironment(Environment[CompletionAction, RowObservation, RowSta
         return await asyncio.to_thread(opened, replace(self._home.source, split=split))
 
 
-def _uid_at(environment: OpenedEnvironment, index: object) -> str:
-    rows = len(environment)
-    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < rows:
-        raise DataError(f"index: expected a number from 0 to {rows - 1}, found {index!r}")
-    return environment.uids[index]
-
-
 def serve(source: EnvironmentSource, *, sessions: int = SESSIONS) -> Any:
     """The application: a FastAPI app with OpenEnv's routes.
 
@@ -268,29 +265,24 @@ def from_variables(variables: Mapping[str, str]) -> Any:
     environment = named.pop("ENVIRONMENT", "").strip()
     if not environment:
         raise SettingsError(f"{_VARIABLE}ENVIRONMENT: expected the name of an environment, such as arena_hard")
-    settings = _settings(named.pop("SETTINGS", ""))
+    settings = named.pop("SETTINGS", "").strip()
     split, sessions = named.pop("SPLIT", "train"), named.pop("SESSIONS", str(SESSIONS))
     if named:
         known = ", ".join(f"{_VARIABLE}{name}" for name in ("ENVIRONMENT", "SETTINGS", "SPLIT", "SESSIONS"))
         raise SettingsError(f"{_VARIABLE}{next(iter(named))}: unknown; expected one of {known}")
     if not sessions.isdecimal() or int(sessions) < 1:
         raise SettingsError(f"{_VARIABLE}SESSIONS: expected a positive number, found {sessions!r}")
-    source = EnvironmentSource.of(environment, settings, split=cast(Split, split))  # `of` checks the split
-    return serve(source, sessions=int(sessions))
-
-
-def _settings(text: str) -> Mapping[str, object]:
-    name = f"{_VARIABLE}SETTINGS"
-    is_file = text.strip().endswith((".yaml", ".yml", ".json"))
+    is_file = settings.endswith((".yaml", ".yml", ".json"))
     try:
-        values = load_yaml(Path(text.strip()).read_bytes() if is_file else text.encode())
+        values = load_yaml(Path(settings).read_bytes() if is_file else settings.encode()) or {}
     except OSError as error:
-        raise SettingsError(f"{name}: {text} cannot be read: {error.strerror}") from None
+        raise SettingsError(f"{_VARIABLE}SETTINGS: {settings} cannot be read: {error.strerror}") from None
     except ValueError:
-        raise SettingsError(f"{name}: expected a JSON object, YAML, or the path of a file of these") from None
-    if not isinstance(values, Mapping | None):
-        raise SettingsError(f"{name}: expected an object of settings, found {type(values).__name__}")
-    return values or {}
+        values = None
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"{_VARIABLE}SETTINGS: expected an object of settings as JSON or YAML, or a file of these")
+    source = EnvironmentSource.of(environment, values, split=cast(Split, split))  # `of` checks the split
+    return serve(source, sessions=int(sessions))
 
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:

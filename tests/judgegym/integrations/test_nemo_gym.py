@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgegym.integrations.nemo_gym import TEMPLATE, put
-from judgegym.integrations.nemo_gym.__main__ import main
+from judgegym.integrations.nemo_gym.__main__ import TEMPLATE, main, put
 from judgegym.judges.config.extras import requirement
 from judgegym.server.asgi import RewardServer
 
