@@ -8,10 +8,11 @@ with `client` and `judge(case)` (`judgegym.judges.core.judge.Judge`).
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from judgegym.api.results import JudgmentTable, judge_rows
+from judgegym.api.results import EMPTY, JudgmentTable
 from judgegym.api.session import WithSession, in_sync, optional_text, text, texts
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
@@ -19,13 +20,17 @@ from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
+from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
 
+_LINES = 10
+"""How many lines of progress there are."""
 CaseT = TypeVar("CaseT")
 DetailT = TypeVar("DetailT")
 
@@ -80,8 +85,23 @@ class OpenJudge(WithSession[Judge[CaseT, DetailT]], Generic[CaseT, DetailT]):
     async def _judge_rows(
         self, answers: Sequence[str], cases: Sequence[CaseT], *, progress: bool = False
     ) -> JudgmentTable[DetailT]:
+        """Judge each answer, all at once; an empty one without asking."""
         judge = await self._opened()
-        return await judge_rows(answers, cases, judge.judge, progress=progress)
+        judgments: list[Judgment[DetailT]] = [EMPTY] * len(answers)
+        done = failed = 0
+
+        async def one(place: int) -> None:
+            nonlocal done, failed
+            if answers[place].strip():
+                judgments[place] = await judge.judge(cases[place])
+            done += 1
+            failed += judgments[place].status.is_failure
+            is_line = done == len(answers) or done * _LINES // len(answers) > (done - 1) * _LINES // len(answers)
+            if progress and is_line:
+                sys.stderr.write(f"judged {done:,} of {len(answers):,} rows, {failed:,} failed\n")
+
+        await all_results(map(one, range(len(answers))))
+        return JudgmentTable(tuple(answers), tuple(judgments))
 
 
 class RubricJudge(OpenJudge[RubricCase, RubricDetail], settings=RubricJudgeSettings, factory=RubricCaseJudge):

@@ -1,7 +1,5 @@
 """Judgments of several answers: a sequence that prints as a table.
 
-Judging the rows of a table at once: progress on standard error, and what failed and what it cost in the result.
-
 A table that prints as text, and as HTML in a notebook.
 """
 
@@ -9,16 +7,14 @@ from __future__ import annotations
 
 import html
 import importlib
-import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Never
 
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.llm.at_once import all_results
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.usage import Usage
 
@@ -196,38 +192,3 @@ class JudgmentTable(Sequence[Judgment[DetailT]], Generic[DetailT]):
     def _repr_html_(self) -> str:
         """The table as HTML, for notebooks."""
         return self._shown()._repr_html_()
-
-
-CaseT = TypeVar("CaseT")
-_LINES = 10
-
-
-async def judge_rows(
-    answers: Sequence[str],
-    cases: Sequence[CaseT],
-    judge: Callable[[CaseT], Awaitable[Judgment[DetailT]]],
-    *,
-    progress: bool,
-) -> JudgmentTable[DetailT]:
-    """Judge each answer, all at once; an empty one without asking.
-
-    Args:
-        answers: the texts under judgment.
-        cases: what the judge is given for each.
-        judge: judges a case.
-        progress: write a line to standard error for each tenth of the rows.
-    """
-    judgments: list[Judgment[DetailT]] = [EMPTY] * len(answers)
-    done = failed = 0
-
-    async def one(place: int) -> None:
-        nonlocal done, failed
-        if answers[place].strip():
-            judgments[place] = await judge(cases[place])
-        done += 1
-        failed += judgments[place].status.is_failure
-        if progress and (done == len(answers) or done * _LINES // len(answers) > (done - 1) * _LINES // len(answers)):
-            sys.stderr.write(f"judged {done:,} of {len(answers):,} rows, {failed:,} failed\n")
-
-    await all_results(map(one, range(len(answers))))
-    return JudgmentTable(tuple(answers), tuple(judgments))

@@ -20,6 +20,8 @@ from tests.scripted import Json, Reply, ScriptedEndpoint
 
 JUDGED = ("arena_hard", "aspect_critique", "rubric_absolute", "self_critique")
 ALL = (*JUDGED, "pairwise_judgement")
+TWO = ("arena_hard", "self_critique")
+"""What holds for all environments is shown with one of one judge and one of several."""
 GOOD = "You look at it for a while, and then you explain it by an example. [[A]]"
 OTHER = "I would rather not say anything at all about what that is. [[B]]"
 
@@ -51,7 +53,7 @@ async def test_rows_can_be_asked_and_answers_have_finite_rewards_and_metrics(nam
         assert not any(name.startswith("train/") for name in result.metrics)
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", TWO)
 async def test_equal_completions_are_judged_once(name: str) -> None:
     async with offline_judge() as (url, judge):
         environment = await open_at(url, name)
@@ -64,7 +66,7 @@ async def test_equal_completions_are_judged_once(name: str) -> None:
         assert one == again == alone[0] and judge.asked == 4 * asked
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", TWO)
 async def test_a_failed_judge_gives_no_reward_and_the_others_keep_theirs(name: str) -> None:
     texts = [f"{GOOD} {number}" for number in range(6)]
     async with offline_judge() as (url, _):
@@ -85,7 +87,7 @@ async def test_a_failed_judge_gives_no_reward_and_the_others_keep_theirs(name: s
             assert result == before
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", (*TWO, "pairwise_judgement"))
 async def test_an_empty_completion_is_wrong_and_asks_no_judge(name: str) -> None:
     async with offline_judge() as (url, judge):
         environment = await open_at(url, name, invalid_thinking_reward=-0.5)
@@ -97,7 +99,7 @@ async def test_an_empty_completion_is_wrong_and_asks_no_judge(name: str) -> None
         assert not result.is_failed and result.explanation
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", TWO)
 async def test_thinking_is_asked_for_and_not_judged(name: str) -> None:
     async with ScriptedEndpoint(OfflineJudge()) as endpoint:
         url = endpoint.base_url
@@ -112,8 +114,8 @@ async def test_thinking_is_asked_for_and_not_judged(name: str) -> None:
         assert endpoint.bodies and "SECRET" not in str(endpoint.bodies)
 
 
-@pytest.mark.parametrize("name", JUDGED[:3])
-async def test_a_judge_of_groups_compares_the_completions_of_a_call(name: str) -> None:
+async def test_a_judge_of_groups_compares_the_completions_of_a_call() -> None:
+    name = "arena_hard"
     async with offline_judge() as (url, judge):
         environment = await open_at(url, name, group_judge="listwise")
         assert environment.compares and not (await open_at(url, name)).compares
@@ -134,7 +136,7 @@ async def test_a_judge_of_groups_compares_the_completions_of_a_call(name: str) -
         assert all((result.reward is None) is has_failed for result in group)
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", TWO)
 async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_judged(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
