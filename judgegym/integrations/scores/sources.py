@@ -71,7 +71,12 @@ class RewardScorer:
     """Scores the completions of a trainer's reward function."""
 
     def __init__(
-        self, source: Source, *, deadline_s: float | None, invalid_completion_score: float | None = None
+        self,
+        source: Source,
+        *,
+        deadline_s: float | None,
+        invalid_completion_score: float | None = None,
+        is_batch: Callable[[Sequence[Sequence[CompletionRow]]], bool] = lambda groups: len(groups) > 1,
     ) -> None:
         """Score with `source`, until the end of the process or until `close`.
 
@@ -79,10 +84,12 @@ class RewardScorer:
             source: what scores.
             deadline_s: seconds after which a request without an answer has no score.
             invalid_completion_score: what an empty completion is worth; `None`: it has no reward.
+            is_batch: whether the settings are at fault where all of these are refused, and not the rows.
         """
         self._source = source
         self._deadline_s = deadline_s
         self._invalid = invalid_completion_score
+        self._is_batch = is_batch
         self._first = FirstRequests()
         self._said: set[str] = set()
         self._is_registered = False
@@ -115,7 +122,7 @@ class RewardScorer:
         distinct = dict(zip(keys, groups, strict=True))
         judged = dict(zip(distinct, await all_results(map(self._one, distinct.values())), strict=True))
         first = self._first
-        if first.are_refused(whole_batch=len(groups) > 1 and all(refusal for _, refusal in judged.values())):
+        if first.are_refused(whole_batch=self._is_batch(groups) and all(refusal for _, refusal in judged.values())):
             raise SettingsError(f"the first {first.refused} requests for a score were refused: {first.refusal}")
         return [judged[key][0] for key in keys]
 
