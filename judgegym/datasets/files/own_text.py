@@ -15,7 +15,6 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
@@ -53,8 +52,7 @@ def with_keys(text: bytes, added: dict[str, JSON]) -> bytes:
 
 def without_keys(text: bytes, keys: Collection[str]) -> bytes:
     """An object's text on one line without some of its keys; the others keep their text, with the spaces around it."""
-    text = one_line(text)
-    kept = [text[each.begin : each.end] for each in _members(text) if each.name not in keys]
+    kept = [member for name, member, _ in _members(one_line(text)) if name not in keys]
     return b"{" + b",".join(kept) + b"}"
 
 
@@ -68,29 +66,11 @@ def read_exactly(text: bytes) -> Mapping[str, JSON]:
 
 def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
     """The keys of an object with the texts of their values: strict JSON, in which NaN is null."""
-    text = one_line(text)
-    return ((each.name, _strict(text[each.value : each.end].strip())) for each in _members(text))
+    return ((name, _strict(value.strip())) for name, _, value in _members(one_line(text)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A key of an object with its value, by places in the object's text.
-
-    Attributes:
-        name: the key.
-        begin: after the bracket or the comma before it.
-        value: after its colon.
-        end: at the comma or the bracket after it.
-    """
-
-    name: str
-    begin: int
-    value: int
-    end: int
-
-
-def _members(text: bytes) -> Iterator[_Member]:
-    """The keys of an object with their values, in their order."""
+def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    """The keys of an object in their order: the name, its text with that of its value, and that of the value alone."""
     key, begin, value, depth = b"", 1, 0, 0
     for token in _TOKEN.finditer(text):
         mark = token[0][:1]
@@ -103,7 +83,7 @@ def _members(text: bytes) -> Iterator[_Member]:
         elif depth == 1 and mark == b'"' and not value:
             key = token[0]
         elif value and (not depth or (depth == 1 and mark == b",")):
-            yield _Member(str(wire.loads(key)), begin, value, token.start())
+            yield str(wire.loads(key)), text[begin : token.start()], text[value : token.start()]
             begin, value = token.end(), 0
 
 

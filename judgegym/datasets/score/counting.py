@@ -95,10 +95,10 @@ class AskedInAll:
 
 
 class CountingClient(ChatClient):
-    """Counts what it is asked, and answers with a verdict.
+    """Counts what a judge asks it, and answers with a verdict.
 
     Attributes:
-        asked: since the beginning.
+        judge: asks it.
     """
 
     def __init__(self, settings: ScorerSettings, *, disagrees: bool = False) -> None:
@@ -108,11 +108,21 @@ class CountingClient(ChatClient):
             settings: the judge.
             disagrees: votes differ, and each round of self-critique revises the verdict: the most calls. Otherwise all
                 votes are equal, and verdicts stay: the fewest.
+
+        Raises:
+            SettingsError: the judge's settings are wrong.
         """
         endpoint = Endpoint(_NOWHERE, settings.judge_model_name)
         super().__init__(ChatSettings((endpoint,), settings.judge_temperature, settings.judge_max_tokens))
-        self._judge, self._disagrees = settings, disagrees
-        self.asked = AskedInAll()
+        self._settings, self._disagrees, self._asked = settings, disagrees, AskedInAll()
+        # Probabilities are asked for in a field of the request, and change nothing of calls and prompts.
+        self.judge: TaskJudge = open_judge(settings.model_copy(update={"weighting": "none"}), self)
+
+    async def asked(self, task: JudgeTask) -> AskedInAll:
+        """What would be sent for a checked task."""
+        self._asked = AskedInAll()
+        await judge_responses(self.judge, task)
+        return self._asked
 
     async def chat(
         self,
@@ -126,37 +136,16 @@ class CountingClient(ChatClient):
         """Count a call."""
         is_critique = name.startswith("critique_")
         tokens = sum(_tokens(message["content"]) for message in messages)
-        of_votes = self._judge.vote_count() if self._judge.judge == "aspect" else 1
-        before = self.asked
-        self.asked = AskedInAll(
+        of_votes = self._settings.vote_count() if self._settings.judge == "aspect" else 1
+        before = self._asked
+        self._asked = AskedInAll(
             before.calls + 1,
             before.prompt_tokens + tokens,
             before.shown_answers + of_votes * is_critique,
             before.shown_responses + sum(message["content"].count(_RESPONSE) for message in messages),
         )
-        differs = self._disagrees and vote % 2 == 1 and (is_critique or self._judge.judge == "aspect")
-        return ChatResponse((Choice(verdict_of(self._judge, messages, other=differs)),) * n)
-
-
-class CountingJudge:
-    """The judge of a run, whose questions are counted."""
-
-    def __init__(self, settings: ScorerSettings, *, disagrees: bool = False) -> None:
-        """Count for a judge; see `CountingClient`.
-
-        Raises:
-            SettingsError: the judge's settings are wrong.
-        """
-        # Probabilities are asked for in a field of the request, and change nothing of calls and prompts.
-        settings = settings.model_copy(update={"weighting": "none"})
-        self.client = CountingClient(settings, disagrees=disagrees)
-        self.scorer: TaskJudge = open_judge(settings, self.client)
-
-    async def asked(self, task: JudgeTask) -> AskedInAll:
-        """What would be sent for a checked task."""
-        self.client.asked = AskedInAll()
-        await judge_responses(self.scorer, task)
-        return replace(self.client.asked)
+        differs = self._disagrees and vote % 2 == 1 and (is_critique or self._settings.judge == "aspect")
+        return ChatResponse((Choice(verdict_of(self._settings, messages, other=differs)),) * n)
 
 
 def with_responses(task: ScoreTask) -> JudgeTask:

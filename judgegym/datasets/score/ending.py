@@ -129,43 +129,19 @@ async def conclude(
             f"{settings.category_column} has {len(numbers.categories):,} values; the {MOST_CATEGORIES} most frequent "
             "have metrics of their own."
         )
-    subject, judge = _subject(settings, found.answers_of), settings.judge_model_name
-    judge = STAND_IN_JUDGE if settings.offline else judge
-    facts = RunFacts(
-        name="score",
-        subject=subject,
-        judge=judge,
-        sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
-        prompts=settings.prompt_digests(),
-        protocol=_protocol(settings),
-        seed=settings.seed,
-        headline=_VALUE,
-        words=HEADLINE_WORDS,
-        notes=_NOTES,
-    )
+    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds, finish_reasons)
     more: dict[str, JSON] = {"items": "responses"}
     if found.answers_of is not None:
         more["answers_of"] = _answers_of(found.answers_of)
-    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds, finish_reasons)
+    facts = _facts(settings, found.answers_of)
     await run.write_metrics(file_of(facts, rows, metrics, notices=said, tables=numbers.tables, more=more))
-    if _VALUE in metrics.values:
-        run.log.write(f"{_VALUE}: {metrics.values[_VALUE]:.4f}")
-    failed = outcomes.rows - outcomes.finished
-    problem = None
-    if failed:
-        line = f"{failed} of {outcomes.rows} responses have no score; the last error: {outcomes.last_error}"
-        run.log.write(line, logging.WARNING)
-    if failed and failed / outcomes.rows > settings.max_judge_error_rate:
-        problem = (
-            f"{failed:,} of {outcomes.rows:,} responses have no score ({failed / outcomes.rows:.1%}); "
-            f"--max_judge_error_rate allows {settings.max_judge_error_rate:.1%}. The last error: {outcomes.last_error}"
-        )
-        run.log.write(problem, logging.ERROR)
+    problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
     rate = rate_words(judged / seconds, "responses") if seconds else ""
     remarks = ("since it was resumed" if is_resumed else "", rate, latency_words(metrics, "eval"))
-    of = f"{outcomes.finished:,} of {outcomes.rows:,} responses" if failed else f"{outcomes.rows:,} responses"
+    is_whole = outcomes.finished == outcomes.rows
+    of = f"{outcomes.rows:,} responses" if is_whole else f"{outcomes.finished:,} of {outcomes.rows:,} responses"
     summary = Summary(
-        title=f"score: {subject}, judged by {judge}",
+        title=f"score: {facts.subject}, judged by {facts.judge}",
         headline=headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished),
         sections=(
             Section("scores", [*_distribution(metrics)]),
@@ -178,6 +154,41 @@ async def conclude(
         notices=said,
     )
     return EvaluationResult(run.path, metrics, problem, tuple(said), numbers.tables, summary)
+
+
+def _log_result(run: RunDirectory, metrics: Metrics, outcomes: Outcomes, highest: float) -> str | None:
+    """Write the result to the log of the run; return why the command must fail, if too many responses failed."""
+    if _VALUE in metrics.values:
+        run.log.write(f"{_VALUE}: {metrics.values[_VALUE]:.4f}")
+    failed = outcomes.rows - outcomes.finished
+    if not failed:
+        return None
+    line = f"{failed} of {outcomes.rows} responses have no score; the last error: {outcomes.last_error}"
+    run.log.write(line, logging.WARNING)
+    if failed / outcomes.rows <= highest:
+        return None
+    problem = (
+        f"{failed:,} of {outcomes.rows:,} responses have no score ({failed / outcomes.rows:.1%}); "
+        f"--max_judge_error_rate allows {highest:.1%}. The last error: {outcomes.last_error}"
+    )
+    run.log.write(problem, logging.ERROR)
+    return problem
+
+
+def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
+    """What was measured, how, and by whom."""
+    return RunFacts(
+        name="score",
+        subject=_subject(settings, answers_of),
+        judge=STAND_IN_JUDGE if settings.offline else settings.judge_model_name,
+        sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
+        prompts=settings.prompt_digests(),
+        protocol=_protocol(settings),
+        seed=settings.seed,
+        headline=_VALUE,
+        words=HEADLINE_WORDS,
+        notes=_NOTES,
+    )
 
 
 def _subject(settings: ScoreSettings, answers_of: SavedRun | None) -> str:

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import conversation_of
 from judgegym.datasets.score.clients import ScoreClients
-from judgegym.datasets.score.counting import AskedInAll, CountingClient, CountingJudge, with_responses
+from judgegym.datasets.score.counting import AskedInAll, CountingClient, with_responses
 from judgegym.datasets.score.run import ScoreRun
 from judgegym.datasets.score.saved import missing_tasks, samples_of_lines
 from judgegym.datasets.score.settings import ScoreSettings
@@ -294,9 +294,9 @@ class _BothWays:
 
     def __init__(self, settings: ScoreSettings) -> None:
         self.settings = settings
-        self._fewest = CountingJudge(settings)
+        self._fewest = CountingClient(settings)
         varies = settings.judge == "aspect" or settings.judge_critique_rounds > 0
-        self._most = CountingJudge(settings, disagrees=True) if varies else None
+        self._most = CountingClient(settings, disagrees=True) if varies else None
 
     async def asked(self, task: JudgeTask) -> tuple[Range, Range]:
         """The calls that a task would take, and the tokens of their prompts."""
@@ -308,7 +308,7 @@ class _BothWays:
         """What determines the number of calls; `None` if the texts do."""
         filled = [response for response in task.responses if response.strip()]
         distinct = set(filled)
-        if self._fewest.scorer.compares(task):
+        if self._fewest.judge.compares(task):
             has_limit = self.settings.judge == "listwise" and self.settings.judge_max_input_tokens is not None
             if has_limit or len(distinct) < len(filled) or task.baseline in distinct:
                 return None
@@ -326,7 +326,7 @@ class _BothWays:
         first = next((number for number in range(len(tasks)) if tasks.places.of_task(number)), None)
         if first is None or self.settings.judge not in ("tournament", "arena_hard"):
             return False
-        return self._fewest.scorer.compares(with_responses(tasks[first]))
+        return self._fewest.judge.compares(with_responses(tasks[first]))
 
     def _longest(self, asked: AskedInAll) -> int | None:
         """The tokens of all prompts if all answers and responses that they show are as long as they may be."""

@@ -17,7 +17,8 @@ stands before it between `<think>` and `</think>`, as the chat templates of Qwen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -174,6 +175,9 @@ class ScoredTexts:
         rows: the rows, without them.
         read: reads a row, from 0. It raises `DataError` for one that has no prompt, or other responses than were
             judged.
+        sampled: the responses were sampled by `judgegym score`.
+        statuses: how the responses of all rows ended, once `groups` has read them.
+        orders: for each response whose judge says so, the share of its pairs on which two orders of the answers agree.
     """
 
     def __init__(self, path: Path, columns: ColumnSettings, *, keep_thinking: bool = False) -> None:
@@ -189,6 +193,7 @@ class ScoredTexts:
         """
         self.rows = read_scored(path)
         self._columns, self._keep_thinking = columns, keep_thinking
+        self.statuses, self.orders = Counter[str](), list[float]()
         first = self.rows[0].row
         self.sampled = RESPONSE in first.values
         self.read = lru_cache(_AT_HAND)(self._read)
@@ -229,13 +234,10 @@ class ScoredTexts:
         prompt = read_turns(row, self._columns).turns
         return PromptWithResponses(prompt, tuple((text_turn("assistant", text),) for text in said))
 
-    def groups(self, see: Callable[[ScoredRow], None] = lambda row: None) -> list[Group]:
+    def groups(self) -> list[Group]:
         """All responses, gathered by prompt: of rows with equal prompts, or with equal values of a column.
 
         A row with a list of responses is a prompt of its own, unless a column gathers rows.
-
-        Args:
-            see: is called with each row.
 
         Raises:
             DataError: a row cannot be read, or rows with the same value have other prompts.
@@ -244,7 +246,7 @@ class ScoredTexts:
         groups: dict[bytes | int, Group] = {}
         firsts: dict[bytes, tuple[int, bytes]] = {}
         for number, scored in enumerate(self.rows):
-            see(scored)
+            self._count(scored)
             if BAD_ROW in scored.status:  # it has no response that could be read
                 groups[number] = Group(b"")
                 continue
@@ -265,6 +267,14 @@ class ScoredTexts:
             responses = zip(scored.score, scored.status, map(answer_text, answered.responses), strict=True)
             group.candidates.extend(Candidate.of(number, place, *each) for place, each in enumerate(responses))
         return list(groups.values())
+
+    def _count(self, scored: ScoredRow) -> None:
+        self.statuses.update(scored.status)
+        for number, detail in enumerate(scored.detail):
+            if detail is not None and "orders_agree" in detail:
+                found = scored.components(number)
+                share = found.get("orders_agree") if isinstance(found, dict) else None
+                self.orders += [share] if isinstance(share, float | int) else []
 
 
 def _texts(row: Row, column: str) -> Sequence[str]:

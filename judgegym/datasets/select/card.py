@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from judgegym.datasets.select.candidates import ScoredTexts
 from judgegym.datasets.select.layouts import LAYOUTS, read_with
 from judgegym.datasets.select.options import CARD, SelectOptions
 from judgegym.datasets.select.origin import Origin
@@ -82,25 +83,19 @@ class CardFacts:
     Attributes:
         options: what was asked for.
         origin: how the scored file was made.
+        texts: the scored file.
         selection: what was selected, and the reasons of the rest.
-        rows: rows of the scored file.
         written: rows of the file that was written.
-        sampled: the responses were sampled by `judgegym score`.
-        statuses: responses by how judging ended.
         deciles: scores in each tenth of the range from 0 to 1.
-        orders_agree: how often the judge's verdicts agreed in two orders of the answers; `None` if that is not known.
         again: the words after `judgegym select`.
     """
 
     options: SelectOptions
     origin: Origin
+    texts: ScoredTexts
     selection: Selection
-    rows: int
     written: int
-    sampled: bool
-    statuses: Counter[str]
     deciles: Sequence[int]
-    orders_agree: float | None
     again: Sequence[str]
 
 
@@ -175,7 +170,7 @@ def _tags(facts: CardFacts) -> list[str]:
     further = {
         "preference": kind == "dpo",
         "best-of-n": facts.options.rule.take == "best",
-        "synthetic": facts.sampled,
+        "synthetic": facts.texts.sampled,
         "llm-as-a-judge": origin.text("judge") is not None and not origin.offline,
     }
     return ["judgegym", trainer, kind, *(tag for tag, is_said in further.items() if is_said)]
@@ -206,7 +201,9 @@ def _body(facts: CardFacts) -> Iterator[str]:
         if lengths.share is not None:
             yield f"Length of the chosen response, beside the rejected one ({when}): {lengths.words}."
     yield "## The scores of all responses"
-    yield table(("status", "responses"), ((code(name), f"{count:,}") for name, count in sorted(facts.statuses.items())))
+    yield table(
+        ("status", "responses"), ((code(name), f"{count:,}") for name, count in sorted(facts.texts.statuses.items()))
+    )
     yield table(("score", "responses", ""), _distribution(facts.deciles))
     yield "## Make it again"
     score, again = origin.command(options.scored), ["judgegym", "select", *facts.again]
@@ -224,13 +221,13 @@ def _judge(facts: CardFacts) -> Iterator[tuple[str, str]]:
     data = origin.text("data")
     if data is not None:
         digest = "" if origin.data_digest is None else f", {code(origin.data_digest)}"
-        yield "data", f"{code(data)}, {facts.rows:,} rows{digest}"
+        yield "data", f"{code(data)}, {len(facts.texts.rows):,} rows{digest}"
     for name, found in origin.prompt_digests().items():
         yield f"digest of the prompt ({code(name)})", code(found)
     for name, value in origin.protocol().items():
         yield f"setting {code(name)}", code(value if isinstance(value, str) else wire.dumps(value).decode())
-    if facts.orders_agree is not None:
-        yield "the same verdict in both orders of the answers", f"{facts.orders_agree:.1%} of the pairs"
+    if orders := facts.texts.orders:
+        yield "the same verdict in both orders of the answers", f"{sum(orders) / len(orders):.1%} of the pairs"
     for who in ("judge", "policy"):
         sent, received, cost = (
             origin.measured(f"{who}_{what}") for what in ("prompt_tokens", "completion_tokens", "cost_usd")

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from judgegym.datasets.files.columns import is_parquet
-from judgegym.datasets.files.writer import ScoredRow
 from judgegym.datasets.select.candidates import ScoredTexts
 from judgegym.datasets.select.card import CardFacts, card, check_places
 from judgegym.datasets.select.layouts import Rows
 from judgegym.datasets.select.options import SelectOptions
 from judgegym.datasets.select.origin import Origin
 from judgegym.datasets.select.selection import REASONS, SELECTED, score_deciles, select
-from judgegym.datasets.select.writing import Repository, picked, replace_file, write_rows
+from judgegym.datasets.select.writing import open_repository, picked, push, replace_file, write_rows
 from judgegym.engine.terminal.output import offline_notice, say, warn
 from judgegym.judges.config.extras import require
 from judgegym.llm.errors import SettingsError
@@ -33,16 +32,16 @@ def run(options: SelectOptions, words: Sequence[str]) -> int:
     if options.out.exists() and options.scored.exists() and options.out.samefile(options.scored):
         raise SettingsError(f"--out: expected another file than the scored one, found {options.out}")
     check_places(options)
-    repository, name = None, options.push_to_hub
+    api, name = None, options.push_to_hub
     if name is not None:
-        repository = Repository.open(name, options.out.name, private=options.private)
+        api = open_repository(name, options.out.name, private=options.private)
     facts = _select(options, words)
     _say(facts)
     if options.card_path is not None:
         replace_file(options.card_path, card(facts).encode("utf-8", "replace"))
         warn(f"wrote {options.card_path}")
-        if repository is not None:
-            warn(f"pushed to {repository.push(options.out, options.card_path, private=options.private)}")
+        if name is not None:
+            warn(f"pushed to {push(api, name, options.out, options.card_path, private=options.private)}")
     return 0
 
 
@@ -50,8 +49,7 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
     """Read, select and write."""
     origin = Origin.of(options.scored)
     texts = ScoredTexts(options.scored, origin.columns(options), keep_thinking=options.keep_thinking)
-    seen = _RowCounter()
-    groups = texts.groups(seen.add)
+    groups = texts.groups()
     selection = select(groups, options.rule, options.seed)
     if not len(selection):
         left = "; ".join(
@@ -60,41 +58,8 @@ def _select(options: SelectOptions, words: Sequence[str]) -> CardFacts:
         raise SettingsError(f"nothing can be selected, so {options.out} is not written; {left}")
     rows = Rows(options, list(texts.rows[0].row.values))
     write_rows(options.out, rows, picked(texts, selection, options))
-    return CardFacts(
-        options=options,
-        origin=origin,
-        selection=selection,
-        rows=len(texts.rows),
-        written=len(selection) * (1 + options.both_labelled),
-        sampled=texts.sampled,
-        statuses=seen.statuses,
-        deciles=score_deciles(groups),
-        orders_agree=seen.orders_agree,
-        again=words,
-    )
-
-
-class _RowCounter:
-    """Counts what a card says of all rows."""
-
-    def __init__(self) -> None:
-        self.statuses: Counter[str] = Counter()
-        self._agreed, self._compared = 0.0, 0
-
-    def add(self, row: ScoredRow) -> None:
-        """Count a row."""
-        self.statuses.update(row.status)
-        for number, detail in enumerate(row.detail):
-            if detail is not None and "orders_agree" in detail:
-                found = row.components(number)
-                share = found.get("orders_agree") if isinstance(found, dict) else None
-                if isinstance(share, float | int):
-                    self._agreed, self._compared = self._agreed + share, self._compared + 1
-
-    @property
-    def orders_agree(self) -> float | None:
-        """The mean share of the pairs on which two orders of the answers agree; `None` if it is not known."""
-        return self._agreed / self._compared if self._compared else None
+    written = len(selection) * (1 + options.both_labelled)
+    return CardFacts(options, origin, texts, selection, written, score_deciles(groups), words)
 
 
 def _say(facts: CardFacts) -> None:

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -98,72 +98,58 @@ _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _LONGEST = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
-    """A data set of the hub.
+def open_repository(name: str, file: str, *, private: bool) -> Any:
+    """Look whether a data set of the hub can be written to, before anything is made; return the hub's client.
 
-    Attributes:
+    Args:
         name: `organisation/name`, or a name alone for the user's own.
-        api: the hub's client.
+        file: the name of the file that will be pushed.
+        private: it must not be a public one.
+
+    Raises:
+        SettingsError: the name is wrong, there is no token, its card is somebody else's, or it is public.
+        UserError: the hub cannot be reached, or refuses.
     """
+    with needs("data"):
+        from huggingface_hub import HfApi, get_token  # late: an extra
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"--push_to_hub: expected a name or organisation/name, found {name}")
+    if get_token() is None:
+        raise SettingsError("--push_to_hub: no token of the Hugging Face hub; set HF_TOKEN, or log in: hf auth login")
+    api = HfApi()
+    with _in_one_line(name):
+        whole = name if "/" in name else f"{api.whoami()['name']}/{name}"
+        is_there = api.repo_exists(whole, repo_type="dataset")
+        is_public = is_there and not api.dataset_info(whole).private
+        card = None
+        if is_there and api.file_exists(whole, CARD, repo_type="dataset"):
+            path = api.hf_hub_download(whole, CARD, repo_type="dataset", force_download=True)
+            card = Path(path).read_text("utf-8", errors="replace")
+    why = None if card is None else not_ours(card, file)
+    if why is not None:
+        raise SettingsError(f"--push_to_hub: {CARD} of {name} {why}, and is not overwritten; push to another one")
+    if private and is_public:
+        raise SettingsError(f"--private: {name} is there, and is public; push to another one")
+    return api
 
-    name: str
-    api: Any
 
-    @classmethod
-    def open(cls, name: str, file: str, *, private: bool) -> Repository:
-        """Look whether it can be written to, before anything is made.
+def push(api: Any, name: str, file: Path, card: Path, *, private: bool) -> str:
+    """Push a file and its card by the hub's client; the repository is made if it is not there. Returns its address.
 
-        Args:
-            name: the repository.
-            file: the name of the file that will be pushed.
-            private: it must not be a public one.
+    Raises:
+        UserError: the hub cannot be reached, or refuses.
+    """
+    from huggingface_hub import CommitOperationAdd
 
-        Raises:
-            SettingsError: the name is wrong, there is no token, its card is somebody else's, or it is public.
-            UserError: the hub cannot be reached, or refuses.
-        """
-        with needs("data"):
-            from huggingface_hub import HfApi, get_token  # late: an extra
-        if not _NAME.fullmatch(name):
-            raise SettingsError(f"--push_to_hub: expected a name or organisation/name, found {name}")
-        if get_token() is None:
-            raise SettingsError(
-                "--push_to_hub: no token of the Hugging Face hub; set HF_TOKEN, or log in: hf auth login"
-            )
-        api = HfApi()
-        with _in_one_line(name):
-            whole = name if "/" in name else f"{api.whoami()['name']}/{name}"
-            is_there = api.repo_exists(whole, repo_type="dataset")
-            is_public = is_there and not api.dataset_info(whole).private
-            card = None
-            if is_there and api.file_exists(whole, CARD, repo_type="dataset"):
-                path = api.hf_hub_download(whole, CARD, repo_type="dataset", force_download=True)
-                card = Path(path).read_text("utf-8", errors="replace")
-        why = None if card is None else not_ours(card, file)
-        if why is not None:
-            raise SettingsError(f"--push_to_hub: {CARD} of {name} {why}, and is not overwritten; push to another one")
-        if private and is_public:
-            raise SettingsError(f"--private: {name} is there, and is public; push to another one")
-        return cls(name, api)
-
-    def push(self, file: Path, card: Path, *, private: bool) -> str:
-        """Push a file and its card; the repository is made if it is not there. Returns its address.
-
-        Raises:
-            UserError: the hub cannot be reached, or refuses.
-        """
-        from huggingface_hub import CommitOperationAdd
-
-        with _in_one_line(self.name):
-            made = self.api.create_repo(self.name, repo_type="dataset", private=private or None, exist_ok=True)
-            self.api.create_commit(
-                made.repo_id,
-                [CommitOperationAdd(file.name, str(file)), CommitOperationAdd(CARD, str(card))],
-                commit_message=f"Add {file.name}, selected with JudgeGym",
-                repo_type="dataset",
-            )
-        return str(made)
+    with _in_one_line(name):
+        made = api.create_repo(name, repo_type="dataset", private=private or None, exist_ok=True)
+        api.create_commit(
+            made.repo_id,
+            [CommitOperationAdd(file.name, str(file)), CommitOperationAdd(CARD, str(card))],
+            commit_message=f"Add {file.name}, selected with JudgeGym",
+            repo_type="dataset",
+        )
+    return str(made)
 
 
 @contextmanager

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judgegym.engine.runs.directory import run_directory_of
-from judgegym.llm.wire import JSON
 from tests import listwise
-from tests.command import Ended, RunFiles, eventually, serving, write_lines
-from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.command import Ended, eventually, serving, write_lines
+from tests.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 PROMPTS = [{"id": n, "prompt": f"Question {n}?"} for n in range(6)]
 LONG = "points, which is a long enough answer"
-
-
-def points(response: str) -> int:
-    return int(response.split()[0])
 
 
 def numbered(request: Json, number: int) -> Reply:
@@ -35,29 +28,19 @@ def asked(request: Json) -> str:
     return str(request["messages"][-1]["content"])
 
 
-class Sampling:
+class Sampling(Scoring):
     """The command, with a policy and a judge of a test."""
 
-    def __init__(self, tmp_path: Path, policy: ScriptedEndpoint, judge: ScriptedEndpoint) -> None:
-        self.policy, self.judge, self.path = policy, judge, tmp_path
-        self.out = tmp_path / "scored.jsonl"
+    def __init__(self, folder: Path, policy: ScriptedEndpoint, judge: ScriptedEndpoint) -> None:
+        super().__init__(folder, judge)
+        self.policy = policy
 
-    def __call__(self, *words: str, rows: Sequence[Mapping[str, JSON]] = PROMPTS) -> Ended:
-        data = write_lines(self.path / "data.jsonl", rows)
-        urls = (f"--openai.base_url={self.policy.base_url}", f"--judge_base_url={self.judge.base_url}")
-        return score(data, "--out", self.out, *urls, "--retry_delay=0", *words)
-
-    @property
-    def rows(self) -> Sequence[Mapping[str, Any]]:
-        return read_rows(self.out)
-
-    @property
-    def run(self) -> RunFiles:
-        return RunFiles(run_directory_of(self.out))
+    def __call__(self, *words: object, rows: Sequence[Mapping[str, Any]] | None = PROMPTS) -> Ended:
+        return super().__call__(f"--openai.base_url={self.policy.base_url}", "--retry_delay=0", *words, rows=rows)
 
 
 def test_responses_are_asked_for_and_judged(tmp_path: Path) -> None:
-    with serving(numbered) as policy, serving(rated(points)) as judge:
+    with serving(numbered) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
         ended = command("--responses_per_prompt=3", "--openai.model_name=m", "--eval_temperature=0.9")
     assert ended.code == 0, ended.said
@@ -80,14 +63,14 @@ def test_an_endpoint_that_ignores_n_is_asked_for_each(tmp_path: Path) -> None:
     def policy_script(request: Json, number: int) -> str:
         return f"{number % 5 + 1} {LONG} ({number})"
 
-    with serving(policy_script) as policy, serving(rated(points)) as judge:
+    with serving(policy_script) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
         assert command("--responses_per_prompt=4").code == 0
     assert len(policy.requests) == 24
     texts = [text for row in command.rows for text in row["policy/response"]]
     assert len(set(texts)) == 24
     assert [row["judge/score"] for row in command.rows] == [
-        [(points(text) - 1) / 4 for text in row["policy/response"]] for row in command.rows
+        [(by_points(text) - 1) / 4 for text in row["policy/response"]] for row in command.rows
     ]
 
 
@@ -99,7 +82,7 @@ def test_a_conversation_stays_one_and_equal_prompts_are_asked_apart(tmp_path: Pa
         {"role": "user", "content": "Three?"},
     ]
     given = [{"messages": [*turns, {"role": "assistant", "content": "an answer that is there"}]}, {"messages": turns}]
-    with serving(numbered) as policy, serving(rated(points)) as judge:
+    with serving(numbered) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
         assert command("--responses_per_prompt=2", "--custom_system_prompt=Be kind.", rows=given).code == 0
     system = {"role": "system", "content": "Be kind.\n\nBe brief."}
@@ -118,7 +101,7 @@ def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: 
         body["choices"][2]["finish_reason"] = "content_filter"
         return Reply(body=body)
 
-    with serving(policy_script) as policy, serving(rated(points)) as judge:
+    with serving(policy_script) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
         ended = command("--responses_per_prompt=4", "--thinking_mode=true", rows=PROMPTS[:1])
     assert ended.code == 0, ended.said
@@ -145,7 +128,7 @@ def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_r
             return Reply(status=400, body={"error": {"message": "not this one"}})
         return f"{number} {LONG}"
 
-    with serving(policy_script) as policy, serving(rated(points)) as judge:
+    with serving(policy_script) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
         words = ("--responses_per_prompt=4", "--openai.n_kwarg_is_ignored=true")
         ended = command(*words, rows=PROMPTS[:1])
@@ -167,41 +150,6 @@ def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_r
     assert resumed["judge/status"] == ["ok"] * 4
 
 
-def test_nothing_is_asked_twice_after_a_kill(tmp_path: Path) -> None:
-    """The rows have their answers in the ledger, and no line."""
-    with serving(numbered) as policy, serving(rated(points)) as judge:
-        command = Sampling(tmp_path, policy, judge)
-        assert command("--responses_per_prompt=3").code == 0
-        whole, lines = command.out.read_bytes(), command.run.without_run()
-        (command.run.path / "metrics.json").touch()
-        command.run.interrupt("row-2/1", "row-2/2", "row-2/3", "row-5/2")
-        command.out.unlink()
-        asked_before = len(policy.requests), len(judge.requests)
-        ended = command("--responses_per_prompt=3", "--resume")
-        assert ended.code == 0, ended.said
-        assert (len(policy.requests), len(judge.requests)) == asked_before
-    assert command.out.read_bytes() == whole
-    assert command.run.without_run() == lines
-
-
-def test_the_file_does_not_depend_on_the_order_of_arrival(tmp_path: Path) -> None:
-    def slow(first: bool) -> Callable[[Json, int], Reply]:
-        def script(request: Json, number: int) -> Reply:
-            place = int(re.findall(r"\d+", asked(request))[0])
-            return Reply(body=numbered(request, number).body, delay_s=0.01 * (place if first else 6 - place))
-
-        return script
-
-    written = []
-    for first in (True, False):
-        (tmp_path / str(first)).mkdir()
-        with serving(slow(first)) as policy, serving(rated(points)) as judge:
-            command = Sampling(tmp_path / str(first), policy, judge)
-            assert command("--responses_per_prompt=2").code == 0
-        written.append(command.out.read_bytes())
-    assert written[0] == written[1]
-
-
 def test_no_row_waits_for_another(tmp_path: Path) -> None:
     """The policy writes the second row's responses only once the judge has been asked about the first's."""
 
@@ -210,14 +158,14 @@ def test_no_row_waits_for_another(tmp_path: Path) -> None:
             await asyncio.to_thread(eventually, lambda: bool(judge.requests), "a request to the judge")
         return numbered(request, number)
 
-    with serving(waiting) as policy, serving(rated(points)) as judge:
+    with serving(waiting) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
         assert command("--responses_per_prompt=2", "--openai.num_requests_for_eval=1").code == 0
     assert policy.peak == 1
 
 
 def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path) -> None:
-    with serving(numbered) as policy, serving(rated(points)) as judge:
+    with serving(numbered) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
         assert command("--responses_per_prompt=2").code == 0
         whole, samples = command.out.read_bytes(), command.run.without_run()
@@ -233,7 +181,7 @@ def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path) -> None:
 
 
 def test_a_judge_that_compares_sees_the_responses_of_a_prompt_together(tmp_path: Path) -> None:
-    judging = listwise.judging(lambda text, place: points(text) / 5)
+    judging = listwise.judging(lambda text, place: by_points(text) / 5)
     with serving(numbered) as policy, serving(judging) as judge:
         command = Sampling(tmp_path, policy, judge)
         assert command("--judge=listwise", "--responses_per_prompt=3").code == 0
@@ -277,30 +225,19 @@ def test_flags_that_nothing_reads_are_refused(tmp_path: Path, words: Sequence[st
     assert (ended.code, said in ended.err) == (2, True), ended.err
 
 
-def test_rows_without_a_prompt_are_one_message(tmp_path: Path) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [PROMPTS[0], {"id": 3}])
-    ended = score(data, "--out", tmp_path / "scored.jsonl", "--offline", "--responses_per_prompt=2")
-    assert ended.code == 2
-    assert "row 2" in ended.err
-    assert "--prompt_column" in ended.err
-
-
-def test_offline_stands_in_for_policy_and_judge(tmp_path: Path) -> None:
-    out = tmp_path / "scored.jsonl"
-    ended = score(write_lines(tmp_path / "d.jsonl", PROMPTS), "--out", out, "--offline", "--responses_per_prompt=2")
+def test_stand_ins_of_policy_and_judge_and_a_row_without_a_prompt(tmp_path: Path) -> None:
+    data, out = write_lines(tmp_path / "data.jsonl", [PROMPTS[0], {"id": 3}]), tmp_path / "scored.jsonl"
+    words = ("--out", out, "--offline", "--responses_per_prompt=2")
+    ended = score(data, *words)
+    assert (ended.code, "row 2" in ended.err, "--prompt_column" in ended.err) == (2, True, True)
+    ended = score(write_lines(data, PROMPTS), *words)
     assert ended.code == 0, ended.said
     assert all(len(row["judge/score"]) == 2 for row in read_rows(out))  # type: ignore[arg-type]
 
 
-def test_a_budget_is_of_policy_and_judge_together(tmp_path: Path) -> None:
-    with serving(numbered) as policy, serving(rated(points)) as judge:
-        command = Sampling(tmp_path, policy, judge)
-        ended = command("--responses_per_prompt=2", "--budget_calls=9")
-        assert ended.code == 1, ended.said
-        assert len(policy.requests) + len(judge.requests) == 9
-        assert command("--responses_per_prompt=2", "--resume").code == 0
-        assert (len(policy.requests), len(judge.requests)) == (6, 12)
+def test_a_budget_of_dollars_needs_the_prices_of_the_policy(tmp_path: Path) -> None:
+    with serving(numbered) as policy, serving(rated(by_points)) as judge:
         unpriced = ("--judge_price_input=1", "--judge_price_output=1", "--budget_usd=1")
-        refused = command("--responses_per_prompt=2", "--resume", *unpriced)
-    assert refused.code == 2
+        refused = Sampling(tmp_path, policy, judge)("--responses_per_prompt=2", *unpriced)
+    assert (refused.code, policy.requests) == (2, [])
     assert "set --openai.price_input and --openai.price_output" in refused.err

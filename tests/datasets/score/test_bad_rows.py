@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from judgegym.datasets.select.command import main as select
-from judgegym.engine.runs.directory import run_directory_of
 from judgegym.llm.wire import JSON
-from tests.command import called, clean_environment, serving, write_lines
-from tests.datasets.scoring import rated, read_rows, response_in, score
-from tests.scripted import ScriptedEndpoint
+from tests.command import serving, write_lines
+from tests.datasets.scoring import Scoring, by_points, rated, read_rows, response_in, score
+from tests.datasets.select.scored import select
 
 PICTURE: JSON = [{"role": "user", "content": [{"type": "image_url"}]}]
 ROWS: list[Mapping[str, JSON]] = [
@@ -35,9 +32,9 @@ REASONS = {
 
 
 @pytest.fixture
-def judge() -> Iterator[ScriptedEndpoint]:
-    with serving(rated(lambda response: int(response))) as endpoint:
-        yield endpoint
+def command(tmp_path: Path) -> Iterator[Scoring]:
+    with serving(rated(by_points)) as judge:
+        yield Scoring(tmp_path, judge)
 
 
 def quarantined(out: Path) -> dict[int, str]:
@@ -61,30 +58,23 @@ def check(out: Path) -> None:
         assert rows[number - 1]["judge/explanation"] == reasons[number]
 
 
-def test_all_bad_rows_are_named_and_nothing_is_asked(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    out = tmp_path / "scored.jsonl"
-    ended = score(write_lines(tmp_path / "data.jsonl", ROWS), "--out", out, f"--judge_base_url={judge.base_url}")
-    assert (ended.code, judge.requests, out.exists()) == (2, [], False)
+def test_the_others_are_judged_and_the_bad_ones_listed(command: Scoring, tmp_path: Path) -> None:
+    ended = command(rows=ROWS)
+    assert (ended.code, command.judge.requests, command.out.exists()) == (2, [], False)
     assert "data.jsonl, row 1: expected beside the prompt" in ended.said
     assert "4 of 7 rows cannot be judged, also 3, 5, 6" in ended.said
     assert "--on_bad_row=skip judges the others" in ended.said
-
-
-def test_the_others_are_judged_and_the_bad_ones_listed(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    data, out = write_lines(tmp_path / "data.jsonl", ROWS), tmp_path / "scored.jsonl"
-    ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}", "--on_bad_row=skip")
+    ended = command("--on_bad_row=skip")
     assert ended.code == 0, ended.said
-    check(out)
-    assert sorted(map(response_in, judge.bodies)) == ["1", "3", "5"]
-    metrics = json.loads((run_directory_of(out) / "metrics.json").read_text())["results"]["all"]
-    assert (metrics["eval/bad_rows"], metrics["eval/data_rows"], metrics["eval/mean_score"]) == (4, 7, 0.5)
-    assert (metrics["eval/selected_rows"], metrics["eval/unscored_rate"]) == (3, 0)
+    check(command.out)
+    assert sorted(map(response_in, command.judge.bodies)) == ["1", "3", "5"]
+    metrics = command.run.metrics
+    assert (metrics["bad_rows"], metrics["data_rows"], metrics["mean_score"]) == (4, 7, 0.5)
+    assert (metrics["selected_rows"], metrics["unscored_rate"]) == (3, 0)
     assert "rows that cannot be judged, and have no score: 4; the first: " in ended.said
     assert "scored.quarantine.jsonl says why" in ended.said
     chosen = tmp_path / "chosen" / "best.jsonl"
-    picked = called(
-        lambda: select([str(out), "--out", str(chosen), "--best"], prog="judgegym select"), clean_environment()
-    )
+    picked = select(command.out, "--out", chosen, "--best")
     assert picked.code == 0, picked.said
     assert len(read_rows(chosen)) == 3
 
@@ -98,29 +88,21 @@ def test_a_plan_is_that_of_the_others(tmp_path: Path) -> None:
     assert "judge calls          3" in ended.said
 
 
-def test_a_mended_row_is_judged_on_resuming_and_the_list_goes(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    data, out = tmp_path / "data.jsonl", tmp_path / "scored.jsonl"
-    words = (data, "--out", out, f"--judge_base_url={judge.base_url}", "--on_bad_row=skip")
-    assert score(*words, "--limit=2").code == 2  # there is no data
-    write_lines(data, ROWS[:2])
-    assert score(*words).code == 0
-    assert list(quarantined(out)) == [1]
-    write_lines(data, [{"prompt": "p0", "response": "2"}, ROWS[1]])
-    assert score(*words, "--resume").code == 0
-    assert [row["judge/score"] for row in read_rows(out)] == [0.25, 0.0]
-    assert len(judge.requests) == 2
-    assert not out.with_name("scored.quarantine.jsonl").exists()
+def test_a_mended_row_is_judged_on_resuming_and_the_list_goes(command: Scoring) -> None:
+    assert command("--on_bad_row=skip", "--limit=2").code == 2  # there is no data
+    assert command("--on_bad_row=skip", rows=ROWS[:2]).code == 0
+    assert list(quarantined(command.out)) == [1]
+    assert command("--on_bad_row=skip", "--resume", rows=[{"prompt": "p0", "response": "2"}, ROWS[1]]).code == 0
+    assert command.column("judge/score") == [0.25, 0.0]
+    assert len(command.judge.requests) == 2
+    assert not command.out.with_name("scored.quarantine.jsonl").exists()
 
 
-def test_shards_with_bad_rows_are_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    data, out = write_lines(tmp_path / "data.jsonl", ROWS), tmp_path / "scored.jsonl"
-    words = (data, "--out", out, f"--judge_base_url={judge.base_url}", "--on_bad_row=skip")
-    for shard in ("1/2", "2/2"):
-        ended = score(*words, f"--shard={shard}")
+def test_shards_with_bad_rows_are_merged(command: Scoring) -> None:
+    for words in ("--shard=1/2", "--shard=2/2", "--merge=2"):
+        ended = command("--on_bad_row=skip", words, rows=ROWS)
         assert ended.code == 0, ended.said
-    ended = score(*words, "--merge=2")
-    assert ended.code == 0, ended.said
-    check(out)
+    check(command.out)
 
 
 def test_a_group_is_judged_without_its_bad_rows(tmp_path: Path) -> None:
@@ -146,25 +128,21 @@ def test_a_group_is_judged_without_its_bad_rows(tmp_path: Path) -> None:
     assert "responses: expected 2 to 26, found 1" in reasons[7]
 
 
-def test_rows_of_several_responses_and_lines_that_are_no_rows(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    data, out = tmp_path / "data.jsonl", tmp_path / "scored.jsonl"
-    data.write_text('{"prompt": "p", "responses": ["1", "5"]}\n{"prompt": "p"\n\n{"prompt": "q"}\n[1]\n')
-    words = (data, "--out", out, f"--judge_base_url={judge.base_url}")
-    ended = score(*words)
-    assert (ended.code, judge.requests) == (2, [])
+def test_rows_of_several_responses_and_lines_that_are_no_rows(command: Scoring) -> None:
+    command.data.write_text('{"prompt": "p", "responses": ["1", "5"]}\n{"prompt": "p"\n\n{"prompt": "q"}\n[1]\n')
+    ended = command()
+    assert (ended.code, command.judge.requests) == (2, [])
     assert "data.jsonl, row 2: not JSON: " in ended.said
     assert "2 lines are no JSON objects" in ended.said
-    ended = score(*words, "--on_bad_row=skip")
+    ended = command("--on_bad_row=skip")
     assert ended.code == 0, ended.said
-    assert [row["judge/score"] for row in read_rows(out)] == [[0.0, 1.0], [None]]
-    listed = read_rows(tmp_path / "scored.quarantine.jsonl")
+    assert command.column("judge/score") == [[0.0, 1.0], [None]]
+    listed = read_rows(command.out.with_name("scored.quarantine.jsonl"))
     assert [row["row"] for row in listed] == [2, None, None]
-    assert [str(row["place"]).removeprefix(f"{data}, ") for row in listed] == ["row 2", "line 2", "line 5"]
+    places = [str(row["place"]).removeprefix(f"{command.data}, ") for row in listed]
+    assert places == ["row 2", "line 2", "line 5"]
 
 
-def test_where_no_row_can_be_judged_there_is_an_error(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "p"}] * 3)
-    words = (f"--judge_base_url={judge.base_url}", "--on_bad_row=skip")
-    ended = score(data, "--out", tmp_path / "scored.jsonl", *words)
-    assert ended.code == 2
-    assert "row 1: expected beside the prompt in prompt a response" in ended.said
+def test_where_no_row_can_be_judged_there_is_an_error(command: Scoring) -> None:
+    ended = command("--on_bad_row=skip", rows=[{"prompt": "p"}] * 3)
+    assert (ended.code, "row 1: expected beside the prompt in prompt a response" in ended.said) == (2, True)

@@ -14,8 +14,8 @@ import pytest
 from judgegym.data import opening
 from judgegym.llm.wire import JSON
 from tests.command import serving
-from tests.datasets.scoring import rated, read_rows, response_in, score
-from tests.scripted import Json, ScriptedEndpoint
+from tests.datasets.scoring import Scoring, by_points, rated, read_rows, response_in
+from tests.scripted import Json
 
 ROWS: list[Json] = [{"prompt": f"p{n}", "response": str(n + 1)} for n in range(4)]
 TEXT = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -23,45 +23,21 @@ TABLE = "prompt,response\n" + "".join(f"{row['prompt']},{row['response']}\n" for
 
 
 @pytest.fixture
-def judge() -> Iterator[ScriptedEndpoint]:
-    with serving(rated(lambda response: int(response))) as endpoint:
-        yield endpoint
+def command(tmp_path: Path) -> Iterator[Scoring]:
+    with serving(rated(by_points)) as judge:
+        yield Scoring(tmp_path, judge)
 
 
-def jsonl_gz(folder: Path) -> str:
-    (folder / "rows.jsonl.gz").write_bytes(gzip.compress(TEXT.encode()))
-    return str(folder / "rows.jsonl.gz")
+def files(pattern: str, **contents: str | bytes) -> Callable[[Path], str]:
+    """Write files, by their names with `_` for the dot; return the pattern that names them."""
 
+    def write(folder: Path) -> str:
+        for name, content in contents.items():
+            path = folder / name.replace("_", ".")
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(folder / pattern)
 
-def csv_gz(folder: Path) -> str:
-    (folder / "rows.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
-    return str(folder / "rows.csv.gz")
-
-
-def tsv(folder: Path) -> str:
-    (folder / "rows.tsv").write_text(TABLE.replace(",", "\t"))
-    return str(folder / "rows.tsv")
-
-
-def several_jsonl(folder: Path) -> str:
-    first, second = TEXT.splitlines()[:1], TEXT.splitlines()[1:]
-    (folder / "b.jsonl").write_text("\n".join(second))
-    (folder / "a.jsonl").write_text("\n".join(first))
-    (folder / "empty.jsonl").write_text("")
-    return str(folder / "*.jsonl")
-
-
-def several_json(folder: Path) -> str:
-    (folder / "a.json").write_text(json.dumps(ROWS[:3], indent=2))
-    (folder / "b.json").write_text(json.dumps(ROWS[3:]))
-    return str(folder / "[ab].json")
-
-
-def several_csv(folder: Path) -> str:
-    lines = TABLE.splitlines(keepends=True)
-    (folder / "1.csv").write_text("".join(lines[:3]))
-    (folder / "2.csv").write_text("".join([lines[0], *lines[3:]]))
-    return str(folder / "?.csv")
+    return write
 
 
 def several_parquet(folder: Path) -> str:
@@ -93,36 +69,45 @@ def parquet_with_map(folder: Path) -> str:
     import pyarrow.parquet
 
     table = pyarrow.Table.from_pylist(ROWS)
-    maps = pyarrow.array(
-        [[("a", 1)], [], None, [("b", 2), ("c", None)]], pyarrow.map_(pyarrow.string(), pyarrow.int64())
-    )
+    maps = pyarrow.array(MAPS, pyarrow.map_(pyarrow.string(), pyarrow.int64()))
     pyarrow.parquet.write_table(table.append_column("map", maps), folder / "rows.parquet")
     return str(folder / "rows.parquet")
 
 
-FORMATS: list[Callable[[Path], str]] = [
-    *(jsonl_gz, csv_gz, tsv, several_jsonl, several_json, several_csv, several_parquet, saved, saved_splits),
-    parquet_with_map,
-]
+MAPS = [[("a", 1)], [], None, [("b", 2), ("c", None)]]
+LINES, TABLE_LINES = TEXT.splitlines(), TABLE.splitlines(keepends=True)
+FORMATS: dict[str, Callable[[Path], str]] = {
+    "jsonl_gz": files("rows.jsonl.gz", rows_jsonl_gz=gzip.compress(TEXT.encode())),
+    "csv_gz": files("rows.csv.gz", rows_csv_gz=gzip.compress(TABLE.encode())),
+    "tsv": files("rows.tsv", rows_tsv=TABLE.replace(",", "\t")),
+    "several_jsonl": files("*.jsonl", b_jsonl="\n".join(LINES[1:]), a_jsonl=LINES[0], empty_jsonl=""),
+    "several_json": files("[ab].json", a_json=json.dumps(ROWS[:3], indent=2), b_json=json.dumps(ROWS[3:])),
+    "several_csv": files("?.csv", a_csv="".join(TABLE_LINES[:3]), b_csv="".join([TABLE_LINES[0], *TABLE_LINES[3:]])),
+    **{each.__name__: each for each in (several_parquet, saved, saved_splits, parquet_with_map)},
+}
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
-@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
-def test_all_rows_are_judged_in_their_order(
-    tmp_path: Path, judge: ScriptedEndpoint, write: Callable[[Path], str], ending: str
-) -> None:
+@pytest.mark.parametrize("write", FORMATS)
+def test_all_rows_are_judged_in_their_order(tmp_path: Path, command: Scoring, write: str, ending: str) -> None:
     pytest.importorskip("datasets")
-    folder, out = tmp_path / "data", tmp_path / f"scored{ending}"
+    folder, command.out = tmp_path / "data", tmp_path / f"scored{ending}"
     folder.mkdir()
-    words = (write(folder), "--out", out, f"--judge_base_url={judge.base_url}")
-    ended = score(*words)
+    data = FORMATS[write](folder)
+    command.data = Path(data)
+    ended = command()
     assert ended.code == 0, ended.said
-    rows = read_rows(out) if ending == ".jsonl" else rows_of_parquet(out)
+    rows = read_rows(command.out) if ending == ".jsonl" else rows_of_parquet(command.out)
     assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
     assert [row["judge/score"] for row in rows] == [0.0, 0.25, 0.5, 0.75]
-    before = out.read_bytes()
-    assert score(*words, "--resume").code == 0
-    assert (len(judge.requests), out.read_bytes() == before) == (4, True)
+    before = command.out.read_bytes()
+    assert command("--resume").code == 0
+    assert (len(command.judge.requests), command.out.read_bytes() == before) == (4, True)
+    if (write, ending) == ("parquet_with_map", ".parquet"):
+        import pyarrow
+
+        assert [row["map"] for row in rows] == MAPS
+        assert pyarrow.types.is_map(pyarrow.parquet.read_schema(command.out).field("map").type)
 
 
 def rows_of_parquet(path: Path) -> list[Json]:
@@ -131,25 +116,16 @@ def rows_of_parquet(path: Path) -> list[Json]:
     return pyarrow.parquet.read_table(path).to_pylist()  # type: ignore[no-any-return]
 
 
-def test_a_map_column_stays_a_map(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    out = tmp_path / "scored.parquet"
-    assert score(parquet_with_map(tmp_path), "--out", out, f"--judge_base_url={judge.base_url}").code == 0
-    table = rows_of_parquet(out)
-    assert [row["map"] for row in table] == [[("a", 1)], [], None, [("b", 2), ("c", None)]]
-    assert pyarrow.types.is_map(pyarrow.parquet.read_schema(out).field("map").type)
-
-
-def test_rows_of_several_files_are_named_by_file(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_rows_of_several_files_are_named_by_file(tmp_path: Path, command: Scoring) -> None:
     (tmp_path / "a.jsonl").write_text(TEXT)
     (tmp_path / "b.jsonl").write_text('{"prompt": "p", "response": "1"}\n{"prompt": "q"}\n')
-    ended = score(tmp_path / "*.jsonl", "--out", tmp_path / "o" / "scored.jsonl", f"--judge_base_url={judge.base_url}")
-    assert ended.code == 2
-    assert f"{tmp_path / 'b.jsonl'}, row 2: expected beside the prompt" in ended.said
+    command.data, command.out = tmp_path / "*.jsonl", tmp_path / "o" / "scored.jsonl"
+    ended = command()
+    assert (ended.code, f"{tmp_path / 'b.jsonl'}, row 2: expected beside the prompt" in ended.said) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("files", "data", "words"),
+    ("contents", "data", "words"),
     [
         ({}, "*.jsonl", "expected files of one of the kinds"),
         ({"a.jsonl": TEXT, "a.csv": TABLE}, "a.*", "expected files of one of the kinds"),
@@ -160,36 +136,29 @@ def test_rows_of_several_files_are_named_by_file(tmp_path: Path, judge: Scripted
     ],
 )
 def test_what_cannot_be_read_is_an_error(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    judge: ScriptedEndpoint,
-    files: dict[str, str],
-    data: str,
-    words: str,
+    monkeypatch: pytest.MonkeyPatch, command: Scoring, contents: dict[str, str], data: str, words: str
 ) -> None:
     pytest.importorskip("datasets")
-    monkeypatch.chdir(tmp_path)
-    for name, text in files.items():
+    monkeypatch.chdir(command.out.parent)
+    for name, text in contents.items():
         Path(name).write_text(text)
-    ended = score(
-        *data.split(), *([] if "--out" in data else ["--out=o.parquet"]), f"--judge_base_url={judge.base_url}"
-    )
-    assert (ended.code, judge.requests) == (2, [])
+    pattern, _, out = data.partition(" --out=")
+    command.data, command.out = Path(pattern), Path(out or "o.parquet")
+    ended = command()
+    assert (ended.code, command.judge.requests) == (2, [])
     assert words in ended.said
 
 
 @pytest.mark.parametrize("text", [TEXT, json.dumps(ROWS, indent=1)])
-def test_rows_come_on_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: ScriptedEndpoint, text: str
-) -> None:
-    out = tmp_path / "scored.jsonl"
+def test_rows_come_on_standard_input(monkeypatch: pytest.MonkeyPatch, command: Scoring, text: str) -> None:
+    command.data = Path("-")
     for words in ((), ("--resume",)):
         opening.standard_input.cache_clear()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        ended = score("-", "--out", out, f"--judge_base_url={judge.base_url}", *words)
+        ended = command(*words)
         assert ended.code == 0, ended.said
-    assert [row["judge/score"] for row in read_rows(out)] == [0.0, 0.25, 0.5, 0.75]
-    assert len(judge.requests) == 4
+    assert command.column("judge/score") == [0.0, 0.25, 0.5, 0.75]
+    assert len(command.judge.requests) == 4
     opening.standard_input.cache_clear()
 
 
@@ -203,22 +172,16 @@ NESTED: list[tuple[Json, tuple[str, ...], list[str]]] = [
 
 @pytest.mark.parametrize(("row", "words", "responses"), NESTED)
 def test_a_column_within_another_is_named_by_its_path(
-    tmp_path: Path, judge: ScriptedEndpoint, row: dict[str, JSON], words: tuple[str, ...], responses: list[str]
+    command: Scoring, row: dict[str, JSON], words: tuple[str, ...], responses: list[str]
 ) -> None:
-    data = tmp_path / "data.jsonl"
-    data.write_text(json.dumps({**row, "meta": {"source": "web", "gold": "G"}}) + "\n")
-    more = ("--category_column=meta.source", "--reference_column=meta.gold", f"--judge_base_url={judge.base_url}")
-    ended = score(data, "--out", tmp_path / "scored.jsonl", *words, *more)
+    more = ("--category_column=meta.source", "--reference_column=meta.gold")
+    ended = command(*words, *more, rows=[{**row, "meta": {"source": "web", "gold": "G"}}])
     assert ended.code == 0, ended.said
-    assert sorted(map(response_in, judge.bodies)) == responses
-    assert "\n\nG\n\n" in judge.bodies[0]["messages"][-1]["content"]
+    assert sorted(map(response_in, command.judge.bodies)) == responses
+    assert "\n\nG\n\n" in command.judge.bodies[0]["messages"][-1]["content"]
     assert "web" in ended.said
 
 
-def test_a_path_that_leads_nowhere_is_an_error(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    data = tmp_path / "data.jsonl"
-    data.write_text('{"prompt": "p", "a": {"b": "1"}}\n')
-    words = ("--response_column=a.c", f"--judge_base_url={judge.base_url}")
-    ended = score(data, "--out", tmp_path / "scored.jsonl", *words)
-    assert ended.code == 2
-    assert "in a.c, which holds nothing" in ended.said
+def test_a_path_that_leads_nowhere_is_an_error(command: Scoring) -> None:
+    ended = command("--response_column=a.c", rows=[{"prompt": "p", "a": {"b": "1"}}])
+    assert (ended.code, "in a.c, which holds nothing" in ended.said) == (2, True)

@@ -12,12 +12,8 @@ from judgegym.datasets.score.gold import GoldColumn
 from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.reports.run_page.page import write_report
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, samples_of, score
+from tests.datasets.scoring import by_points, rated, samples_of, score
 from tests.reports.run_page.written import Written
-
-
-def by_points(response: str) -> int:
-    return int(response.split()[0])
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, read_rows, response_in, score
+from tests.datasets.scoring import Scoring, rated, response_in, score
 from tests.scripted import Json, ScriptedEndpoint
 
 _INSTRUCTION = re.compile(r"### Instruction(?: [0-9a-f]{12})?\n\n(.*?)\n\n###", re.DOTALL)
@@ -32,9 +32,9 @@ GOOD: dict[str, Json] = {"prompt": {"prompt": "Q", "response": "A"}, "messages":
 
 
 @pytest.fixture
-def judge() -> Iterator[ScriptedEndpoint]:
-    with serving(rated(lambda response: 3)) as endpoint:
-        yield endpoint
+def command(tmp_path: Path) -> Iterator[Scoring]:
+    with serving(rated(lambda response: 3)) as judge:
+        yield Scoring(tmp_path, judge)
 
 
 def shown(judge: ScriptedEndpoint) -> list[tuple[str, str]]:
@@ -86,25 +86,20 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("row", "expected"), ROWS.values(), ids=ROWS.keys())
-def test_all_that_a_row_says_is_shown(
-    tmp_path: Path, judge: ScriptedEndpoint, row: Json, expected: list[tuple[str, str]]
-) -> None:
-    data, out = write_lines(tmp_path / "data.jsonl", [row]), tmp_path / "scored.jsonl"
-    ended = score(data, "--out", out, f"--judge_base_url={judge.base_url}")
+def test_all_that_a_row_says_is_shown(command: Scoring, row: Json, expected: list[tuple[str, str]]) -> None:
+    ended = command(rows=[row])
     assert ended.code == 0, ended.said
-    assert shown(judge) == expected
+    assert shown(command.judge) == expected
     assert "not read" not in ended.said
 
 
 @pytest.mark.parametrize("where", ["prompt", "response", "messages"])
-def test_a_row_with_an_image_is_refused(tmp_path: Path, judge: ScriptedEndpoint, where: str) -> None:
+def test_a_row_with_an_image_is_refused(command: Scoring, where: str) -> None:
     good = GOOD["messages" if where == "messages" else "prompt"]
     row = {**good, where: [*PICTURE, ANSWER] if where == "messages" else PICTURE}
-    data = write_lines(tmp_path / "data.jsonl", [good, row])
-    ended = score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
-    assert ended.code == 2
+    ended = command(rows=[good, row])
+    assert (ended.code, command.judge.requests) == (2, [])
     assert "data.jsonl, row 2: a message has a part of type image_url, which no judge is shown" in ended.said
-    assert not judge.requests
 
 
 @pytest.mark.parametrize(
@@ -123,10 +118,9 @@ def test_a_row_with_an_image_is_refused(tmp_path: Path, judge: ScriptedEndpoint,
     ],
 )
 def test_a_known_column_that_nobody_reads_is_named(
-    tmp_path: Path, judge: ScriptedEndpoint, row: Json, words: tuple[str, ...], named: str
+    command: Scoring, row: Json, words: tuple[str, ...], named: str
 ) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [row])
-    ended = score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}", *words)
+    ended = command(*words, rows=[row])
     assert ended.code == 0, ended.said
     assert f"columns that are not read, and that nobody is shown: {named}\n" in ended.said
 
@@ -151,25 +145,28 @@ def test_a_known_column_that_nobody_reads_is_named(
 )
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
 def test_a_list_in_a_cell_is_a_list(
-    tmp_path: Path, judge: ScriptedEndpoint, ending: str, column: str, cell: str, responses: list[str]
+    command: Scoring, ending: str, column: str, cell: str, responses: list[str]
 ) -> None:
     pytest.importorskip("datasets")
-    data = tmp_path / f"data{ending}"
+    command.data = command.data.with_suffix(ending)
     separator, quoted = {".csv": ",", ".tsv": "\t"}[ending], cell.replace('"', '""')
-    data.write_text(f'prompt{separator}{column}\nQ{separator}"{quoted}"\n')
-    ended = score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
+    command.data.write_text(f'prompt{separator}{column}\nQ{separator}"{quoted}"\n')
+    ended = command()
     assert ended.code == 0, ended.said
-    assert [response for _, response in shown(judge)] == responses
-    (row,) = read_rows(tmp_path / "scored.jsonl")
-    assert row[column] == cell
+    assert [response for _, response in shown(command.judge)] == responses
+    assert command.column(column) == [cell]
 
 
-def test_a_list_in_the_words_of_python_is_refused(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_a_list_in_the_words_of_python_is_refused(command: Scoring) -> None:
     pytest.importorskip("datasets")
-    (tmp_path / "data.csv").write_text("prompt,responses\nQ,\"['7', '8']\"\n")
-    ended = score(tmp_path / "data.csv", "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}")
-    assert ended.code == 2
-    assert "data.csv, row 1: expected a list in JSON in responses" in ended.said
+    command.data = command.data.with_suffix(".csv")
+    command.data.write_text("prompt,responses\nQ,\"['7', '8']\"\n")
+    ended = command()
+    assert (ended.code, "data.csv, row 1: expected a list in JSON in responses" in ended.said) == (2, True)
+
+
+def judge_yes(request: Json, number: int) -> str:
+    return '{"reason": "r", "verdict": 1}'
 
 
 ASPECT = {"name": "polite", "definition": "Is the submission polite?"}
@@ -187,15 +184,9 @@ def test_the_aspects_of_a_row_are_those_it_is_judged_by(tmp_path: Path, ending: 
         data.write_text(f"prompt,response,aspects\n{text}")
     else:
         data = write_lines(tmp_path / "data.jsonl", rows)
-    with serving(lambda request, number: '{"reason": "r", "verdict": 1}') as judge:
-        ended = score(
-            data,
-            "--out",
-            tmp_path / "o.jsonl",
-            f"--judge_base_url={judge.base_url}",
-            "--judge=aspect",
-            "--aspects=conciseness",
-        )
+    with serving(judge_yes) as judge:
+        words = (f"--judge_base_url={judge.base_url}", "--judge=aspect", "--aspects=conciseness")
+        ended = score(data, "--out", tmp_path / "o.jsonl", *words)
         texts = [body["messages"][-1]["content"] for body in judge.bodies]
     assert ended.code == 0, ended.said
     asked = {n: [text for text in texts if f"A{n}" in text] for n in range(3)}
@@ -215,22 +206,18 @@ def test_the_aspects_of_a_row_are_those_it_is_judged_by(tmp_path: Path, ending: 
         ({"rubric": {"criteria": "C", "score9_description": "x"}}, "row 1: rubric: a description of score 9"),
     ],
 )
-def test_a_field_that_cannot_be_read_is_an_error(
-    tmp_path: Path, judge: ScriptedEndpoint, fields: Json, words: str
-) -> None:
-    data = write_lines(tmp_path / "data.jsonl", [{"prompt": "Q", "response": "A", **fields}])
-    ended = score(data, "--out", tmp_path / "o.jsonl", f"--judge_base_url={judge.base_url}")
-    assert (ended.code, judge.requests) == (2, [])
+def test_a_field_that_cannot_be_read_is_an_error(command: Scoring, fields: Json, words: str) -> None:
+    ended = command(rows=[{"prompt": "Q", "response": "A", **fields}])
+    assert (ended.code, command.judge.requests) == (2, [])
     assert words in ended.said
 
 
-def test_levels_of_a_rubric_and_lists_of_contexts_are_shown(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_levels_of_a_rubric_and_lists_of_contexts_are_shown(command: Scoring, tmp_path: Path) -> None:
     levels = {"criteria": "Is it kind?", "score1_description": "Very rude.", "score5_description": None}
-    data = write_lines(tmp_path / "rubric.jsonl", [{"prompt": "Q", "response": "A", "rubric": levels}])
-    assert score(data, "--out", tmp_path / "a.jsonl", f"--judge_base_url={judge.base_url}").code == 0
-    assert "Is it kind?" in str(judge.bodies[0]) and "Very rude." in str(judge.bodies[0])
-    data = write_lines(tmp_path / "context.jsonl", [{"prompt": "Q", "response": "A", "context": ["One.", "Two."]}])
-    with serving(lambda request, number: '{"reason": "r", "verdict": 1}') as other:
-        words = ("--judge=aspect", "--aspects=correctness", f"--judge_base_url={other.base_url}")
-        assert score(data, "--out", tmp_path / "b.jsonl", *words).code == 0
+    assert command(rows=[{"prompt": "Q", "response": "A", "rubric": levels}]).code == 0
+    assert "Is it kind?" in str(command.judge.bodies[0]) and "Very rude." in str(command.judge.bodies[0])
+    with serving(judge_yes) as other:
+        command.judge, command.out = other, tmp_path / "b.jsonl"
+        rows = [{"prompt": "Q", "response": "A", "context": ["One.", "Two."]}]
+        assert command("--judge=aspect", "--aspects=correctness", rows=rows).code == 0
     assert "One.\nTwo." in other.bodies[0]["messages"][-1]["content"]

@@ -14,22 +14,22 @@ from judgegym.engine.runs.directory import run_directory_of
 from judgegym.judges.core.naming import MetricNames
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
-from tests.command import Ended, serving, write_lines
-from tests.datasets.scoring import rated, samples_of, score
-from tests.scripted import Reply, ScriptedEndpoint
+from tests.command import serving
+from tests.datasets.scoring import Scoring, by_points, rated
+from tests.scripted import Reply
 
 KEY = "sk-not-to-be-shown-123456"
 
 
-def by_points(response: str) -> int | Reply:
-    first = response.split()[0]
-    return Reply(status=400, body={"error": {"message": "too long"}}) if first == "refused" else int(first)
+def rating(response: str) -> int | Reply:
+    refused = Reply(status=400, body={"error": {"message": "too long"}})
+    return refused if response == "refused" else by_points(response)
 
 
 @pytest.fixture
-def judge() -> Iterator[ScriptedEndpoint]:
-    with serving(rated(by_points)) as endpoint:
-        yield endpoint
+def command(tmp_path: Path) -> Iterator[Scoring]:
+    with serving(rated(rating)) as judge:
+        yield Scoring(tmp_path, judge)
 
 
 def single(*responses: str) -> list[dict[str, JSON]]:
@@ -45,21 +45,14 @@ def pairs(*rows: tuple[str | Sequence[str], str | Sequence[str]]) -> list[dict[s
     ]
 
 
-def scored(tmp_path: Path, judge: ScriptedEndpoint, rows: Sequence[Mapping[str, JSON]], *words: str) -> Ended:
-    data = write_lines(tmp_path / "data.jsonl", rows)
-    return score(data, "--out", tmp_path / "scored.jsonl", f"--judge_base_url={judge.base_url}", *words)
+def run_of(command: Scoring) -> SavedRun:
+    return SavedRun.open(run_directory_of(command.out))
 
 
-def run_of(tmp_path: Path) -> SavedRun:
-    return SavedRun.open(run_directory_of(tmp_path / "scored.jsonl"))
-
-
-def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(
-    tmp_path: Path, judge: ScriptedEndpoint
-) -> None:
+def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(command: Scoring) -> None:
     rows = single("5 points", "3 points", "refused", " ", "1 point")
-    ended = scored(tmp_path, judge, rows, "--category_column=source", f"--judge_api_key={KEY}")
-    run = run_of(tmp_path)
+    ended = command("--category_column=source", f"--judge_api_key={KEY}", rows=rows)
+    run = run_of(command)
     assert run.headline is not None
     assert run.headline.value == pytest.approx((1 + 0.5 + 0 + 0) / 4)
     assert run.headline.low is not None and run.headline.low < run.headline.value
@@ -82,9 +75,9 @@ def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(
     assert KEY not in ended.said + json.dumps(run.general) + (run.path / "run.log").read_text("utf-8")
 
 
-def test_the_file_can_be_cited_alone(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    scored(tmp_path, judge, single("5 points", "3 points"), "--rubric=Is it long?")
-    run = run_of(tmp_path)
+def test_the_file_can_be_cited_alone(command: Scoring) -> None:
+    command("--rubric=Is it long?", rows=single("5 points", "3 points"))
+    run = run_of(command)
     assert (run.environment, run.policy, run.judge) == ("score", "data", "claude-sonnet-4-20250514")
     (data,) = run.general["datasets"]  # type: ignore[union-attr, misc]
     assert isinstance(data, Mapping) and str(data["digest"]).startswith("sha256:")
@@ -95,7 +88,7 @@ def test_the_file_can_be_cited_alone(tmp_path: Path, judge: ScriptedEndpoint) ->
     assert run.metrics["eval/judge_calls"] == run.metrics["eval/judge_requests"] == 2
 
 
-def test_several_responses_to_a_prompt(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_several_responses_to_a_prompt(command: Scoring) -> None:
     rows = pairs(
         ("5 points", "1 point"),  # higher
         ("3 points", "3 points, too"),  # a tie
@@ -104,8 +97,8 @@ def test_several_responses_to_a_prompt(tmp_path: Path, judge: ScriptedEndpoint) 
         ("3 points", " "),  # an empty response loses
         (["5 points", "2 points"], ["3 points"]),  # one of the chosen is lower
     )
-    ended = scored(tmp_path, judge, rows, "--category_column=source", "--max_judge_error_rate=1")
-    values = run_of(tmp_path).metrics
+    ended = command("--category_column=source", "--max_judge_error_rate=1", rows=rows)
+    values = run_of(command).metrics
     assert values["eval/chosen_higher_rate"] == pytest.approx((1 + 0.5 + 0 + 1 + 0) / 5)
     assert values["eval/mean_margin"] == pytest.approx((1 + 0 - 0.25 + 0.5 + (0.625 - 0.5)) / 5)
     assert values["eval/mean_best_score"] == pytest.approx((1 + 0.5 + 0.25 + 0.5 + 1) / 5)
@@ -115,49 +108,42 @@ def test_several_responses_to_a_prompt(tmp_path: Path, judge: ScriptedEndpoint) 
     assert "chosen is higher" in ended.out and "left out of these" in ended.out
 
 
-def test_categories_whose_names_differ_have_numbers_of_their_own(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_categories_whose_names_differ_have_numbers_of_their_own(command: Scoring) -> None:
     names, points = ("C", "C++", "C#", "c", "CI low"), ("5 points", "4 points", "3 points", "2 points", "1 point")
     rows = [{**row, "source": name} for row, name in zip(single(*points), names, strict=True)]
-    scored(tmp_path, judge, rows, "--category_column=source")
-    found = {name: value for name, value in run_of(tmp_path).metrics.items() if "_category_" in name}
+    command("--category_column=source", rows=rows)
+    found = {name: value for name, value in run_of(command).metrics.items() if "_category_" in name}
     assert sorted(found.values()) == [0.0, 0.25, 0.5, 0.75, 1.0]  # type: ignore[type-var]
     assert found[f"eval/mean_score_category_{MetricNames(names)('C++')}"] == 0.75
 
 
-def test_equal_rows_are_one_observation(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_equal_rows_are_one_observation(command: Scoring) -> None:
     rows = single("5 points", "3 points", "1 point", "2 points")
-    scored(tmp_path, judge, rows)
-    once = run_of(tmp_path).headline
-    again = tmp_path / "twice"
-    again.mkdir()
-    scored(again, judge, [*rows, *rows])
-    twice = run_of(again)
+    command(rows=rows)
+    once, command.out = run_of(command).headline, command.out.with_name("twice.jsonl")
+    command(rows=[*rows, *rows])
+    twice = run_of(command)
     assert twice.headline == once, "rows that share a judgment say nothing further"
-    assert twice.metrics["eval/equal_responses"] == 4
-    assert twice.metrics["eval/judge_calls"] == 4
+    assert (twice.metrics["eval/equal_responses"], twice.metrics["eval/judge_calls"]) == (4, 4)
 
 
-def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(
-    tmp_path: Path, judge: ScriptedEndpoint
-) -> None:
+def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(command: Scoring) -> None:
     rows = single("5 points", "3 points", "1 point", "2 points")
-    scored(tmp_path, judge, rows)
-    undisturbed, other = run_of(tmp_path), tmp_path / "other"
-    other.mkdir()
-    with serving(rated(lambda text: Reply(status=400, body={}) if text[0] == "3" else int(text[0]))) as broken:
-        assert scored(other, broken, rows).code == 1
-    assert scored(other, judge, rows, "--resume").code == 0
-    run = run_of(other)
-    assert run.headline == undisturbed.headline
-    assert run.metrics["eval/judge_calls"] == 4
-    assert (run_directory_of(other / "scored.jsonl") / "failures.jsonl").read_bytes() == b""
-    assert len(samples_of(other / "scored.jsonl")) == 4
+    command(rows=rows)
+    undisturbed, judge, command.out = run_of(command), command.judge, command.out.with_name("other.jsonl")
+    with serving(rated(lambda text: Reply(status=400, body={}) if text[0] == "3" else int(text[0]))) as command.judge:
+        assert command().code == 1
+    command.judge = judge
+    assert command("--resume").code == 0
+    run = run_of(command)
+    assert (run.headline, run.metrics["eval/judge_calls"]) == (undisturbed.headline, 4)
+    assert (command.run.failures, len(command.samples)) == ([], 4)
 
 
-def test_of_a_column_with_many_values_the_most_frequent_have_metrics(tmp_path: Path, judge: ScriptedEndpoint) -> None:
+def test_of_a_column_with_many_values_the_most_frequent_have_metrics(command: Scoring) -> None:
     rows = [{"prompt": f"Question {n}", "response": "3 points", "source": f"source {n}"} for n in range(102)]
-    ended = scored(tmp_path, judge, [*rows, {**rows[101], "prompt": "Another"}], "--category_column=source")
-    run = run_of(tmp_path)
+    ended = command("--category_column=source", rows=[*rows, {**rows[101], "prompt": "Another"}])
+    run = run_of(command)
     names = [name for name in run.metrics if name.startswith("eval/mean_score_category_")]
     assert len(names) == 100 and "eval/mean_score_category_source_101" in names
     assert "source has 102 values; the 100 most frequent have metrics" in ended.out.replace("\n", " ")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from judgegym.judges.judges.fields import judge_task_of
+from judgegym.judges.judges.registry import JUDGES, TASK_FIELDS, JudgeKind
 
 from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
-from judgegym.datasets.score.counting import CountingJudge
-from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
+from judgegym.datasets.score.counting import CountingClient
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
 
@@ -49,11 +49,11 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
     plain = judge_task_of("Q", ["A", "B"], {})
-    without = await CountingJudge(settings).asked(plain)
+    without = await CountingClient(settings).asked(plain)
     shown = set()
     for name, value in GIVEN.items():
         text = "Is it kind? How kind is it?" if name == "rubric" else value
-        if await CountingJudge(settings).asked(judge_task_of("Q", ["A", "B"], {name: text})) != without:
+        if await CountingClient(settings).asked(judge_task_of("Q", ["A", "B"], {name: text})) != without:
             shown.add(name)
     assert shown == {name for name, kinds in TASK_FIELDS.items() if judge in kinds}
 

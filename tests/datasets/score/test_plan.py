@@ -22,7 +22,7 @@ from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
 from tests.datasets.scoring import score
 from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, verdict
-from tests.scripted import Json, ScriptedEndpoint
+from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sky blue?", "Why is the sea blue?")
 EXACT: Sequence[Sequence[str]] = [
@@ -195,3 +195,41 @@ def test_a_plan_writes_nothing_so_what_is_there_is_not_in_its_way(
     for words in ((rows,), (rows, "--out=scored.jsonl"), ("scored.jsonl", "--rescore")):
         ended = score(*words, "--plan")
         assert (ended.code, "judge calls          1\n" in ended.out) == (0, True), ended.said
+
+
+PROMPTS = [{"prompt": f"Question {number}: why is the sky blue?"} for number in range(3)]
+
+
+@pytest.mark.parametrize("takes_n", [True, False])
+@pytest.mark.parametrize("kind", ["rubric", "listwise", "tournament"])
+def test_calls_are_those_of_the_run_and_tokens_between_the_bounds(tmp_path: Path, kind: str, takes_n: bool) -> None:
+    data = write_lines(tmp_path / "data.jsonl", PROMPTS)
+    words = [f"--judge={kind}", "--responses_per_prompt=3", "--eval_max_tokens=50"]
+    flags = [] if takes_n else ["--openai.n_kwarg_is_ignored=true"]
+    plan = planned(data, [*words, *flags])
+
+    def respond(request: Json, number: int) -> Reply:
+        texts = (f"Response {number}.{place} scatters light." for place in range(request.get("n", 1)))
+        return Reply(body=completion(*(texts if takes_n else [next(texts)])))
+
+    with serving(respond) as policy, serving(verdict) as judge:
+        urls = [f"--judge_base_url={judge.base_url}", f"--openai.base_url={policy.base_url}"]
+        ended = score(data, "--out", tmp_path / "scored.jsonl", *words, *urls, *flags)
+        assert ended.code == 0, ended.said
+    assert plan.policy is not None and plan.prompt_tokens.high is not None
+    calls, tokens = sent(policy)
+    assert calls == (3 if takes_n else 9)
+    assert plan.policy.calls == (Range(3, 9) if takes_n else Range(9, 9))
+    assert plan.policy.prompt_tokens.low == tokens
+    assert plan.policy.completion_tokens == Range(9, 9 * 50)
+    assert plan.calls == Range(len(judge.requests), len(judge.requests))
+    assert plan.prompt_tokens.low <= sent(judge)[1] <= plan.prompt_tokens.high
+
+
+def test_the_costs_of_both_are_added(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "data.jsonl", PROMPTS)
+    words = ["--responses_per_prompt=2", "--judge_price_input=1", "--judge_price_output=1"]
+    assert planned(data, words).total_cost is None
+    plan = planned(data, [*words, "--openai.price_input=1", "--openai.price_output=1"])
+    assert plan.policy is not None and plan.policy.cost is not None and plan.cost is not None
+    assert plan.total_cost == plan.cost + plan.policy.cost
