@@ -96,7 +96,7 @@ async def merge(settings: ScoreSettings, data: str, out: Path, count: int) -> Ev
             )
             await write_quarantine(tasks, out, run.disk)
             with closing(read_ended(tasks, run)) as saved:
-                result = await conclude(of_shards, found, tasks, saved, run, started, 0)
+                result = await conclude(of_shards, found, tasks, saved, run, started=started)
             if of_shards.write_report:
                 await write_report_after(run.path, run.disk)
             return result

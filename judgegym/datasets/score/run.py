@@ -137,8 +137,13 @@ class ScoreRun:
                     await self._write(run, saved)
                     notices = [*filter(None, [self.clients.judge.formats.words])]
                     result = await conclude(
-                        *(settings, self.input, self.tasks, saved, run),
-                        *(started, len(saved) - earlier),
+                        settings,
+                        self.input,
+                        self.tasks,
+                        saved,
+                        run,
+                        started=started,
+                        judged=len(saved) - earlier,
                         is_resumed=earlier > 0,
                         finish_reasons=self.clients.finish_reasons,
                         notices=notices,

@@ -17,21 +17,20 @@ from judgegym.datasets.cluster.batches import BatchScorer
 from judgegym.datasets.files.columns import JUDGED
 from judgegym.llm.errors import DataError, SettingsError
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, read_rows, response_in, score
+from tests.datasets.scoring import by_points, rated, read_rows, response_in, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points", "tags": ["a", "b"]} for n in range(12)]
 SCORES = [(n % 5) / 4 for n in range(12)]
 
 
-def by_points(response: str) -> int | Reply:
-    points = int(response.split()[0])
-    return points if points < 9 else Reply(status=400, body={"error": {"message": "no"}})
+def rating(response: str) -> int | Reply:
+    return Reply(status=400, body={"error": {"message": "no"}}) if response == "9 points" else by_points(response)
 
 
 @pytest.fixture
 def judge() -> Iterator[ScriptedEndpoint]:
-    with serving(rated(by_points)) as endpoint:
+    with serving(rated(rating)) as endpoint:
         yield endpoint
 
 

@@ -19,9 +19,9 @@ from judgegym.reports.run_page.items import ItemDetail, ReportOptions
 from judgegym.reports.run_page.rows import run_contents
 from judgegym.reports.view.entries import entry_of
 from tests.command import Ended, called, clean_environment, serving, write_lines
-from tests.datasets.scoring import rated, score
+from tests.datasets.scoring import by_points, rated, score
 from tests.listwise import judging
-from tests.scripted import Reply, ScriptedEndpoint
+from tests.scripted import ScriptedEndpoint
 
 PAIRS: Sequence[Mapping[str, JSON]] = [
     {
@@ -37,12 +37,8 @@ SINGLE: Sequence[Mapping[str, JSON]] = [
 ]
 
 
-def by_points(response: str) -> int | Reply:
-    return int(response.split()[0])
-
-
-def backwards(response: str) -> int | Reply:
-    return 6 - int(response.split()[0])
+def backwards(response: str) -> int:
+    return 6 - by_points(response)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from judgegym.llm.wire import JSON
 from judgegym.reports.compare import __main__ as compare_command
 from tests import listwise
 from tests.command import Ended, RunFiles, called, clean_environment, serving, write_lines
-from tests.datasets.scoring import rated, read_rows, response_in, samples_of, score
+from tests.datasets.scoring import by_points, rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 LONG = "points, which is a long enough answer"
@@ -25,33 +26,23 @@ SINGLE = [{"prompt": f"Question {n // 2}", "response": f"{n % 4 + 1} points", "k
 JUDGED = ("judge/score", "judge/status", "judge/label", "judge/explanation", "judge/detail")
 
 
-def points(response: str) -> int:
-    return int(response.split()[0])
-
-
 def backwards(response: str) -> int:
-    return 6 - points(response)
-
-
-def policy_script(request: Json, number: int) -> Reply | str:
-    """Of the prompt 0 the third response has no thinking, the fourth is refused; of the prompt 1 the second fails."""
-    shown = request["messages"][-1]["content"]
-    if number == 2 and "Question 1" in shown:
-        return Reply(status=400, body={"error": {"message": "not this one"}})
-    body = completion(f"<think>about {number}</think>{number % 4 + 1} {LONG}")
-    if "Question 0" in shown and number == 3:
-        body = completion("no tags at all, but long")
-    return Reply(body=body)
+    return 6 - by_points(response)
 
 
 def by_prompt() -> Any:
-    """The policy, which counts the requests for each prompt."""
-    seen: dict[str, int] = {}
+    """A policy: of the prompt 0 the third response has no thinking, of the prompt 1 the second fails."""
+    seen = Counter[str]()
 
-    def script(request: Json, number: int) -> Reply | str:
+    def script(request: Json, _: int) -> Reply:
         shown = request["messages"][-1]["content"]
-        seen[shown] = seen.get(shown, 0) + 1
-        return policy_script(request, seen[shown])
+        seen[shown] += 1
+        number = seen[shown]
+        if number == 2 and "Question 1" in shown:
+            return Reply(status=400, body={"error": {"message": "not this one"}})
+        has_no_tags = number == 3 and "Question 0" in shown
+        text = "no tags at all, but long" if has_no_tags else f"<think>about {number}</think>{number % 4 + 1} {LONG}"
+        return Reply(body=completion(text))
 
     return script
 
@@ -85,7 +76,7 @@ def rows_of(path: Path) -> Sequence[Mapping[str, Any]]:
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_two_judges_of_sampled_responses_are_compared(tmp_path: Path, ending: str) -> None:
-    with serving(rated(points)) as first, serving(rated(backwards)) as second:
+    with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
         one = sampled(tmp_path / f"one.{ending}", first)
         other = tmp_path / f"other.{ending}"
         ended = again(one, other, second)
@@ -118,7 +109,7 @@ def test_two_judges_of_sampled_responses_are_compared(tmp_path: Path, ending: st
 
 
 def test_the_run_has_the_responses_as_the_policys_run_has_them(tmp_path: Path) -> None:
-    with serving(rated(points)) as judge:
+    with serving(rated(by_points)) as judge:
         one = sampled(tmp_path / "one.jsonl", judge)
         other = tmp_path / "other.jsonl"
         assert again(one, other, judge).code == 0
@@ -135,7 +126,7 @@ def test_the_run_has_the_responses_as_the_policys_run_has_them(tmp_path: Path) -
 
 
 def test_without_the_switch_the_refusal_names_it(tmp_path: Path) -> None:
-    with serving(rated(points)) as judge:
+    with serving(rated(by_points)) as judge:
         data = write_lines(tmp_path / "data.jsonl", SINGLE)
         url = f"--judge_base_url={judge.base_url}"
         one = tmp_path / "one.jsonl"
@@ -161,7 +152,7 @@ def test_a_row_keeps_its_own_text_but_for_the_judges_keys(tmp_path: Path) -> Non
     own = '{ "prompt":"A\\u00e4",  "response": "2 points" ,"n": 1.50, "long": 123456789012345678901234567890'
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
     (tmp_path / "data.jsonl").write_text(own + "}\n")
-    with serving(rated(points)) as first, serving(rated(backwards)) as second:
+    with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
         assert score(tmp_path / "data.jsonl", "--out", one, f"--judge_base_url={first.base_url}").code == 0
         assert again(one, other, second).code == 0
     before, after = one.read_text(), other.read_text()
@@ -197,7 +188,7 @@ def test_other_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
     rows = [{"prompt": "A", "response": "2 points", "words": ["a", "b"]}, {"prompt": "B", "response": "4 points"}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, types), tmp_path / "data.parquet")
     one, other, alone = (tmp_path / f"{name}.parquet" for name in ("one", "other", "alone"))
-    with serving(rated(points)) as first, serving(rated(backwards)) as second:
+    with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
         assert score(tmp_path / "data.parquet", "--out", one, f"--judge_base_url={first.base_url}").code == 0
         assert again(one, other, second).code == 0
         assert score(tmp_path / "data.parquet", "--out", alone, f"--judge_base_url={second.base_url}").code == 0
@@ -208,7 +199,7 @@ def test_other_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path, ending: str) -> None:
-    with serving(rated(points)) as first, serving(rated(backwards)) as second:
+    with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
         one = sampled(tmp_path / f"one.{ending}", first)
         whole, out = tmp_path / f"whole.{ending}", tmp_path / f"parts.{ending}"
         assert again(one, whole, second).code == 0
@@ -224,7 +215,7 @@ def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path, ending: str) -> No
 
 
 def test_a_run_is_planned_stopped_by_its_budget_and_resumed(tmp_path: Path) -> None:
-    with serving(rated(points)) as first, serving(rated(backwards)) as second:
+    with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
         one, other = sampled(tmp_path / "one.jsonl", first), tmp_path / "other.jsonl"
         plan = again(one, other, second, "--plan")
         assert plan.code == 0 and not second.requests
@@ -244,9 +235,9 @@ def test_a_judge_that_compares_sees_those_that_can_be_judged(tmp_path: Path) -> 
 
     def worth(text: str, place: int) -> float:
         seen.append(place)
-        return points(text) / 5
+        return by_points(text) / 5
 
-    with serving(rated(points)) as first, serving(listwise.judging(worth)) as second:
+    with serving(rated(by_points)) as first, serving(listwise.judging(worth)) as second:
         one, other = sampled(tmp_path / "one.jsonl", first), tmp_path / "other.jsonl"
         assert again(one, other, second, "--judge=listwise").code == 0
         assert len(second.requests) == 4
@@ -265,7 +256,7 @@ def test_rows_that_the_policy_never_answered_do_not_stop_the_run(tmp_path: Path)
     ]
     rows.append({**rows[0], "prompt": "Last", "policy/response": ["2 points"], "judge/status": ["judge_failed"]})
     one, other = write_lines(tmp_path / "one.jsonl", rows), tmp_path / "other.jsonl"
-    with serving(rated(points)) as judge:
+    with serving(rated(by_points)) as judge:
         assert again(one, other, judge, "--judge_max_concurrency=1").code == 0
     found = read_rows(other)
     assert [row["judge/status"] for row in found] == [["policy_failed"]] * 12 + [["ok"]]
@@ -273,7 +264,7 @@ def test_rows_that_the_policy_never_answered_do_not_stop_the_run(tmp_path: Path)
 
 
 def test_a_file_whose_columns_contradict_each_other_is_named_with_its_row(tmp_path: Path) -> None:
-    with serving(rated(points)) as judge:
+    with serving(rated(by_points)) as judge:
         one = sampled(tmp_path / "one.jsonl", judge)
         rows = [dict(row) for row in read_rows(one)]
         rows[2]["policy/response"] = ["alone"]

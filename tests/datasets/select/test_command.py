@@ -240,8 +240,6 @@ def test_wrong_flags_are_one_line(scored: Path, words: list[str], message: str) 
     ("row", "message"),
     [
         ({"prompt": "Q", "response": "A"}, "expected a file that judgegym score has written, with the columns"),
-        (scored_row({"prompt": "Q", "response": "A"}, 0.5) | {"judge/score": "high"}, "row 1: judge/score is not what"),
-        (scored_row({"prompt": "Q", "response": "A"}, 0.5) | {"judge/status": "judge_failed"}, "only `ok` has a score"),
         (scored_row({"prompt": "Q", "responses": ["A", "B"]}, [0.5]), "row 1: has 2 responses, and judge/status has 1"),
         (scored_row({"text": "Q"}, 0.5), "row 1: expected a prompt"),
     ],
