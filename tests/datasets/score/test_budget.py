@@ -11,7 +11,7 @@ import pytest
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.wire import JSON
 from tests.command import serving, write_lines
-from tests.datasets.scoring import read_rows, score
+from tests.datasets.scoring import Scoring, read_rows, score
 from tests.judges.scorers.kinds import FAIR, GOOD, ITEMS, KINDS, POOR, SETTINGS, verdict
 from tests.scripted import Json, Reply, completion
 
@@ -57,68 +57,61 @@ def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(tmp
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
+def rows_to_judge(count: int) -> Sequence[Mapping[str, JSON]]:
+    return [{"prompt": f"{number}", "response": GOOD} for number in range(count)]
+
+
 def test_a_command_that_is_started_again_and_again_spends_its_budget_once(tmp_path: Path) -> None:
     """Of three requests one fails, and each attempt counts."""
 
     def failing(request: Json, number: int) -> Reply | str:
         return Reply(status=500) if number % 3 == 0 else verdict(request)
 
-    out = tmp_path / "scored.jsonl"
-    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(20)]
     with serving(failing) as judge:
-        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
+        command = Scoring(tmp_path, judge)
         for _ in range(3):
-            ended = score(*words, "--resume", "--budget_calls=11", "--judge_max_concurrency=3")
+            ended = command("--resume", "--budget_calls=11", "--judge_max_concurrency=3", rows=rows_to_judge(20))
             assert (ended.code, len(judge.requests)) == (1, 11)
     assert "the budget of 11 calls is spent" in ended.said and "8 of 20 responses are judged" in ended.said
-    assert not out.exists()
+    assert not command.out.exists()
 
 
 def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_path: Path) -> None:
     def failing(request: Json, number: int) -> Reply | str:
         return Reply(status=400) if number in (2, 3) else verdict(request)
 
-    out = tmp_path / "scored.jsonl"
-    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(4)]
     with serving(failing) as judge:
-        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
-        assert score(*words).code == 1
-        before = out.read_bytes()
-        ended = score(*words, "--resume", "--budget_calls=5", "--judge_max_concurrency=1")
-    assert ended.code == 1
-    assert "3 of 4 responses are judged" in ended.said and f"{out} is as an earlier run has left it" in ended.said
-    assert out.read_bytes() == before
+        command = Scoring(tmp_path, judge)
+        assert command(rows=rows_to_judge(4)).code == 1
+        before = command.out.read_bytes()
+        ended = command("--resume", "--budget_calls=5", "--judge_max_concurrency=1")
+    assert (ended.code, command.out.read_bytes()) == (1, before)
+    assert "3 of 4 responses are judged" in ended.said
+    assert f"{command.out} is as an earlier run has left it" in ended.said
 
 
 def test_a_budget_of_dollars_ends_the_run_and_a_corrected_price_mends_it(tmp_path: Path) -> None:
-    out = tmp_path / "scored.jsonl"
-    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(20)]
     with serving(lambda request, number: Reply(body=completion(verdict(request)))) as judge:
-        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
-        words += ["--judge_price_input=1e6", "--budget_usd=45", "--judge_max_concurrency=1"]
-        unknown = score(*words)
+        command = Scoring(tmp_path, judge)
+        words = ("--judge_price_input=1e6", "--budget_usd=45", "--judge_max_concurrency=1")
+        unknown = command(*words, rows=rows_to_judge(20))
         assert (unknown.code, len(judge.requests)) == (2, 0)
         assert "--judge_price_input and --judge_price_output" in unknown.said
-        ended = score(*words, "--judge_price_output=0")
+        ended = command(*words, "--judge_price_output=0")
         assert (ended.code, len(judge.requests)) == (1, 5)  # of ten dollars each
         assert "with 5 calls and $50.00 in all" in ended.said
         assert going_on(ended.said)[-1] == "--budget_usd=100"
-        ended = score(*words, "--judge_price_output=0", "--judge_price_input=1", "--resume")
-        assert (ended.code, len(judge.requests)) == (0, 20), ended.said
-    assert len(read_rows(out)) == 20
+        ended = command(*words, "--judge_price_output=0", "--judge_price_input=1", "--resume")
+        assert (ended.code, len(judge.requests), len(command.rows)) == (0, 20, 20), ended.said
 
 
 def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(tmp_path: Path) -> None:
-    out = tmp_path / "scored.jsonl"
-    rows = [{"prompt": f"{number}", "response": GOOD} for number in range(3)]
-
     def uncounted(request: Json, number: int) -> Reply:
         return Reply(body={"choices": completion(verdict(request))["choices"]})
 
     with serving(uncounted) as judge:
-        words = [write_lines(tmp_path / "data.jsonl", rows), "--out", out, f"--judge_base_url={judge.base_url}"]
-        prices = ["--judge_price_input=1", "--judge_price_output=1", "--judge_max_concurrency=1"]
-        ended = score(*words, *prices, "--budget_usd=1")
+        prices = ("--judge_price_input=1", "--judge_price_output=1", "--judge_max_concurrency=1")
+        ended = Scoring(tmp_path, judge)(*prices, "--budget_usd=1", rows=rows_to_judge(3))
         assert (ended.code, len(judge.requests)) == (1, 1)
         assert "does not count the tokens" in ended.said
         assert going_on(ended.said)[-1] == "--budget_calls=2"

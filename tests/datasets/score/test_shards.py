@@ -14,7 +14,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
 from tests.command import serving, write_lines
-from tests.datasets.scoring import rated, read_rows, samples_of, score
+from tests.datasets.scoring import Scoring, rated, read_rows, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n // 2}", "response": f"{n % 5 + 1} points", "kind": n // 3} for n in range(17)]
@@ -99,25 +99,23 @@ def test_there_may_be_more_shards_than_rows(tmp_path: Path, judge: ScriptedEndpo
 
 def test_a_shard_whose_run_was_stopped_is_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     """Its lines may say more than its file, which an earlier command has written."""
-    data, out = write_lines(tmp_path / "data.jsonl", ROWS), tmp_path / "scored.jsonl"
-    flags = (f"--judge_base_url={judge.base_url}", "--max_judge_error_rate=1")
+    command = Scoring(tmp_path, judge)
     for shard in shards_of(2):
-        score(data, "--out", out, f"--shard={shard}", *flags)
-    again = ("--resume", "--budget_calls=1")  # of 17, which its ledger has: it stops at once
-    assert score(data, "--out", out, "--shard=2/2", *flags, *again).code == 1
-    ended = score(data, "--out", out, "--merge=2")
+        command(f"--shard={shard}", "--max_judge_error_rate=1", rows=ROWS)
+    # Of 17 calls, which its ledger has: it stops at once.
+    assert command("--shard=2/2", "--max_judge_error_rate=1", "--resume", "--budget_calls=1").code == 1
+    ended = score(command.data, "--out", command.out, "--merge=2")
     assert (ended.code, "scored-00002-of-00002.run: this run has not ended" in ended.err) == (2, True), ended.said
-    assert not out.exists()
+    assert not command.out.exists()
 
 
 def test_shards_of_different_settings_are_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
-    data, out = write_lines(tmp_path / "data.jsonl", ROWS[:4]), tmp_path / "scored.jsonl"
+    command = Scoring(tmp_path, judge)
     for shard, rubric in zip(shards_of(2), ("Is it right?", "Is it short?"), strict=True):
-        score(data, "--out", out, f"--shard={shard}", f"--judge_base_url={judge.base_url}", f"--rubric={rubric}")
-    ended = score(data, "--out", out, "--merge=2")
-    assert ended.code == 2
+        command(f"--shard={shard}", f"--rubric={rubric}", rows=ROWS[:4])
+    ended = command("--merge=2")
+    assert (ended.code, command.out.exists()) == (2, False)
     assert "rubric: 'Is it right?' there, 'Is it short?' here" in ended.said
-    assert not out.exists()
 
 
 def test_what_is_wrong_with_a_shard_is_said_in_one_line(tmp_path: Path) -> None:
