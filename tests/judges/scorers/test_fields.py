@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from judgegym.judges.judges.fields import judge_task_of
-from judgegym.judges.judges.registry import JUDGES, TASK_FIELDS, JudgeKind
+from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
 
 from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.schema import ColumnSettings
