@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
 
 from judgegym.data.rows import DataSet, Row
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.counting import CountingClient
+from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
 
