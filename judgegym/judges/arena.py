@@ -43,7 +43,7 @@ from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel, arena_form,
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
 from judgegym.llm.at_once import all_results
-from judgegym.llm.wire import Choice, Message
+from judgegym.llm.wire import Choice
 
 ArenaProtocol = Literal["three_way", "arena_hard_v0.1"]
 
@@ -343,11 +343,7 @@ def game_prompt(
         end = markers.marker(f"The End of Assistant {name}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
     system = prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt
-    messages = [
-        Message(role="system", content=system),
-        Message(role="user", content=markers.notice + shared.instructions + "\n\n".join(sections)),
-    ]
-    return Prompt(messages, delimited.suspects)
+    return Prompt.of(system, markers.notice + shared.instructions + "\n\n".join(sections), delimited.suspects)
 
 
 _A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"

@@ -37,7 +37,7 @@ from judgegym.judges.parsing.json_objects import explained
 from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
-from judgegym.llm.wire import JSON, Choice, Message
+from judgegym.llm.wire import JSON, Choice
 
 
 class ChoiceJudgeSettings(JudgeSettings):
@@ -93,11 +93,8 @@ def choice_prompt(
         sections.append(f"{start}\n{answer}\n{end}")
     task = choice_instructions(len(answers)) if system_prompt is None else system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
-    messages = [
-        Message(role="system", content=instructions),
-        Message(role="user", content=markers.notice + shared.instructions + "\n\n".join(sections)),
-    ]
-    return Prompt(messages, delimited.suspects)
+    user = markers.notice + shared.instructions + "\n\n".join(sections)
+    return Prompt.of(instructions, user, delimited.suspects)
 
 
 def shared_title(title: str) -> str:
@@ -129,8 +126,7 @@ def rating_prompt(question: str, answer: str, *, system: str = "", instructions:
         f"{markers.bracket('Response')}\n{shown_answer}",
         markers.bracket("Your judgement"),
     ]
-    first = [Message(role="system", content=system)] if system else []
-    return Prompt([*first, Message(role="user", content="\n\n".join(sections))], delimited.suspects)
+    return Prompt.of(system or None, "\n\n".join(sections), delimited.suspects)
 
 
 @dataclass(frozen=True, slots=True)

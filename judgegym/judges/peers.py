@@ -26,7 +26,7 @@ from judgegym.judges.parsing.json_objects import critique_before
 from judgegym.judges.parsing.scores import PEER_FORM, ScoreObject, score_object
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm
-from judgegym.llm.wire import Choice, Message
+from judgegym.llm.wire import Choice
 
 
 class PeerJudgeSettings(PromptLayoutSettings):
@@ -169,9 +169,7 @@ def peer_prompt(
         template = prompts.load("peer_critique")
     else:
         template = prompts.load("peer") if system_prompt is None else _SECTIONS
-    user = Message(role="user", content=markers.notice + prompts.fill(template, sections))
-    messages = [user] if system_prompt is None else [Message(role="system", content=system_prompt), user]
-    return Prompt(messages, delimited.suspects)
+    return Prompt.of(system_prompt, markers.notice + prompts.fill(template, sections), delimited.suspects)
 
 
 _JUDGED, _JUDGED_BEFORE = "CANDIDATE RESPONSE", "CANDIDATE RESPONSE (that you evaluated)"

@@ -14,7 +14,7 @@ from judgegym.eval_environments.peer.results import PeerAnswer
 from judgegym.eval_environments.peer.row import score_all
 from judgegym.judges.arena import ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.peers import PeerCaseJudge, PeerJudgeSettings
-from judgegym.judges.tournament.schedule import TournamentSettings, pair_judge
+from judgegym.judges.tournament.schedule import PairJudge, TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointOutage
 from judgegym.llm.ledger import recorded_in
@@ -37,7 +37,7 @@ async def baseline(client: ChatClient) -> None:
 
 async def tournament(client: ChatClient) -> None:
     settings = TournamentSettings()
-    await Tournament(pair_judge(settings, client), settings).play(TASK, PLAYERS)
+    await Tournament(PairJudge(settings, client), settings).play(TASK, PLAYERS)
 
 
 @pytest.mark.parametrize("row", [peers, baseline, tournament])

@@ -38,7 +38,7 @@ from judgegym.judges.arena import ArenaCaseJudge
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.calls import failed_judgment
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.tournament.schedule import pair_judge
+from judgegym.judges.tournament.schedule import PairJudge
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -138,7 +138,7 @@ class ArenaCandidatesEnv(ArenaEnv[GamesOfRow]):
         require("statistics")
         self.match: Tournament | AgainstBaseline
         if config.candidates_play == "tournament":
-            self.match = Tournament(pair_judge(config, self.clients.judge), config)
+            self.match = Tournament(PairJudge(config, self.clients.judge), config)
         else:
             self.match = AgainstBaseline(ArenaCaseJudge(config, self.clients.judge), config.judge_protocol)
 

@@ -27,7 +27,6 @@ from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
 from judgegym.judges.core.naming import slug
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.llm import wire
-from judgegym.llm.wire import Message
 
 Polarity = Literal[1, -1]
 
@@ -134,11 +133,7 @@ def aspect_prompt(
         parts = [*before, criteria, f"{shown_submission}\n{markers.bracket('End of Submission')}"]
     task = prompts.load("aspect") if system_prompt is None else system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
-    messages = [
-        Message(role="system", content=instructions),
-        Message(role="user", content=markers.notice + "\n\n".join(parts)),
-    ]
-    return Prompt(messages, delimited.suspects)
+    return Prompt.of(instructions, markers.notice + "\n\n".join(parts), delimited.suspects)
 
 
 def aspects_of(value: object) -> object:

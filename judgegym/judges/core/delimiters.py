@@ -221,6 +221,12 @@ class Prompt:
     messages: list[Message]
     suspects: int = 0
 
+    @classmethod
+    def of(cls, system: str | None, user: str, suspects: int) -> Prompt:
+        """A user message, after a system message if there is one."""
+        first = [] if system is None else [Message(role="system", content=system)]
+        return cls([*first, Message(role="user", content=user)], suspects)
+
 
 def delimit(
     texts: Sequence[str], lookalikes: Lookalikes, *, shared: int | None = None, delimited: Sequence[str] = ()

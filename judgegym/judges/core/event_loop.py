@@ -39,15 +39,6 @@ def run(main: Coroutine[Any, Any, ResultT]) -> ResultT:
     return uvloop.run(main)
 
 
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A new loop, for code that runs and closes it by itself."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
 def spare_the_collector() -> None:
     """Exclude all objects that are loaded by now (libraries, rows) from garbage collection, and collect seldom.
 

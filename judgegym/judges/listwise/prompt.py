@@ -28,7 +28,6 @@ from judgegym.judges.config.judge import ReaskSettings
 from judgegym.judges.core.delimiters import Delimiters, Lookalikes, Prompt, delimit
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
-from judgegym.llm.wire import Message
 
 CRITERIA = "Criteria for all answers"
 QUESTION, CONTEXT, REFERENCE, TASK = "Question", "Context", "Reference", "Your task"
@@ -101,11 +100,7 @@ def listwise_prompt(
     ]
     sections.append(f"{markers.bracket(TASK)}\n{_filled('listwise_task', [*answers])}")
     system = prompts.load("listwise") if system_prompt is None else system_prompt
-    messages = [
-        Message(role="system", content=system),
-        Message(role="user", content=markers.notice + "\n\n".join(sections)),
-    ]
-    return Prompt(messages, delimited.suspects)
+    return Prompt.of(system, markers.notice + "\n\n".join(sections), delimited.suspects)
 
 
 def repair_request(ids: Sequence[str], fault: str) -> str:

@@ -360,8 +360,9 @@ DOUBLE_BRACKETED = rf"\\?\[{BETWEEN}\[(?:[^\[\]\n]{{1,60}}|[^\[\]]{{1,12}})\](?:
 """Anything short in double brackets, also in escaped ones and over two lines; the second closing one may be missing."""
 NUMBER = r"[-+]?\d{1,9}(?:[.,]\d{1,9})?(?:\s?(?:/|out of|of)\s?\d{1,9}|\s?%)?"
 """A number as a value, perhaps with its scale."""
-NUMBER_WORD = r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten)\b"
-NOTHING = r"(?:none|null|n/?a)\b"
+_NUMBER_WORD = r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten)\b"
+NUMBERS = rf"{NUMBER}|{_NUMBER_WORD}|(?:none|null|n/?a)\b"
+"""What stands in the place of a number."""
 SCORE = r"score|rating|grade|verdict|result(?=\W{0,6}[:=])"  # "the result is 5" may be of a sum
 """The names of a score in words."""
 

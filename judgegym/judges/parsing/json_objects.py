@@ -33,48 +33,43 @@ FAILED_ATTEMPT = 200
 MOST_NESTED = 100
 """Levels of an object; a deeper one is no verdict, also where this version of Python can decode it."""
 
+_OPENED_FENCE = re.compile(r"```\w*\s*\Z")
 _DECODER = json.JSONDecoder(strict=False)  # accepts line breaks within strings, which judges do not escape; orjson not
 _SIGN = re.compile(r'\\.|["{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectMatch:
+class TextObject:
     """A JSON object in a text.
 
     Attributes:
         fields: its fields, with names in lower case.
-        text: the text, as far as it is read.
-        spans: the places of all its outermost objects, in order.
-        number: which of them this is.
-        unread: how many characters before `text` are not read.
+        at: from where to where it stands in the text.
+        source: the text.
     """
 
     fields: Mapping[str, JSON]
-    text: str
-    spans: tuple[tuple[int, int], ...]
-    number: int
-    unread: int = 0
-
-    @property
-    def at(self) -> tuple[int, int]:
-        """From where to where it stands in the whole text."""
-        start, end = self.spans[self.number]
-        return start + self.unread, end + self.unread
+    at: Place
+    source: str
 
     @property
     def written(self) -> str:
         """The object as it is written."""
-        start, end = self.spans[self.number]
-        return self.text[start:end]
+        return self.source[slice(*self.at)]
 
     @property
     def before(self) -> str:
-        """The text before it, as far as it is read."""
-        return self.text[: self.spans[self.number][0]]
+        """The text before it, without its code fence."""
+        return _OPENED_FENCE.sub("", self.source[: self.at[0]]).strip()
+
+    def text(self, name: str) -> str | None:
+        """The text of a field, `None` if there is none."""
+        value = self.fields.get(name)
+        return scrub(value).strip() or None if isinstance(value, str) else None
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other
-def last_first(text: str, read: int = LOOKED_AT) -> tuple[ObjectMatch, ...]:
+def last_first(text: str, read: int = LOOKED_AT) -> tuple[TextObject, ...]:
     """The outermost JSON objects of a text, the last one first; none if they cannot be found with bounded work.
 
     Args:
@@ -84,9 +79,8 @@ def last_first(text: str, read: int = LOOKED_AT) -> tuple[ObjectMatch, ...]:
     looked_at = text[-read:]
     # A single brace, the usual case, is decoded whether it is closed or not.
     closed = [looked_at.index("{")] if looked_at.count("{") == 1 else _closed_braces(looked_at)
-    position, decoded = 0, 0
-    found: list[dict[str, JSON]] = []
-    spans: list[tuple[int, int]] = []
+    position, decoded, unread = 0, 0, len(text) - len(looked_at)
+    found: list[TextObject] = []
     for start in closed:
         if start < position:
             continue
@@ -102,14 +96,9 @@ def last_first(text: str, read: int = LOOKED_AT) -> tuple[ObjectMatch, ...]:
             decoded += position - start
             if wire.is_nested_beyond(value, MOST_NESTED):
                 continue
-            found.append(cast("dict[str, JSON]", value))
-            spans.append((start, position))
-    places = tuple(spans)
-    lowered = [{name.lower(): value for name, value in fields.items()} for fields in found]
-    unread = len(text) - len(looked_at)
-    return tuple(
-        ObjectMatch(lowered[number], looked_at, places, number, unread) for number in reversed(range(len(places)))
-    )
+            fields = {name.lower(): inner for name, inner in cast("dict[str, JSON]", value).items()}
+            found.append(TextObject(fields, (start + unread, position + unread), text))
+    return tuple(reversed(found))
 
 
 def _closed_braces(text: str) -> list[int]:
@@ -151,7 +140,7 @@ def _joined(one: list[list[int]], other: list[list[int]]) -> list[list[int]]:
 def prose_before(text: str, name: str) -> str:
     """The text before the last object with a field `name`, without its code fence; the whole text if there is none."""
     match = next((match for match in last_first(text) if name in match.fields), None)
-    return re.sub(r"```\w*\s*\Z", "", text if match is None else match.before).strip()
+    return (_OPENED_FENCE.sub("", text) if match is None else match.before).strip()
 
 
 _FENCE = "```"
@@ -159,36 +148,14 @@ _ON_ITS_OWN_LINE = re.compile(r"(?:\A|\n)[ \t]*(?:```\w*[ \t]*)?\Z")
 _STRICT_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=lambda pairs: _each_once(pairs))
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenObject:
-    """An object, and from where to where it stands in the judge's own text.
-
-    Attributes:
-        fields: its fields, with names in lower case; `None` for a name that occurs twice.
-        at: its place.
-        before: the text before it, without a code fence.
-    """
-
-    fields: Mapping[str, JSON]
-    at: Place
-    before: str = ""
-
-    def text(self, name: str) -> str | None:
-        """The text of a field, `None` if there is none."""
-        value = self.fields.get(name)
-        return scrub(value).strip() or None if isinstance(value, str) else None
-
-
-def written_object(own: str, name: str) -> WrittenObject | None:
+def written_object(own: str, name: str) -> TextObject | None:
     """The object with a field `name` that stands at the end of a judge's own text, on lines of its own; else `None`.
 
-    It may stand in a code fence.
+    It may stand in a code fence. A name that occurs twice has no value.
     """
     at = object_at_the_end(own)
     fields = None if at is None or not is_on_its_own_line(own, at[0]) else decoded(own[slice(*at)])
-    if at is None or fields is None or name not in fields:
-        return None
-    return WrittenObject(fields, at, re.sub(r"```\w*\s*\Z", "", own[: at[0]]).strip())
+    return TextObject(fields, at, own) if at is not None and fields is not None and name in fields else None
 
 
 @lru_cache(maxsize=16)  # a judge reads several things in one text, one after the other

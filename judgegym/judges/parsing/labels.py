@@ -9,9 +9,7 @@ from typing import Literal, get_args
 from judgegym.judges.parsing.candidates import (
     BETWEEN,
     DOUBLE_BRACKETED,
-    NOTHING,
-    NUMBER,
-    NUMBER_WORD,
+    NUMBERS,
     NamedValues,
     VerdictCandidate,
     VerdictKind,
@@ -113,7 +111,7 @@ ASPECT_FORM = VerdictForm("aspect_verdict", {"reason": text_field("one or two se
 
 _ASPECT_NAMED = NamedValues(
     r"verdict|judge?ment|decision|score|rating|final\sanswer",
-    rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}|(?:yes|no|true|false|pass(?:ed)?|fail(?:ed)?)\b",
+    rf"{NUMBERS}|(?:yes|no|true|false|pass(?:ed)?|fail(?:ed)?)\b",
     "verdict",
 )
 

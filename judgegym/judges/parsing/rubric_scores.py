@@ -11,9 +11,7 @@ from typing import Literal
 from judgegym.judges.parsing.candidates import (
     BLANK,
     MOST_COMPARED,
-    NOTHING,
-    NUMBER,
-    NUMBER_WORD,
+    NUMBERS,
     SCORE,
     NamedValues,
     VerdictCandidate,
@@ -21,7 +19,7 @@ from judgegym.judges.parsing.candidates import (
     folded,
     last_candidate,
 )
-from judgegym.judges.parsing.json_objects import WrittenObject, written_object
+from judgegym.judges.parsing.json_objects import TextObject, written_object
 from judgegym.judges.parsing.scores import score_in_words, whole_score
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.parsing.verdict_parser import (
@@ -92,7 +90,7 @@ _LAST_LINE = re.compile(
     r"(?:\A|\n)[*_# \t]*(?P<named>(?:SCORE|RESULT)[*_]{0,4}:(?P<rest>[^\r\n]*\S))\s*\Z", re.IGNORECASE
 )
 _FEEDBACK_FIRST = re.compile(r"[\s*_#`]*(?:\[FEEDBACK\]|FEEDBACK:)", re.IGNORECASE)
-_NAMED = NamedValues(SCORE, rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}")
+_NAMED = NamedValues(SCORE, NUMBERS)
 
 
 def _behind_tag(tag: str, own: str, scale: tuple[int, int]) -> ParsedVerdict[int] | None:
@@ -180,7 +178,7 @@ def before_feedback(text: str) -> str:
     return "" if span is None else span[0].strip(" \t\r\n")
 
 
-def _object(text: str) -> WrittenObject | None:
+def _object(text: str) -> TextObject | None:
     return written_object(after_thinking(text), "score")
 
 

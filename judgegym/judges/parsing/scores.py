@@ -15,9 +15,8 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
 from judgegym.judges.parsing.candidates import (
-    NOTHING,
     NUMBER,
-    NUMBER_WORD,
+    NUMBERS,
     SCORE,
     NamedValues,
     VerdictCandidate,
@@ -158,7 +157,7 @@ class ScoreObject(NamedTuple):
 PEER_FORM = VerdictForm(
     "peer_score", {"reasoning": text_field("one-sentence justification referencing rubric"), "score": integer(0, 100)}
 )
-_NAMED = NamedValues(SCORE, rf"{NUMBER}|{NUMBER_WORD}|{NOTHING}", "score")
+_NAMED = NamedValues(SCORE, NUMBERS, "score")
 
 
 @verdict_parser

@@ -37,7 +37,7 @@ from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.parsing.rubric_scores import RubricFormat, feedback_score, feedback_text, prometheus_result
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.wire import JSON, Choice, Message, Token
+from judgegym.llm.wire import JSON, Choice, Token
 
 REQUEST: Mapping[str, JSON] = {"logprobs": True, "top_logprobs": 20}
 """The fields that a request must have."""
@@ -211,11 +211,8 @@ def rubric_prompt(
         parts = [f"{request} below.", *parts[:-1], f"{parts[-1]}\n\n{markers.heading('End Of Response To Evaluate')}"]
     else:
         parts += [f"--- {markers.tag}".rstrip(), f"{request} above."]
-    messages = [
-        Message(role="system", content="\n\n".join(part for part in (system, task) if part)),
-        Message(role="user", content=markers.notice + "\n\n".join(parts)),
-    ]
-    return Prompt(messages, delimited.suspects)
+    instructions = "\n\n".join(part for part in (system, task) if part)
+    return Prompt.of(instructions, markers.notice + "\n\n".join(parts), delimited.suspects)
 
 
 @lru_cache(maxsize=64)  # it does not depend on what is judged

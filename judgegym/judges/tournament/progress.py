@@ -42,7 +42,6 @@ from judgegym.judges.tournament.schedule import (
     connecting,
     in_order,
     pair,
-    pair_judge,
     planned,
     swiss_round,
 )
@@ -221,7 +220,7 @@ class TournamentGroupJudge(GroupJudge):
         """
         super().__init__(settings, rubric)
         require("statistics")
-        self.client, self._games, self._settings = client, games or pair_judge(settings, client), settings
+        self.client, self._games, self._settings = client, games or PairJudge(settings, client), settings
 
     async def judge(self, case: GroupCase) -> GroupJudgment:
         """Judge all answers of a case."""

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from judgegym.judges import prompts
 from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
@@ -89,88 +89,42 @@ class GameResult:
     calls: tuple[JudgeCall[object], ...] = ()
 
 
-class PairJudge(Protocol):
-    """Plays games."""
+class PairJudge:
+    """Plays games by the judge that the settings name: Arena-Hard's, or the choice of a letter, without ties."""
 
-    @property
-    def client(self) -> ChatClient:
-        """The client of the judge model."""
+    def __init__(self, settings: TournamentSettings, client: ChatClient) -> None:
+        """Judge as the settings say."""
+        self.client, self._settings = client, settings
+        self._arena = ArenaCaseJudge(settings, client)
 
     async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
         """Compare two answers to the question of a case.
 
         Args:
             case: what both answers have in common; its own answers do not count.
-            first: the answer that is shown first.
+            first: the answer that is shown first, in both layouts of the prompt.
             second: the other one.
             name: of the call, unique in its group; further calls of the game begin with it.
         """
+        settings = self._settings
+        if settings.tournament_game == "choice":
+            form, letter = settings.form(choice_form("AB")), choice_letter.given("AB")
+            call = await ask(self.client, self._prompt(case, first, second).messages, letter, name=name, form=form)
+            return GameResult(None if call.value is None else float(call.value == "A"), 1.0, call.error, (call,))
+        game, calls = await self._arena.play(_arena_case(case, first, second), "model_is_b", name)
+        points = None if game.points is None else 1.0 - game.points
+        weight = float(STRONG_WEIGHT[settings.judge_protocol]) if game.is_strong else 1.0
+        return GameResult(points, weight, game.error, tuple(calls))
 
     def suspects(self, case: GroupCase, answer: str) -> int:
         """How many role tokens, template tokens and lookalikes of markers a game shows of this answer and the case."""
-
-
-class ArenaPairJudge:
-    """Arena-Hard's game, with the labels and weights of its protocol."""
-
-    def __init__(self, client: ChatClient, settings: TournamentSettings) -> None:
-        """Judge as the settings say."""
-        self._judge = ArenaCaseJudge(settings, client)
-        self._strong = float(STRONG_WEIGHT[settings.judge_protocol])
-
-    @property
-    def client(self) -> ChatClient:
-        """The client of the judge model."""
-        return self._judge.client
-
-    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
-        """Play the game; the first answer is assistant A's, and stands first in both layouts of the prompt."""
-        game, calls = await self._judge.play(_arena_case(case, first, second), "model_is_b", name)
-        points = None if game.points is None else 1.0 - game.points
-        return GameResult(points, self._strong if game.is_strong else 1.0, game.error, tuple(calls))
-
-    def suspects(self, case: GroupCase, answer: str) -> int:
-        """Count in the prompt of a game with an empty other answer."""
-        return self._judge.prompt(_arena_case(case, "", answer), "model_is_b").suspects
-
-
-class ChoicePairJudge:
-    """The choice of the better one of two answers, by its letter: a game without ties."""
-
-    def __init__(self, client: ChatClient, settings: TournamentSettings) -> None:
-        """Judge as the settings say."""
-        self._client = client
-        self._system_prompt = settings.judge_system_prompt
-        self._letter = choice_letter.given("AB")
-        self._form = settings.form(choice_form("AB"))
-
-    @property
-    def client(self) -> ChatClient:
-        """The client of the judge model."""
-        return self._client
-
-    async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
-        """Ask for the letter of the better answer."""
-        prompt = self._prompt(case, first, second)
-        call = await ask(self._client, prompt.messages, self._letter, name=name, form=self._form)
-        points = None if call.value is None else float(call.value == "A")
-        return GameResult(points, error=call.error, calls=(call,))
-
-    def suspects(self, case: GroupCase, answer: str) -> int:
-        """Count in the prompt of a game with an empty other answer."""
         return self._prompt(case, answer, "").suspects
 
     def _prompt(self, case: GroupCase, first: str, second: str) -> Prompt:
-        return choice_prompt(case.question, (first, second), system_prompt=self._system_prompt, shared=_shared(case))
-
-
-def pair_judge(settings: TournamentSettings, client: ChatClient) -> PairJudge:
-    """The judge of games that the settings name."""
-    kinds: Mapping[GameKind, type[ArenaPairJudge] | type[ChoicePairJudge]] = {
-        "arena_hard": ArenaPairJudge,
-        "choice": ChoicePairJudge,
-    }
-    return kinds[settings.tournament_game](client, settings)
+        if self._settings.tournament_game == "choice":
+            system_prompt = self._settings.judge_system_prompt
+            return choice_prompt(case.question, (first, second), system_prompt=system_prompt, shared=_shared(case))
+        return self._arena.prompt(_arena_case(case, first, second), "model_is_b")
 
 
 def _arena_case(case: GroupCase, first: str, second: str) -> ArenaCase:

@@ -29,17 +29,6 @@ def test_a_command_runs_on_asyncio_where_uvloop_is_missing(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_a_new_loop_runs_where_its_owner_wants(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not installed:
-        monkeypatch.setitem(sys.modules, "uvloop", None)
-    loop = event_loop.new_event_loop()
-    try:
-        assert loop.run_until_complete(_module_of_loop()) == ("uvloop" if installed else "asyncio")
-    finally:
-        loop.close()
-
-
-@pytest.mark.parametrize("installed", [True, False])
 def test_a_signal_handler_is_called_on_either_loop(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not installed:
         monkeypatch.setitem(sys.modules, "uvloop", None)

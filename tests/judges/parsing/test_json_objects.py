@@ -1,7 +1,6 @@
 """JSON objects in prose: all outermost ones, the last one first, each with the prose behind it."""
 
 import json
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgegym.judges.parsing import json_objects
-from judgegym.judges.parsing.json_objects import LOOKED_AT, ObjectMatch, last_first, prose_before
+from judgegym.judges.parsing.json_objects import LOOKED_AT, last_first, prose_before
 
 PIECES = st.sampled_from(
     ['"', "{", "}", "[", "]", ":", ",", "\\", "```json\n", '{"a": 1}', '{"a":', '"a": 2', "\ud800", "1e9"]
@@ -27,14 +26,14 @@ VALUES: Any = st.recursive(
 OBJECTS = st.dictionaries(NAMES, VALUES, max_size=3)
 
 
-def prose_behind(match: ObjectMatch) -> str:
-    """The text after an object that is in no other object."""
-    following = [*match.spans[match.number :], (len(match.text), len(match.text))]
-    return "".join(match.text[end:start] for (_, end), (start, _) in pairwise(following))
-
-
 def found(text: str) -> list[tuple[dict[str, Any], str]]:
-    return [(dict(each.fields), prose_behind(each)) for each in last_first(text)]
+    """The objects with the text behind each that is in no other object."""
+    listed, until, behind = [], len(text), ""
+    for each in last_first(text):
+        behind = text[each.at[1] : until] + behind
+        listed.append((dict(each.fields), behind))
+        until = each.at[0]
+    return listed
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,10 @@ def test_the_text_ahead_of_each_object(
     before: str, first: dict[str, Any], between: str, second: dict[str, Any]
 ) -> None:
     text = f"{before}{json.dumps(first)}{between}{json.dumps(second)}"
-    assert [each.before for each in last_first(text)] == [f"{before}{json.dumps(first)}{between}", before]
+    assert [each.before for each in last_first(text)] == [
+        f"{before}{json.dumps(first)}{between}".strip(),
+        before.strip(),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ BRACES_AND_QUOTES = st.lists(
 
 @given(BRACES_AND_QUOTES)
 def test_the_objects_are_those_that_trying_every_brace_finds(text: str) -> None:
-    assert [match.spans[match.number] for match in last_first(text)] == spans_one_by_one(text)[::-1]
+    assert [match.at for match in last_first(text)] == spans_one_by_one(text)[::-1]
 
 
 class CountingDecoder(json.JSONDecoder):

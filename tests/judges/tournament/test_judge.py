@@ -14,7 +14,7 @@ from judgegym.judges.config.extras import MissingExtraError
 from judgegym.judges.core.group import GroupCase, GroupJudgment, Look, OrderAgreement
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.tournament.progress import TournamentGroupJudge
-from judgegym.judges.tournament.schedule import ArenaPairJudge, GameResult, Schedule, TournamentSettings
+from judgegym.judges.tournament.schedule import GameResult, PairJudge, Schedule, TournamentSettings
 from judgegym.llm.errors import SettingsError
 from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint
 from tests.tournaments import DOWN, by_quality, failing, group, shown, text_of
@@ -223,7 +223,7 @@ async def test_game_that_is_played_again_has_a_name_of_its_own(connect: Connect)
 async def test_game_that_raises_ends_the_others(connect: Connect) -> None:
     ended: list[str] = []
 
-    class Broken(ArenaPairJudge):
+    class Broken(PairJudge):
         async def play(self, case: GroupCase, first: str, second: str, *, name: str) -> GameResult:
             if name == "game_1_2":
                 raise LookupError("a fault in the judge")
@@ -235,7 +235,7 @@ async def test_game_that_raises_ends_the_others(connect: Connect) -> None:
 
     settings, client = TournamentSettings(), connect("http://127.0.0.1:1/v1")
     with pytest.raises(LookupError):
-        await TournamentGroupJudge(settings, client, games=Broken(client, settings)).judge(group(1, 2, 3))
+        await TournamentGroupJudge(settings, client, games=Broken(settings, client)).judge(group(1, 2, 3))
     await asyncio.sleep(0)
     assert len(ended) == 5
 
