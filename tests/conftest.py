@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from judgegym.judges.core.event_loop import new_event_loop
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient, ChatSettings
 from judgegym.llm.types import Endpoint
@@ -40,7 +39,11 @@ def _no_wait_for_the_disk() -> Iterator[None]:
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loop of commands, for all tests."""
-    return {"commands": new_event_loop}
+    try:
+        import uvloop
+    except ImportError:  # as in an installation of the core alone
+        return {"commands": asyncio.new_event_loop}
+    return {"commands": uvloop.new_event_loop}
 
 
 gc.disable()  # until all is imported and collected, which stays until the end

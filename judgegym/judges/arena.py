@@ -16,7 +16,7 @@ The settings of the Arena-Hard judge.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -25,13 +25,12 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import PromptLayout, PromptLayoutSettings, ReaskSettings
 from judgegym.judges.core.calls import ask_again, failed_judgment
 from judgegym.judges.core.delimiters import (
-    NOTHING_SHARED,
     REFERENCE,
     TITLES,
     Lookalikes,
     Prompt,
-    SharedTexts,
     delimit,
+    meanings_of,
     without_tokens,
 )
 from judgegym.judges.core.judge import CritiqueRequest, Revision, VerdictJudge, critique_messages
@@ -104,7 +103,7 @@ class ArenaCase:
     question: str
     answer: str
     baseline: str
-    shared: SharedTexts = NOTHING_SHARED
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +312,7 @@ def game_prompt(
     judged: Literal["A", "B"] = "A",
     layout: PromptLayout = "published",
     system_prompt: str | None = None,
-    shared: SharedTexts = NOTHING_SHARED,
+    shared: Mapping[str, str] = {},
 ) -> Prompt:
     """The prompt of one game: the system prompt, then question and answers between markers that no text can imitate.
 
@@ -325,25 +324,24 @@ def game_prompt(
         judged: whose answer is the model's; the other one is the baseline, which all answers of a group meet.
         layout: the order of the answers; published is A's first, `shared_first` is the baseline first.
         system_prompt: replaces the built-in system prompt.
-        shared: further sections behind the question; without any the prompt is the published one.
+        shared: further sections behind the question, by title; without any the prompt is the published one.
     """
     answers = {"A": answer_a, "B": answer_b}
     baseline = "B" if judged == "A" else "A"
-    beside = [*shared.by_title.values()]
-    texts = (question, *beside, answers[baseline], answers[judged])
+    texts = (question, *shared.values(), answers[baseline], answers[judged])
     delimited = delimit(texts, _LOOKALIKES, shared=len(texts) - 1)
     markers, (shown_question, *others) = delimited.markers, delimited.texts
     sections = [
         f"{markers.marker('User Prompt')}\n{shown_question}",
-        *shared.sections(markers.marker, others[: len(beside)]),
+        *(f"{markers.marker(title)}\n{text}" for title, text in zip(shared, others, strict=False)),
     ]
-    named = zip((baseline, judged), others[len(beside) :], strict=True)
+    named = zip((baseline, judged), others[len(shared) :], strict=True)
     for name, answer in named if layout == "shared_first" else sorted(named):
         start = markers.marker(f"The Start of Assistant {name}'s Answer")
         end = markers.marker(f"The End of Assistant {name}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
     system = prompts.load(PROMPTS[protocol]) if system_prompt is None else system_prompt
-    return Prompt.of(system, markers.notice + shared.instructions + "\n\n".join(sections), delimited.suspects)
+    return Prompt.of(system, markers.notice + meanings_of(shared) + "\n\n".join(sections), delimited.suspects)
 
 
 _A, _B = "The Start of Assistant A's Answer", "The Start of Assistant B's Answer"

@@ -26,7 +26,7 @@ from typing import Any, TypedDict
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.delimiters import NOTHING_SHARED, REFERENCE, TITLES, Lookalikes, Prompt, SharedTexts, delimit
+from judgegym.judges.core.delimiters import REFERENCE, TITLES, Lookalikes, Prompt, delimit, meanings_of
 from judgegym.judges.core.group import AnswerCollector
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, VerdictJudge, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
@@ -64,7 +64,7 @@ def choice_prompt(
     *,
     system: str = "",
     system_prompt: str | None = None,
-    shared: SharedTexts = NOTHING_SHARED,
+    shared: Mapping[str, str] = {},
 ) -> Prompt:
     """The prompt that asks for the best of N answers.
 
@@ -73,27 +73,26 @@ def choice_prompt(
         answers: 2 to 26 of them, in the order of their letters.
         system: text before the system prompt.
         system_prompt: replaces the built-in system prompt.
-        shared: further sections behind the question.
+        shared: further sections behind the question, by title.
 
     Raises:
         ValueError: there are fewer than 2 or more than 26 answers.
     """
     if not FEWEST_CHOICES <= len(answers) <= MOST_CHOICES:
         raise ValueError(f"a choice is between {FEWEST_CHOICES} and {MOST_CHOICES} answers, not {len(answers)}")
-    beside = [*shared.by_title.values()]
-    delimited = delimit((question, *beside, *answers), _CHOICE_LOOKALIKES, shared=1 + len(beside))
+    delimited = delimit((question, *shared.values(), *answers), _CHOICE_LOOKALIKES, shared=1 + len(shared))
     markers, (shown_question, *others) = delimited.markers, delimited.texts
     sections = [
         f"{markers.bracket('User Question')}\n{shown_question}",
-        *shared.sections(lambda title: markers.bracket(shared_title(title)), others[: len(beside)]),
+        *(f"{markers.bracket(shared_title(title))}\n{text}" for title, text in zip(shared, others, strict=False)),
     ]
-    for letter, answer in zip(LETTERS, others[len(beside) :], strict=False):
+    for letter, answer in zip(LETTERS, others[len(shared) :], strict=False):
         start = markers.bracket(f"The Start of Assistant {letter}'s Answer")
         end = markers.bracket(f"The End of Assistant {letter}'s Answer")
         sections.append(f"{start}\n{answer}\n{end}")
     task = choice_instructions(len(answers)) if system_prompt is None else system_prompt
     instructions = "\n\n".join(part for part in (system, task) if part)
-    user = markers.notice + shared.instructions + "\n\n".join(sections)
+    user = markers.notice + meanings_of(shared) + "\n\n".join(sections)
     return Prompt.of(instructions, user, delimited.suspects)
 
 

@@ -6,18 +6,10 @@ import sys
 import pytest
 
 MODULES = [
-    "judgegym.judges.arena",
-    "judgegym.eval_environments.arena.standings",
-    "judgegym.judges.aspects.judge",
-    "judgegym.judges.pairwise",
-    "judgegym.judges.listwise.judge",
-    "judgegym.judges.peers",
-    "judgegym.judges.rubrics.judge",
-    "judgegym.statistics.agreement",
-    "judgegym.statistics.agreement",
-    "judgegym.server.core",
-    "judgegym.integrations.trl",
-    "judgegym.integrations.verl",
+    *("judgegym.judges.arena", "judgegym.eval_environments.arena.standings", "judgegym.judges.aspects.judge"),
+    *("judgegym.judges.pairwise", "judgegym.judges.listwise.judge", "judgegym.judges.peers"),
+    *("judgegym.judges.rubrics.judge", "judgegym.statistics.agreement", "judgegym.statistics.agreement"),
+    *("judgegym.server.core", "judgegym.integrations.trl", "judgegym.integrations.verl"),
 ]
 LATE = ("numpy", "scipy", "sklearn", "krippendorff", "tiktoken", "datasets", "transformers", "wandb", "atroposlib")
 

@@ -27,16 +27,8 @@ def test_the_three_way_prompt_names_its_three_labels() -> None:
 def test_the_five_way_prompt_names_its_five_labels_after_what_counts() -> None:
     text = prompts.load("arena_hard_v0_1")
     in_order = [
-        "write your own answer",
-        "correct",
-        "helpful, relevant and concise",
-        "creativity",
-        "important information",
-        "[[A>>B]]",
-        "[[A>B]]",
-        "[[A=B]]",
-        "[[B>A]]",
-        "[[B>>A]]",
+        *("write your own answer", "correct", "helpful, relevant and concise", "creativity", "important information"),
+        *("[[A>>B]]", "[[A>B]]", "[[A=B]]", "[[B>A]]", "[[B>>A]]"),
     ]
     places = [text.index(words) for words in in_order]
     assert places == sorted(places)

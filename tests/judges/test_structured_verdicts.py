@@ -118,18 +118,7 @@ async def test_the_expected_score_is_read_at_the_field_of_the_object(connect: Co
     settings = RubricJudgeSettings(judge_output="json_schema", weighting="logprobs")
     text = '{"feedback": "4 of 5, as \\"score\\": 5 says", "score": 2}'
     tokens = [
-        '{"',
-        "feedback",
-        '": "',
-        "4",
-        " of ",
-        "5",
-        ', as \\"score\\": ',
-        "5",
-        ' says", "',
-        "score",
-        '":',
-        " 2",
+        *('{"', "feedback", '": "', "4", " of ", "5", ', as \\"score\\": ', "5", ' says", "', "score", '":', " 2"),
         "}",
     ]
     assert "".join(tokens) == text

@@ -12,7 +12,7 @@ from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings,
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings, aspect_prompt
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.delimiters import Prompt, SharedTexts
+from judgegym.judges.core.delimiters import Prompt, given_texts
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.listwise.judge import ListwiseGroupJudge
@@ -32,7 +32,7 @@ PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
     "arena": (3, lambda *texts: game_prompt(*texts, protocol="three_way")),
     "arena with shared texts": (
         6,
-        lambda *texts: game_prompt(*texts[:3], protocol="three_way", shared=SharedTexts(*texts[3:])),
+        lambda *texts: game_prompt(*texts[:3], protocol="three_way", shared=given_texts(*texts[3:])),
     ),
     "aspect": (5, aspect_prompt),
     "choice": (3, lambda question, *answers: choice_prompt(question, answers)),

@@ -7,7 +7,7 @@ from typing import Any
 from judgegym.judges.arena import ARENA_PROMPT, game_prompt
 from judgegym.judges.aspects.prompt import ASPECT_PROMPT, SUPPORTED_ASPECTS, aspect_prompt
 from judgegym.judges.config.judge import PromptLayout
-from judgegym.judges.core.delimiters import SharedTexts
+from judgegym.judges.core.delimiters import given_texts
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judge import critique_messages
 from judgegym.judges.core.judgment import Scale
@@ -50,7 +50,7 @@ class PeerKind(Kind):
         return peer_prompt(question, answer, DEFAULT_RUBRIC, previous=ScoreObject(50, evaluation)).messages
 
 
-SHARED = SharedTexts("Is it helpful?", GOOD, "What is known.")
+SHARED = given_texts("Is it helpful?", GOOD, "What is known.")
 
 
 def _label(labels: Sequence[str]) -> Callable[[str], float | None]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -286,41 +286,21 @@ CONTEXT, REFERENCE, CRITERIA = "Given Context", "Reference Answer", "Given Crite
 TITLES = (CONTEXT, REFERENCE, CRITERIA)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedTexts:
-    """Texts for all answers.
+def given_texts(criteria: str = "", reference: str | None = None, context: str | None = None) -> dict[str, str]:
+    """The texts for all answers that are given, by the titles of their sections and in their order.
 
-    Attributes:
+    Args:
         criteria: what makes an answer good; empty for the judge's general criteria.
         reference: an answer that deserves the best verdict.
         context: the text that the answers should be based on.
     """
-
-    criteria: str = ""
-    reference: str | None = None
-    context: str | None = None
-
-    @property
-    def by_title(self) -> dict[str, str]:
-        """Return the texts that are given, in the order of their sections."""
-        texts = {CONTEXT: self.context, REFERENCE: self.reference, CRITERIA: self.criteria or None}
-        return {title: text for title, text in texts.items() if text is not None}
-
-    @property
-    def instructions(self) -> str:
-        """Return a paragraph that says what each of the sections means; empty without any."""
-        meanings = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
-        said = " ".join(meanings[title] for title in self.by_title)
-        return f"{said}\n\n" if said else ""
-
-    def sections(self, marker: Callable[[str], str], shown: Sequence[str]) -> list[str]:
-        """The sections.
-
-        Args:
-            marker: makes a marker of a title.
-            shown: the texts of `by_title` as the prompt shows them.
-        """
-        return [f"{marker(title)}\n{text}" for title, text in zip(self.by_title, shown, strict=True)]
+    texts = {CONTEXT: context, REFERENCE: reference, CRITERIA: criteria or None}
+    return {title: text for title, text in texts.items() if text is not None}
 
 
-NOTHING_SHARED = SharedTexts()
+def meanings_of(titles: Collection[str]) -> str:
+    """A paragraph that says what each of the sections of `given_texts` means; empty without any."""
+    if not titles:
+        return ""
+    meanings = dict(line.split(": ", 1) for line in prompts.load("shared_texts").splitlines())
+    return f"{' '.join(meanings[title] for title in titles)}\n\n"

@@ -26,6 +26,7 @@ import unicodedata
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Generic, TypeVar, cast
 
 from judgegym.judges.parsing.json_objects import (
@@ -136,10 +137,12 @@ def last_candidate(own: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | None:
     objects, doubtful = _objects(text)
     if not kind.in_text_too and not any(each.fields and kind.name in each.fields for each in objects):
         return None
-    words = _without(text, [each.at for each in objects])
-    in_words = (_doubted(each, doubtful) for each in _without_overlaps([*kind.in_words(words)]))
-    in_objects = _object_candidates(text, objects, doubtful, kind)
-    candidates = sorted([*in_words, *in_objects], key=lambda each: each.at)
+    words = _without(text, [each.at for each in objects]) if objects else text
+    candidates = _without_overlaps([*kind.in_words(words)])
+    if objects or doubtful:
+        candidates = [_doubted(each, doubtful) for each in candidates]
+        candidates += _object_candidates(text, objects, doubtful, kind)
+    candidates.sort(key=attrgetter("at"))
     number = next((number for number in range(len(candidates) - 1, -1, -1) if candidates[number].taken), None)
     if number is None:
         return None
@@ -177,13 +180,16 @@ def _value(fields: Mapping[str, JSON] | None, kind: VerdictKind[T]) -> T | None:
     return None if fields is None or fields.get(kind.name) is None else kind.of_fields(fields)
 
 
-def _without_overlaps(in_words: list[VerdictCandidate[T]]) -> Iterator[VerdictCandidate[T]]:
+def _without_overlaps(in_words: list[VerdictCandidate[T]]) -> list[VerdictCandidate[T]]:
     """The candidates without near misses that are a part of what the parser takes."""
     taken = sorted(each.at for each in in_words if each.taken)
+    starts = [start for start, _ in taken]
+    found = []
     for each in in_words:
-        before = bisect(taken, each.at[1] - 1, key=lambda place: place[0])
+        before = bisect(starts, each.at[1] - 1)
         if each.taken or not before or taken[before - 1][1] <= each.at[0]:
-            yield each
+            found.append(each)
+    return found
 
 
 def _doubted(candidate: VerdictCandidate[T], doubtful: list[Place]) -> VerdictCandidate[T]:

@@ -153,7 +153,7 @@ def written_object(own: str, name: str) -> TextObject | None:
 
     It may stand in a code fence. A name that occurs twice has no value.
     """
-    at = object_at_the_end(own)
+    at = object_at_the_end(own) if "}" in own else None
     fields = None if at is None or not is_on_its_own_line(own, at[0]) else decoded(own[slice(*at)])
     return TextObject(fields, at, own) if at is not None and fields is not None and name in fields else None
 

@@ -73,8 +73,21 @@ class VerdictParser(Generic[P, T]):
         return None if found is None else found.value
 
     def find(self, text: str, *args: P.args, **kwargs: P.kwargs) -> ParsedVerdict[T] | None:
-        """The verdict of a text with its place in it; `None` if there is none."""
-        return last_verdict(text, self._read, *args, **kwargs)
+        """The verdict of a text with its place in it; `None` if there is none.
+
+        A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a
+        verdict before it, and another one with the text after it, they are ambiguous: there is no verdict.
+        """
+        offset, own = own_part(text)
+        found = self._read(own, *args, **kwargs)
+        if found is None:
+            return None
+        opened = OPENED.search(own)
+        if opened is not None:
+            before = self._read(without_trailing_tokens(own[: opened.start()]), *args, **kwargs)
+            if before is not None and before.value != found.value:
+                return None
+        return found.behind(offset) if offset else found
 
     def given(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
         """The parser with these arguments, which takes the text alone."""
@@ -83,26 +96,6 @@ class VerdictParser(Generic[P, T]):
 
 verdict_parser = VerdictParser
 """As a decorator."""
-
-
-def last_verdict(
-    text: str, read: Callable[Concatenate[str, P], ParsedVerdict[T] | None], *args: P.args, **kwargs: P.kwargs
-) -> ParsedVerdict[T] | None:
-    """What `read` finds in a judge's text outside of its thinking.
-
-    A `<think>` after the beginning may start thinking that never ends, or only mention the tag. If there is a verdict
-    before it, and another one with the text after it, they are ambiguous: there is no verdict.
-    """
-    offset, own = own_part(text)
-    found = read(own, *args, **kwargs)
-    if found is None:
-        return None
-    opened = OPENED.search(own)
-    if opened is not None:
-        before = read(without_trailing_tokens(own[: opened.start()]), *args, **kwargs)
-        if before is not None and before.value != found.value:
-            return None
-    return found.behind(offset) if offset else found
 
 
 def last_of(pattern: str, flags: int = 0) -> re.Pattern[str]:

@@ -33,7 +33,6 @@ from judgegym.judges.tournament.result import (
     strengths_of,
 )
 from judgegym.judges.tournament.schedule import (
-    GameResult,
     Meeting,
     Pair,
     PairJudge,
@@ -64,15 +63,6 @@ class _Player:
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenGame:
-    """A game that has begun."""
-
-    name: str
-    meeting: Meeting
-    task: asyncio.Task[GameResult]
-
-
 class TournamentInProgress:
     """The games of one group."""
 
@@ -85,7 +75,7 @@ class TournamentInProgress:
         self._players: dict[str, _Player] = {}
         self._taken: dict[int, _Player] = {}
         self._answers: list[int] = []
-        self._games: list[_OpenGame] = []
+        self._games: list[asyncio.Task[PlayedGame]] = []
         self._at_once = asyncio.Semaphore(MOST_GAMES_AT_ONCE)
         self._times = Counter[Meeting]()
         self._plan = self._ordered(planned(settings.schedule, places, settings.rounds_of(places)))
@@ -114,7 +104,7 @@ class TournamentInProgress:
     def cancel(self) -> None:
         """Stop all games."""
         for game in self._games:
-            game.task.cancel()
+            game.cancel()
 
     async def _judged(self) -> GroupJudgment:
         present, settings = sorted(self._taken), self._settings
@@ -167,12 +157,12 @@ class TournamentInProgress:
             again = self._times[first, second]
             self._times[first, second] += 1
             name = f"game_{one.number}_{other.number}" + (f"_again_{again}" if again else "")
-            task = asyncio.create_task(self._play(one.text, other.text, name))
-            self._games.append(_OpenGame(name, (first, second), task))
+            self._games.append(asyncio.create_task(self._play(one, other, name)))
 
-    async def _play(self, first: str, second: str, name: str) -> GameResult:
+    async def _play(self, one: _Player, other: _Player, name: str) -> PlayedGame:
         async with self._at_once:
-            return await self._judge.play(self._case, first, second, name=name)
+            result = await self._judge.play(self._case, one.text, other.text, name=name)
+        return PlayedGame(name, one.place, other.place, result)
 
     @property
     def _met(self) -> Counter[Pair]:
@@ -180,10 +170,7 @@ class TournamentInProgress:
 
     async def _played(self) -> list[PlayedGame]:
         """All games, when they have ended."""
-        results = await all_results(game.task for game in self._games)
-        ended = [
-            PlayedGame(game.name, *game.meeting, result) for game, result in zip(self._games, results, strict=True)
-        ]
+        ended = await all_results(self._games)
         number = {place: player.number for place, player in self._taken.items()}
         return sorted(ended, key=lambda game: (number[game.first], number[game.second], len(game.name), game.name))
 

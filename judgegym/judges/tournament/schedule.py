@@ -27,7 +27,7 @@ from judgegym.judges import prompts
 from judgegym.judges.arena import STRONG_WEIGHT, ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.calls import ask
-from judgegym.judges.core.delimiters import Prompt, SharedTexts
+from judgegym.judges.core.delimiters import Prompt, given_texts
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import JudgeCall
 from judgegym.judges.pairwise import choice_prompt
@@ -131,8 +131,8 @@ def _arena_case(case: GroupCase, first: str, second: str) -> ArenaCase:
     return ArenaCase(case.question, answer=second, baseline=first, shared=_shared(case))
 
 
-def _shared(case: GroupCase) -> SharedTexts:
-    return SharedTexts(case.criteria, case.reference, case.context)
+def _shared(case: GroupCase) -> dict[str, str]:
+    return given_texts(case.criteria, case.reference, case.context)
 
 
 Pair: TypeAlias = tuple[int, int]

@@ -9,7 +9,7 @@ import pytest
 from judgegym.judges import prompts
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.core.judgment import Status
-from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint, completion, refusing
+from tests.scripted import Meeting, Reply, Script, ScriptedEndpoint, completion
 
 CASE = ArenaCase("Which is best?", "The model's answer.", "The baseline's answer.")
 DOWN = Reply(status=400, body={"error": {"message": "no such model"}})
@@ -100,21 +100,6 @@ async def test_the_order_of_arrival_does_not_matter(connect: Connect) -> None:
     assert judgment.detail.entries == (1.0, 0.5)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'Assistant A writes "[[A>>B]] is the verdict". It is not. [[B>A]]',
-        "<think>[[A>B]]</think>[[B>A]]",
-        "Leaning to [[A>B]], but in the end:\n\n**[[B>A]]**",
-        "[b>a]",
-    ],
-)
-async def test_the_judges_own_last_verdict_counts(connect: Connect, text: str) -> None:
-    async with ScriptedEndpoint(text) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
-    assert [game.label for game in judgment.detail.games] == ["B>A", "B>A"]
-
-
 async def test_reasoning_apart_from_the_text_is_kept_and_not_read(connect: Connect) -> None:
     reply = Reply(body=completion("[[B>A]]", reasoning_content="Is it [[A>B]]?"))
     async with ScriptedEndpoint(reply) as endpoint:
@@ -134,20 +119,6 @@ async def test_a_judge_that_is_down_gives_no_score(connect: Connect) -> None:
     assert len(endpoint.requests) == 2  # a judge that said nothing is not asked to finish
 
 
-async def test_a_judge_that_cannot_be_reached_gives_no_score(connect: Connect) -> None:
-    with refusing() as base_url:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(base_url, max_retries=1)).judge(CASE)
-    assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
-    assert [call.run.attempts for call in judgment.calls] == [0, 0]
-
-
-async def test_a_judge_that_says_nothing_has_failed(connect: Connect) -> None:
-    async with ScriptedEndpoint(Reply(body=completion("  "))) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint, max_retries=1)).judge(CASE)
-    assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
-    assert len(endpoint.requests) == 4
-
-
 @pytest.mark.parametrize(("bad", "status"), [("a tie", Status.UNPARSABLE), (DOWN, Status.JUDGE_FAILED)])
 @pytest.mark.parametrize("bad_game", [0, 1])
 async def test_one_verdict_is_not_enough(connect: Connect, bad: Reply | str, status: Status, bad_game: int) -> None:
@@ -161,20 +132,3 @@ async def test_one_verdict_is_not_enough(connect: Connect, bad: Reply | str, sta
     assert judgment.detail.games[1 - bad_game].label == "A>B"
     assert ("model_is_a" in judgment.explanation) == (bad_game == 0)
     assert ("model_is_b" in judgment.explanation) == (bad_game == 1)
-
-
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        (completion("I cannot judge this.", finish_reason="content_filter"), "refused"),
-        (completion("", refusal="Not for me."), "Not for me."),
-        (completion("A is better since it", finish_reason="length"), "cut off"),
-        (completion("A is better."), "no verdict"),
-    ],
-)
-async def test_an_answer_without_a_verdict_says_why(connect: Connect, body: dict[str, Any], why: str) -> None:
-    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(judge_reask=0), connect(endpoint)).judge(CASE)
-    assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
-    assert why in judgment.explanation
-    assert not any(call.failed for call in judgment.calls)

@@ -81,10 +81,3 @@ async def test_a_judge_that_fails_when_asked_again_has_failed(connect: Connect) 
     game = judgment.detail.games[0]
     assert (game.text, game.earlier_texts, game.label) == ("Both are fine.", (), None)
     assert "context too long" in judgment.explanation
-
-
-async def test_a_verdict_in_the_thinking_alone_is_asked_for(connect: Connect) -> None:
-    async with ScriptedEndpoint(talk("<think>[[B>A]]</think> A, I'd say.", "[[A>B]]")) as endpoint:
-        judgment = await ArenaCaseJudge(ArenaJudgeSettings(), connect(endpoint)).judge(CASE)
-    assert judgment.detail.games[0].label == "A>B"
-    assert len(conversations(endpoint)) == 2

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgegym.judges.arena import STRONG_WEIGHT, Game, GameOrder, row_result
+from judgegym.judges.arena import Game, GameOrder, row_result
 from judgegym.judges.parsing.labels import ARENA_LABELS, ArenaLabel
 
 # The model's entries (W 1, T 0.5, L 0) for every pair of labels: the row is game 1 (the model is A), the column
@@ -45,10 +45,6 @@ def test_a_strong_verdict_may_count_once(game_1: ArenaLabel, game_2: ArenaLabel,
     assert result.entries == (VALUES[expected[0]], VALUES[expected[-1]])
 
 
-def test_the_weights_of_the_protocols() -> None:
-    assert STRONG_WEIGHT == {"three_way": 1, "arena_hard_v0.1": 3}
-
-
 @pytest.mark.parametrize(("game_1", "game_2", "expected"), cells(OUTCOMES))
 def test_outcome(game_1: ArenaLabel, game_2: ArenaLabel, expected: str) -> None:
     assert row_result(game_1, game_2).outcome == expected
@@ -76,26 +72,6 @@ def test_what_is_no_label_is_an_error(label: str, place: int) -> None:
     labels[place] = label
     with pytest.raises(ValueError, match="A>>B, A>B, A=B, B>A, B>>A"):
         row_result(*labels)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("strong_weight", [1, 2, 3])
-def test_a_strong_label_gives_as_many_entries_as_it_counts(strong_weight: int) -> None:
-    assert row_result("A>>B", "A=B", strong_weight=strong_weight).entries == (1.0,) * strong_weight + (0.5,)
-
-
-@pytest.mark.parametrize(
-    ("game_1", "game_2", "reward"),
-    [
-        ("A>B", "B>A", 1.0),
-        ("B>A", "A>B", -1.0),
-        ("A=B", "A=B", 0.0),
-        ("A>B", "A>B", 0.0),
-        ("A>B", "A=B", 0.5),
-        ("A>>B", "A>B", 0.5),
-    ],
-)
-def test_reward(game_1: ArenaLabel, game_2: ArenaLabel, reward: float) -> None:
-    assert row_result(game_1, game_2).reward == reward
 
 
 @pytest.mark.parametrize("order", ["model_is_a", "model_is_b"])

@@ -19,7 +19,7 @@ from judgegym.judges.aspects.prompt import (
 )
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.cache import JudgmentCache
-from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
+from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint
 
 HARM = SUPPORTED_ASPECTS["harmfulness"].model_copy(update={"polarity": 1})  # a yes has the score 1
 SUBMISSION = "Mix both."
@@ -207,20 +207,6 @@ async def test_each_vote_has_a_seed_of_its_own(connect: Connect) -> None:
     assert len({json.dumps(body["messages"]) for body in endpoint.bodies}) == 1
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7])
-async def test_each_vote_is_kept_for_itself(connect: Connect, tmp_path: Path, temperature: float) -> None:
-    cache = JudgmentCache(tmp_path / "cache.sqlite")
-    async with ScriptedEndpoint(lambda request, number: said(1, f"since {number}")) as endpoint:
-        client = connect(endpoint, cache=cache, temperature=temperature)
-        first = await judged(client, 5, scoring="share")
-        again = await judged(client, 5, scoring="share")
-    cache.close()
-    assert len(endpoint.requests) == 5
-    assert len({vote.reason for vote in detail_of(first).votes}) == 5
-    assert detail_of(again) == detail_of(first)
-    assert [call.run.cached for call in again.calls] == [True] * 5
-
-
 async def test_more_votes_begin_with_those_that_are_kept(connect: Connect, tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
     async with ScriptedEndpoint(votes_of([True, False, True, True, True])) as endpoint:
@@ -230,17 +216,6 @@ async def test_more_votes_begin_with_those_that_are_kept(connect: Connect, tmp_p
     cache.close()
     assert len(endpoint.requests) == 4
     assert [call.run.cached for call in judgment.calls] == [True, True, True, False]
-
-
-async def test_a_vote_without_a_verdict_is_not_kept(connect: Connect, tmp_path: Path) -> None:
-    cache = JudgmentCache(tmp_path / "cache.sqlite")
-    async with ScriptedEndpoint(lambda request, number: "Hm." if number == 1 else said(1)) as endpoint:
-        client = connect(endpoint, cache=cache)
-        await judged(client)
-        judgment = await judged(client)
-    cache.close()
-    assert [(call.value, call.run.cached) for call in judgment.calls] == [(AspectVerdict(True, "since"), False)]
-    assert len(endpoint.requests) == 3
 
 
 REFUSED = Reply(status=400, body={"error": {"message": "Unrecognized request argument supplied: seed"}})
@@ -312,16 +287,6 @@ async def test_no_majority_is_no_verdict(
     assert (detail.yes, detail.agreement, detail.yes_share) == (None, None, share)
     assert [vote.yes for vote in detail.votes] == verdicts
     assert "harmfulness" in judgment.explanation and "no verdict could be read" in judgment.explanation
-
-
-async def test_a_text_that_was_cut_off_has_no_verdict(connect: Connect) -> None:
-    cut = Reply(body=completion(said(1), finish_reason="length"))
-    async with ScriptedEndpoint(by_vote([cut, said(0)])) as endpoint:
-        judgment = await judged(connect(endpoint))
-    assert (judgment.score, len(endpoint.requests)) == (0.0, 2)
-    vote = detail_of(judgment).votes[0]
-    assert (vote.yes, vote.reason, vote.text) == (None, None, said(1))
-    assert vote.error is not None and "cut off" in vote.error
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,8 @@ NAMES = ("Question", "The End of Answer")
 
 PIECES = st.sampled_from(
     [
-        "<|",
-        "|>",
-        "Question",
-        "The End of Answer",
-        "END OF ANSWER",
-        " ",
-        "ß",
-        "\ud800",
-        "0123456789ab",
-        "<|im_end|>",
-        "¦",
+        *("<|", "|>", "Question", "The End of Answer", "END OF ANSWER", " ", "ß", "\ud800", "0123456789ab"),
+        *("<|im_end|>", "¦"),
     ]
 )
 TEXTS = st.lists(st.lists(PIECES | st.text(max_size=4), max_size=6).map("".join), min_size=1, max_size=3)

@@ -129,11 +129,6 @@ async def test_score_with_an_anchor_says_how_the_answer_compares_with_it(connect
     assert len(shown_answers(bodies[0])) == 3
 
 
-async def test_single_answer_with_an_anchor_is_compared_with_it(connect: Connect) -> None:
-    judgment, bodies = await judged(connect, judging(by_quality), ("good",), anchor="base")
-    assert scores_of(judgment) == pytest.approx([0.75]) and len(bodies) == 1
-
-
 # Two orders.
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from judgegym.judges.pairwise import (
     SUBSETS,
-    UNPARSED,
     TiesRow,
     leaderboard_score,
     ties_row_score,
@@ -135,10 +134,6 @@ def test_a_row_is_right_where_a_top_rated_answer_is_correct(
     correct: list[Rating], wrong: list[Rating], score: float
 ) -> None:
     assert ties_row_score([*correct, *wrong], len(correct)) == score
-
-
-def test_an_unparsed_rating_is_below_every_rating() -> None:
-    assert UNPARSED == -1
 
 
 def test_the_leaderboard_weighs_each_subset_the_same() -> None:

@@ -13,15 +13,7 @@ from judgegym.judges.parsing.scores import ScoreObject, rating, score_object
 from judgegym.llm.template_tokens import without_trailing_tokens
 
 TOKENS = [
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|endoftext|>",
-    "<|end|>",
-    "</s>",
-    "<eos>",
-    "<pad>",
-    "<end_of_turn>",
-    "[/INST]",
+    *("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end|>", "</s>", "<eos>", "<pad>", "<end_of_turn>", "[/INST]"),
     "<｜end▁of▁sentence｜>",
 ]
 

@@ -98,16 +98,8 @@ def test_an_object_that_a_judge_quotes_after_its_own_verdict_steals_nothing(kind
 @pytest.mark.parametrize(
     "around",
     [
-        "{}\n\nI hope that this helps.",
-        "My verdict is {}",
-        "[{}]",
-        "```json\n[\n{}\n]\n```",
-        "Here it is:\n{}}",
-        '{"verdict": "none", "x": {}',
-        "TRAILING",
-        "QUOTES",
-        "ESCAPED",
-        "TRUNCATED",
+        *("{}\n\nI hope that this helps.", "My verdict is {}", "[{}]", "```json\n[\n{}\n]\n```", "Here it is:\n{}}"),
+        *('{"verdict": "none", "x": {}', "TRAILING", "QUOTES", "ESCAPED", "TRUNCATED"),
     ],
 )
 def test_words_within_an_object_are_no_verdict_whatever_is_wrong_with_it(kind: str, around: str) -> None:

@@ -80,10 +80,6 @@ def test_too_little_mass_on_the_scale_is_no_score(alternatives: Alternatives) ->
     assert "probability" in found.reason
 
 
-def test_the_least_mass_is_enough() -> None:
-    assert expected(scored(("4", LEAST_MASS), ("x", 0.5))) == pytest.approx(4.0)
-
-
 @pytest.mark.parametrize("logprob", [math.nan, -math.inf, -9999.0, -1e308])
 def test_a_logprob_that_is_no_probability(logprob: float) -> None:
     choice = Choice("[SCORE]4", tokens=(Token("[SCORE]"), Token("4", (("4", logprob),))))

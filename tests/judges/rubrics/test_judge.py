@@ -1,6 +1,5 @@
 """A response judged by a rubric: once, several times, and by the tokens' probabilities."""
 
-import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.judges.core.judgment import Judgment, Scale, Status
-from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict, pool
-from judgegym.judges.rubrics.prompt import Pooling, Rubric, RubricJudgeSettings, rubric_prompt
+from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail, RubricVerdict
+from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings, rubric_prompt
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.errors import SettingsError
 from tests.scripted import Json, Meeting, Reply, Script, ScriptedEndpoint, completion
@@ -104,15 +103,6 @@ async def test_several_judgments(
         assert judgment.explanation == "\n\n".join(f"Words {number}." for number in range(len(scores)))
 
 
-@pytest.mark.parametrize(
-    ("values", "mean", "median"),
-    [([3.0], 3.0, 3.0), ([1, 2], 1.5, 1.5), ([1, 1, 4], 2.0, 1.0), ([4.25, 4.75], 4.5, 4.5)],
-)
-def test_pooling(values: list[float], mean: float, median: float) -> None:
-    poolings: list[Pooling] = ["mean", "median"]
-    assert [pool(values, pooling) for pooling in poolings] == [pytest.approx(mean), pytest.approx(median)]
-
-
 async def test_the_judgments_run_at_once(connect: Connect) -> None:
     meeting = Meeting(5)
 
@@ -125,39 +115,12 @@ async def test_the_judgments_run_at_once(connect: Connect) -> None:
     assert (endpoint.peak, len(endpoint.requests)) == (5, 5)
 
 
-async def test_judgments_are_in_the_order_of_their_numbers_whoever_answers_first(connect: Connect) -> None:
-    second_answered = asyncio.Event()
-
-    async def script(request: Json, number: int) -> str:
-        if request["seed"] == 0:
-            await second_answered.wait()
-            return said(1)
-        second_answered.set()
-        return said(5)
-
-    async with ScriptedEndpoint(script) as endpoint:
-        judgment = await judged(connect(endpoint), 2)
-    assert [each.score for each in detail_of(judgment).judgments] == [1, 5]
-
-
 async def test_each_judgment_has_a_seed_of_its_own(connect: Connect) -> None:
     async with ScriptedEndpoint(by_number([said(1), "Hm.", said(3), said(5)], first_seed=7)) as endpoint:
         judgment = await judged(connect(endpoint), 3, seed=7)
     assert sorted(body["seed"] for body in endpoint.bodies) == [7, 8, 9, 10]
     assert [each.score for each in detail_of(judgment).judgments] == [1, None, 3, 5]
     assert judgment.score == pytest.approx(3.0)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.7])
-async def test_each_judgment_is_kept_for_itself(connect: Connect, tmp_path: Path, temperature: float) -> None:
-    cache = JudgmentCache(tmp_path / "cache.sqlite")
-    async with ScriptedEndpoint(lambda request, number: said(number)) as endpoint:
-        client = connect(endpoint, cache=cache, temperature=temperature)
-        first, again = await judged(client, 5), await judged(client, 5)
-    cache.close()
-    assert len(endpoint.requests) == 5
-    assert (first.score, again.score) == (3.0, 3.0)
-    assert detail_of(again) == detail_of(first)
 
 
 @pytest.mark.parametrize(
@@ -202,28 +165,12 @@ async def test_too_few_scores_are_none(connect: Connect, samples: int, texts: li
     assert sum(each.score is not None for each in detail_of(judgment).judgments) == usable
 
 
-async def test_a_text_that_was_cut_off_has_no_score(connect: Connect) -> None:
-    cut = Reply(body=completion(said(5), finish_reason="length"))
-    async with ScriptedEndpoint(by_number([cut, said(2)])) as endpoint:
-        judgment = await judged(connect(endpoint))
-    assert (judgment.score, len(endpoint.requests)) == (2.0, 2)
-    first = detail_of(judgment).judgments[0]
-    assert first.score is None
-    assert first.error is not None and "cut off" in first.error
-
-
 async def test_a_judge_that_never_answers_has_failed_and_is_not_asked_again(connect: Connect) -> None:
     async with ScriptedEndpoint(DOWN) as endpoint:
         judgment = await judged(connect(endpoint, max_retries=0), 2)
     assert (judgment.status, judgment.score, len(endpoint.requests)) == (Status.JUDGE_FAILED, None, 2)
     assert "out of order" in judgment.explanation
     assert [(each.score, each.text, each.strict) for each in detail_of(judgment).judgments] == [(None, "", False)] * 2
-
-
-async def test_a_call_that_failed_is_drawn_again(connect: Connect) -> None:
-    async with ScriptedEndpoint(by_number([DOWN, said(1), said(4)])) as endpoint:
-        judgment = await judged(connect(endpoint, max_retries=0), 2)
-    assert (judgment.status, judgment.score, len(endpoint.requests)) == (Status.OK, 2.5, 3)
 
 
 async def test_a_judgment_without_the_words_of_its_format_is_explained_by_its_text(connect: Connect) -> None:
@@ -317,12 +264,6 @@ async def test_too_little_mass_on_the_scale_is_no_score(connect: Connect) -> Non
     assert [(each.score, each.expected, each.value) for each in detail_of(judgment).judgments] == [
         (None, None, None)
     ] * 3
-
-
-async def test_too_little_mass_is_drawn_again(connect: Connect) -> None:
-    async with ScriptedEndpoint(by_number([weighed([("Four", 1.0)]), weighed([("4", 1.0)])])) as endpoint:
-        judgment = await judged(connect(endpoint), weighting="logprobs")
-    assert (judgment.score, len(endpoint.requests)) == (4.0, 2)
 
 
 async def test_a_number_that_cannot_be_read_has_no_expectation(connect: Connect) -> None:

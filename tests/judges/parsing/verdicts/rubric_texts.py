@@ -6,33 +6,9 @@ from hypothesis import strategies as st
 
 PIECES = st.sampled_from(
     [
-        "[FEEDBACK]",
-        "[SCORE]",
-        "[RESULT]",
-        "[score]",
-        "Feedback:",
-        "\nFeedback: ",
-        "[SCORE] 4",
-        "[RESULT] 2\n",
-        "4",
-        "10",
-        "-",
-        ".",
-        "/5",
-        " out of 5",
-        "(",
-        ")",
-        "[",
-        "]",
-        "**",
-        "`",
-        "<think>",
-        "</think>",
-        "\n",
-        "\r",
-        "\u2028",
-        " ",
-        "\ud800",
+        *("[FEEDBACK]", "[SCORE]", "[RESULT]", "[score]", "Feedback:", "\nFeedback: ", "[SCORE] 4", "[RESULT] 2\n"),
+        *("4", "10", "-", ".", "/5", " out of 5", "(", ")", "[", "]", "**", "`", "<think>", "</think>", "\n", "\r"),
+        *("\u2028", " ", "\ud800"),
     ]
 )
 HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join)

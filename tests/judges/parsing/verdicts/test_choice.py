@@ -10,23 +10,8 @@ from judgegym.judges.parsing.labels import choice_letter, choice_letter_official
 
 PIECES = st.sampled_from(
     [
-        "[[",
-        "]]",
-        "[[A]]",
-        "[[D]]",
-        "[[E]]",
-        "[A]",
-        "<think>",
-        "</think>",
-        "\n",
-        " ",
-        "/10",
-        "10",
-        "7",
-        ".",
-        "-",
-        "**",
-        "(",
+        *("[[", "]]", "[[A]]", "[[D]]", "[[E]]", "[A]", "<think>", "</think>", "\n", " ", "/10", "10", "7", ".", "-"),
+        *("**", "("),
     ]
 )
 HOSTILE = st.lists(PIECES | st.text(max_size=3), max_size=10).map("".join)

@@ -89,19 +89,7 @@ def test_text_without_every_id_once_has_no_scores_and_a_reason(text: str, fault:
 @pytest.mark.parametrize(
     "score",
     [
-        "1.01",
-        "-0.01",
-        "80",
-        "1e999",
-        "-1e999",
-        "NaN",
-        "Infinity",
-        "true",
-        "false",
-        "null",
-        '"0.8"',
-        "[1]",
-        "{}",
+        *("1.01", "-0.01", "80", "1e999", "-1e999", "NaN", "Infinity", "true", "false", "null", '"0.8"', "[1]", "{}"),
         "9" * 400,
     ],
 )
