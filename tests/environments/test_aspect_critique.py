@@ -130,6 +130,9 @@ def test_rows_with_answers_of_their_own_ask_no_policy(tmp_path: Path) -> None:
     assert run.code == 0, run.said
     assert run.policy.requests == []
     assert set(run.scores("model_answer").values()) == set(TABLE)
+    # The answers are the dataset's: neither the policy's name nor its temperature may stand beside their numbers.
+    assert run.general["model_name"] != "the-policy"
+    assert set(run.general["generation_parameters"]) == {"judge_temperature", "judge_max_tokens"}
 
 
 def test_but_it_is_when_one_row_needs_the_policy(tmp_path: Path) -> None:
@@ -143,13 +146,6 @@ def test_a_key_of_the_judge_is_demanded(tmp_path: Path) -> None:
     run = critique(tmp_path, rows=ROWS, policy=never)
     assert run.code == 2
     assert run.lacks("ANTHROPIC_API_KEY", "api.anthropic.com") == []
-
-
-def test_the_report_names_no_policy_that_was_never_asked(tmp_path: Path) -> None:
-    """The answers are the dataset's: neither the policy's name nor its temperature may stand beside their numbers."""
-    run = critique(tmp_path, rows=ROWS, judge=verdict(0), policy=never)
-    assert run.general["model_name"] != "the-policy"
-    assert set(run.general["generation_parameters"]) == {"judge_temperature", "judge_max_tokens"}
 
 
 def test_thinking_is_asked_of_the_policy_and_not_of_the_rows_own_answers(tmp_path: Path) -> None:

@@ -116,15 +116,8 @@ class Membership:
             logger.warning("a registration whose answer was lost may be left at %s", self._api.url)
 
     async def _register(self) -> Registration | None:
-        config = self._config
         try:
-            return await self._api.register(
-                name=self._name,
-                weight=self._weight,
-                group_size=config.group_size,
-                max_token_length=config.max_token_length,
-                min_batch_allocation=config.min_batch_allocation,
-            )
+            return await self._api.register(self._name, self._weight, self._config)
         except ApiUnavailable as error:
             self._answer_lost |= error.may_have_acted
             raise
@@ -216,7 +209,11 @@ class TrainerConnection:
                 self._membership.forget()
                 self._say(f"waiting for a trainer to register at {self.api.url}")
                 return False
-            check_group_size(self.config.group_size, trainer.batch_size)
+            if trainer.batch_size % self.config.group_size:  # the API never splits a group
+                raise SettingsError(
+                    f"--env.group_size: {self.config.group_size} does not divide the trainer's batch size of "
+                    f"{trainer.batch_size}, so no batch would ever be full"
+                )
             registration = await self._membership.settle()
             if registration is None:
                 self._say(f"waiting for the trainer at {self.api.url} to ask for its first batch")
@@ -272,16 +269,3 @@ class TrainerConnection:
         if what != self._said:
             self._said = what
             logger.info("%s", what)
-
-
-def check_group_size(group_size: int, batch_size: int) -> None:
-    """Check that groups of this size fill a batch exactly; the API never splits a group.
-
-    Raises:
-        SettingsError: they do not.
-    """
-    if batch_size % group_size:
-        raise SettingsError(
-            f"--env.group_size: {group_size} does not divide the trainer's batch size of {batch_size}, "
-            "so no batch would ever be full"
-        )

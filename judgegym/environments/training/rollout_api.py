@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 
 import aiohttp
 
+from judgegym.engine.settings import EnvConfig
 from judgegym.llm import wire
 from judgegym.llm.errors import JudgeGymError
 from judgegym.llm.urls import is_loopback
@@ -115,21 +116,11 @@ class RolloutApi:
         place = await self._call("GET", "/wandb_info")
         return str(place.get("group") or ""), str(place.get("project") or "")
 
-    async def register(
-        self, *, name: str, weight: float, group_size: int, max_token_length: int, min_batch_allocation: float | None
-    ) -> Registration | None:
+    async def register(self, name: str, weight: float, config: EnvConfig) -> Registration | None:
         """Register; return `None` as long as the trainer has not asked for its first batch."""
-        answer = await self._call(
-            "POST",
-            "/register-env",
-            {
-                "desired_name": name,
-                "weight": weight,
-                "group_size": group_size,
-                "max_token_length": max_token_length,
-                "min_batch_allocation": min_batch_allocation,
-            },
-        )
+        sizes = ("group_size", "max_token_length", "min_batch_allocation")
+        body = {"desired_name": name, "weight": weight, **{size: getattr(config, size) for size in sizes}}
+        answer = await self._call("POST", "/register-env", body)
         if answer.get("status") != "success":
             return None
         return Registration(

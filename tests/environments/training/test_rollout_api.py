@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from judgegym.engine.settings import EnvConfig
 from judgegym.environments.training import rollout_api
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, ApiUnavailable, RolloutApi, insist
 from judgegym.environments.training.rollout_api import TrainerLimits as Wanted
@@ -34,7 +35,7 @@ CALLS: dict[str, Call] = {
 
 
 async def join(api: RolloutApi) -> Any:
-    return await api.register(name="env", weight=1.0, group_size=4, max_token_length=512, min_batch_allocation=None)
+    return await api.register("env", 1.0, EnvConfig(group_size=4, max_token_length=512))
 
 
 @asynccontextmanager
