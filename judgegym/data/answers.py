@@ -8,46 +8,21 @@ Guarantee: a column of a usual name that is not read beside the others is named 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import cast, get_args
 
 from judgegym.data.opening import FILE_KINDS, kind_of
-from judgegym.data.rows import Row, TaskT, by_uid, load_rows, named_row
+from judgegym.data.rows import LazyMapping, Row, TaskT, by_uid, load_rows, named_row
 from judgegym.data.task_list import TaskList, uids_of
 from judgegym.judges.core.turns import Turn, text_turn, transcript, turns_of
 from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON, Message, Role
 
 
-class Answers(Mapping[str, str]):
-    """The answers to some rows by uid; each is read when it is asked for."""
-
-    def __init__(self, rows: Mapping[str, Row], uids: Sequence[str]) -> None:
-        """Give the answers in `rows` to the rows `uids`."""
-        self._rows = rows
-        self._uids = uids
-
-    def __getitem__(self, uid: str) -> str:
-        """Read an answer.
-
-        Raises:
-            DataError: the file has changed.
-        """
-        return answer_text(self._rows[uid])
-
-    def __iter__(self) -> Iterator[str]:
-        """The uids."""
-        return iter(self._uids)
-
-    def __len__(self) -> int:
-        """How many answers there are."""
-        return len(self._uids)
-
-
-def load_answers(path: Path, tasks: Sequence[TaskT]) -> Answers:
+def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
     """Existing answers to score, by uid.
 
     Args:
@@ -68,7 +43,7 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Answers:
     missing = [uid for uid in uids if uid not in rows]
     if missing:
         raise DataError(f"{path}: no answer for {len(missing)} of {len(tasks)} rows, such as {missing[0]!r}")
-    answers = Answers(rows, uids)
+    answers = LazyMapping(dict.fromkeys(uids), lambda uid: answer_text(rows[uid]))
     for uid in uids:
         _ = answers[uid]  # report a row without text before the first call
     return answers

@@ -87,14 +87,10 @@ def _ranked(values: _Values) -> Draft | Reason | None:
     prompt, answers = turns_of_prompt(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
         return None
-    ranked: list[tuple[float, str]] = []
-    for answer in answers:
-        if not isinstance(answer, Mapping):
-            return None
-        text, rank = answer.get("answer"), _number(answer.get("rank"))
-        if not isinstance(text, str) or rank is None:
-            return None
-        ranked.append((rank, text))
+    entries = [(each.get("answer"), _number(each.get("rank"))) for each in answers if isinstance(each, Mapping)]
+    ranked = [(rank, text) for text, rank in entries if isinstance(text, str) and rank is not None]
+    if len(ranked) < len(answers):
+        return None
     if not ranked:
         return "empty text"
     best = min(rank for rank, _ in ranked)
@@ -105,28 +101,30 @@ def _ranked(values: _Values) -> Draft | Reason | None:
 
 def _graded(values: _Values) -> Draft | Reason | None:
     """HelpSteer3: `context`, two responses and a preference, which is negative if the first is better."""
-    prompt = turns_of_prompt(values.get("context", values.get("prompt")))
-    first, second, grade = values.get("response1"), values.get("response2"), _number(values.get("overall_preference"))
-    if prompt is None or grade is None or not isinstance(first, str) or not isinstance(second, str):
+    grade = _number(values.get("overall_preference"))
+    if grade is None or abs(grade) > 3:  # another scale, perhaps in the other direction: it might swap the labels
         return None
-    if abs(grade) > 3:  # another scale, perhaps in the other direction: reading it would silently swap the labels
-        return None
-    if grade == 0:
-        return "no preference"
-    better, worse = (first, second) if grade < 0 else (second, first)
-    return Draft(transcript(prompt), (better,), (worse,))
+    return _of_two(
+        values.get("context", values.get("prompt")), values.get("response1"), values.get("response2"), -grade
+    )
 
 
 def _labelled(values: _Values) -> Draft | Reason | None:
     """JudgeBench: `question`, two responses and a label."""
-    prompt, label = turns_of_prompt(values.get("question")), values.get("label")
-    a, b = values.get("response_A"), values.get("response_B")
-    if prompt is None or not (isinstance(a, str) and isinstance(b, str) and isinstance(label, str)):
+    label = values.get("label")
+    if not isinstance(label, str):
         return None
-    if label.strip() not in ("A>B", "B>A"):
-        return "no preference"
-    better, worse = (a, b) if label.strip() == "A>B" else (b, a)
-    return Draft(transcript(prompt), (better,), (worse,))
+    preference = {"A>B": 1, "B>A": -1}.get(label.strip(), 0)
+    return _of_two(values.get("question"), values.get("response_A"), values.get("response_B"), preference)
+
+
+def _of_two(asked: JSON, first: JSON, second: JSON, preference: float) -> Draft | Reason | None:
+    """The draft of two responses, of which the first is the better one if the preference is positive."""
+    prompt = turns_of_prompt(asked)
+    if prompt is None or not isinstance(first, str) or not isinstance(second, str):
+        return None
+    better, worse = (first, second) if preference > 0 else (second, first)
+    return Draft(transcript(prompt), (better,), (worse,)) if preference else "no preference"
 
 
 def _pair(values: _Values) -> Draft | Reason | None:
@@ -153,7 +151,9 @@ def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Rea
 
 def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
     """Two conversations: their common beginning is the prompt, after the explicit prompt unless they repeat that."""
-    better, worse = _conversation(chosen), _conversation(rejected)
+    better, worse = (
+        turns_of_transcript(each) if isinstance(each, str) else turns_of(each) for each in (chosen, rejected)
+    )
     if better is None or worse is None:
         return None
     context, answered_after = _context(values, better, worse)
@@ -181,7 +181,9 @@ def prompt_of_pair(values: _Values) -> tuple[Turn, ...] | None:
     prompt = turns_of_prompt(values.get("prompt"))
     if prompt is not None and _texts(chosen) is not None and _texts(rejected) is not None:
         return prompt
-    better, worse = _conversation(chosen), _conversation(rejected)
+    better, worse = (
+        turns_of_transcript(each) if isinstance(each, str) else turns_of(each) for each in (chosen, rejected)
+    )
     return _context(values, better, worse)[0] or None if better and worse else None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,18 +27,10 @@ Split = Literal["train", "eval"]
 
 _TEXT_TABLES = (".csv", ".tsv")
 _LISTS = frozenset(
-    {
-        "responses",
-        "completions",
-        "generations",
-        "candidates",
-        "outputs",
-        "answers",
-        "chosen",
-        "rejected",
-        "contexts",
-        "aspects",
-    }
+    (
+        *("responses", "completions", "generations", "candidates", "outputs", "answers"),
+        *("chosen", "rejected", "contexts", "aspects"),
+    )
 )
 """Columns that hold lists, so that a cell of a table of texts which looks like one is one."""
 _TEXTS = frozenset(
@@ -89,6 +81,7 @@ class Task(Protocol):
 
 
 TaskT = TypeVar("TaskT", bound=Task)
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,33 +320,31 @@ def bad_line_words(line: BadLine) -> str:
     return f"{line.source}, row {line.number}: {line.reason}"
 
 
-class RowsByUid(Mapping[str, Row]):
-    """Rows by their id, in the order of the dataset; each is read when it is asked for."""
+class LazyMapping(Mapping[str, ItemT]):
+    """What belongs to uids, in their order; each item is read when it is asked for."""
 
-    def __init__(self, rows: Sequence[Row], places: Mapping[str, int]) -> None:
-        """Look up rows by the places of their ids."""
-        self._rows = rows
-        self._places = places
+    def __init__(self, uids: Collection[str], read: Callable[[str], ItemT]) -> None:
+        """Read the item of each of `uids`, whose test of membership is to be fast, by `read`."""
+        self._uids = uids
+        self._read = read
 
-    def __getitem__(self, uid: str) -> Row:
-        """Read a row."""
-        return self._rows[self._places[uid]]
-
-    def __contains__(self, uid: object) -> bool:
-        """Whether a row has this id."""
-        return uid in self._places
+    def __getitem__(self, uid: str) -> ItemT:
+        """Read an item."""
+        if uid not in self._uids:
+            raise KeyError(uid)
+        return self._read(uid)
 
     def __iter__(self) -> Iterator[str]:
-        """The ids of all rows."""
-        return iter(self._places)
+        """The uids."""
+        return iter(self._uids)
 
     def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self._places)
+        """How many there are."""
+        return len(self._uids)
 
 
-def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> RowsByUid:
-    """Rows by their id.
+def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> LazyMapping[Row]:
+    """Rows by their id, in the order of the dataset.
 
     Args:
         rows: the rows of one dataset.
@@ -368,7 +359,7 @@ def by_uid(rows: Sequence[Row], *, numbered: bool = False) -> RowsByUid:
         if uid in places:
             raise DataError(f"{row.place}: the id {uid!r} is also that of row {rows[places[uid]].number}")
         places[uid] = place
-    return RowsByUid(rows, places)
+    return LazyMapping(places, lambda uid: rows[places[uid]])
 
 
 _READ: ContextVar[list[DatasetRead] | None] = ContextVar("datasets that were read", default=None)
