@@ -33,7 +33,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
-from judgegym.llm.types import Replica
+from judgegym.llm.types import ChatSettings, Replica
 
 logger = logging.getLogger(__name__)
 
@@ -55,34 +55,10 @@ class Reachability:
         on_lost: called when none is there any more.
     """
 
-    def __init__(
-        self,
-        replicas: Sequence[Replica],
-        *,
-        title: str,
-        deadline_s: float,
-        setting: str,
-        start_s: float | None = None,
-        start_setting: str = "",
-        url_setting: str = "",
-    ) -> None:
-        """Take all replicas to be there.
-
-        Args:
-            replicas: the replicas.
-            title: what they are, such as `the judge`.
-            deadline_s: seconds to wait while all are away.
-            setting: the setting that changes it, for messages.
-            start_s: seconds to wait for the first of them to answer at all; then calls raise `EndpointOutage`. `None`:
-                as for others that are away.
-            start_setting: the setting that changes that.
-            url_setting: the setting that names the replicas.
-        """
+    def __init__(self, replicas: Sequence[Replica], settings: ChatSettings) -> None:
+        """Take all replicas to be there; the settings say how long calls wait, and name them in messages."""
         self.replicas = replicas
-        self._title = title
-        self._deadline_s = deadline_s
-        self._setting = setting
-        self._start_s, self._start_setting, self._url_setting = start_s, start_setting, url_setting
+        self._settings = settings
         self.on_lost: Callable[[], None] | None = None
         self._waiters = 0
         self.is_any_there = True
@@ -169,27 +145,28 @@ class Reachability:
     @property
     def _who(self) -> str:
         names = ", ".join(dict.fromkeys(replica.endpoint.shown for replica in self.replicas))
-        return f"{self._title} at {names}"
+        return f"{self._settings.title} at {names}"
 
     @property
     def _is_starting(self) -> bool:
         """Whether none has ever answered, which has a deadline of its own."""
-        return self._start_s is not None and not any(replica.has_answered for replica in self.replicas)
+        return self._settings.start_deadline_s is not None and not any(each.has_answered for each in self.replicas)
 
     @property
     def _limit_s(self) -> float:
-        return self._start_s if self._start_s is not None and self._is_starting else self._deadline_s
+        start_s = self._settings.start_deadline_s
+        return start_s if start_s is not None and self._is_starting else self._settings.away_deadline_s
 
     @property
     def _limit_setting(self) -> str:
-        return self._start_setting if self._is_starting else self._setting
+        return f"--{self._settings.section}{'wait_for_endpoints' if self._is_starting else 'endpoint_away_deadline'}"
 
     def _gone(self) -> EndpointError | EndpointOutage:
         assert self._last_failure is not None  # all are away
         if self._is_starting:
             return EndpointOutage(
                 f"{self._who} has never answered, for {self._limit}: {self._last_failure.answer}. Is its URL right "
-                f"({self._url_setting})?",
+                f"({self._settings.url_setting})?",
                 NEVER_THERE,
             )
         return EndpointError(
@@ -200,7 +177,7 @@ class Reachability:
 
     async def _probe(self, replica: Replica, why: str) -> None:
         """Try to connect until it succeeds. The pauses grow until the replica answers a request."""
-        name = f"{self._title} at {replica.endpoint.shown}"
+        name = f"{self._settings.title} at {replica.endpoint.shown}"
         never = "" if replica.has_answered else " (it has never answered: is its URL right?)"
         logger.warning("%s refuses connections%s: %s. Calls wait for it, at most %s", name, never, why, self._limit)
         begun = said = time.monotonic()
@@ -267,17 +244,12 @@ class CircuitBreaker:
         on_open: called when the breaker opens.
     """
 
-    def __init__(self, *, title: str, names: str, deadline_s: float | None, setting: str) -> None:
-        """Begin closed.
-
-        Args:
-            title: what the endpoint is, such as `the judge`.
-            names: its URLs, for messages.
-            deadline_s: seconds for which an open breaker probes; `None`: it never opens.
-            setting: the setting that changes it, for messages.
-        """
-        self._who = f"{title} at {names}"
-        self._deadline_s, self._setting = deadline_s, setting
+    def __init__(self, settings: ChatSettings) -> None:
+        """Begin closed; without `rejected_deadline_s` it never opens."""
+        names = ", ".join(dict.fromkeys(endpoint.shown for endpoint in settings.endpoints))
+        self._who = f"{settings.title} at {names}"
+        self._deadline_s = settings.rejected_deadline_s
+        self._setting = f"--{settings.section}endpoint_rejected_deadline"
         self.is_closed = True
         self.on_open: Callable[[], None] | None = None
         self.calls = 0

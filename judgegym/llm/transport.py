@@ -225,21 +225,9 @@ class Transport:
         self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
         self.formats = FormatHabits()
-        self.presence = Reachability(
-            [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints],
-            title=settings.title,
-            deadline_s=settings.away_deadline_s,
-            setting=f"--{settings.section}endpoint_away_deadline",
-            start_s=settings.start_deadline_s,
-            start_setting=f"--{settings.section}wait_for_endpoints",
-            url_setting=settings.url_setting,
-        )
-        self.breaker = CircuitBreaker(
-            title=settings.title,
-            names=", ".join(dict.fromkeys(endpoint.shown for endpoint in settings.endpoints)),
-            deadline_s=settings.rejected_deadline_s,
-            setting=f"--{settings.section}endpoint_rejected_deadline",
-        )
+        replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
+        self.presence = Reachability(replicas, settings)
+        self.breaker = CircuitBreaker(settings)
         self._budget = budget
         self._seed_is_refused = False
         self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)

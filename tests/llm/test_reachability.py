@@ -18,7 +18,7 @@ from judgegym.llm import ledger, reachability, transport
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind
 from judgegym.llm.reachability import Reachability
-from judgegym.llm.types import Endpoint, Replica
+from judgegym.llm.types import ChatSettings, Endpoint, Replica
 from tests.scripted import Reply, ScriptedEndpoint, refusing
 
 ASK = [{"role": "user", "content": "hi"}]
@@ -47,6 +47,11 @@ class Port:
 @pytest.fixture
 def port() -> Port:
     return Port()
+
+
+def away(replicas: list[Replica], title: str, deadline_s: float) -> Reachability:
+    endpoints = tuple(replica.endpoint for replica in replicas)
+    return Reachability(replicas, ChatSettings(endpoints, title=title, away_deadline_s=deadline_s))
 
 
 @pytest.fixture(autouse=True)
@@ -210,8 +215,10 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
 
     monkeypatch.setattr(reachability, "_accepts_connections", accepts)
     replica = Replica(Endpoint("http://h/v1", "m"))
-    found = Reachability([replica], title="the judge", deadline_s=0.2, setting="--x")
-    with pytest.raises(EndpointError, match=r"refused; away for \d s, the limit is 0\.2 s \(--x\)"):
+    found = away([replica], "the judge", 0.2)
+    with pytest.raises(
+        EndpointError, match=r"away for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)"
+    ):
         while True:
             found.lost(replica, REFUSED)
             await found.wait()
@@ -223,7 +230,7 @@ async def test_answer_ends_the_time_away(monkeypatch: pytest.MonkeyPatch) -> Non
     now = 1000.0
     monkeypatch.setattr(reachability, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
     replica = Replica(Endpoint("http://h/v1", "m"))
-    found = Reachability([replica], title="the judge", deadline_s=60.0, setting="--x")
+    found = away([replica], "the judge", 60.0)
     found.lost(replica, REFUSED)
     now = 1042.0
     assert found.waiting == "the judge at http://h/v1 refuses connections, for 42 s"
@@ -240,7 +247,7 @@ async def test_time_away_is_that_of_the_last_replica_to_go(monkeypatch: pytest.M
     now = 1000.0
     monkeypatch.setattr(reachability, "time", SimpleNamespace(monotonic=lambda: now))
     replicas = [Replica(Endpoint(f"http://{host}/v1", "m")) for host in "ab"]
-    found = Reachability(replicas, title="the policy", deadline_s=60.0, setting="--x")
+    found = away(replicas, "the policy", 60.0)
     found.lost(replicas[0], REFUSED)
     assert found.waiting is None
     now += 30.0

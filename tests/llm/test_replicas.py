@@ -4,7 +4,7 @@ import pytest
 from pydantic import SecretStr
 
 from judgegym.llm.reachability import Reachability
-from judgegym.llm.types import Endpoint, Replica, environment_proxy
+from judgegym.llm.types import ChatSettings, Endpoint, Replica, environment_proxy
 
 KEY = "sk-this-is-secret"
 
@@ -80,7 +80,7 @@ def test_without_a_key_there_is_no_authorization() -> None:
 
 def a_set(*in_flight: int) -> Reachability:
     some = [Replica(endpoint(f"http://h{number}/v1")) for number in range(len(in_flight))]
-    replicas = Reachability(some, title="the judge", deadline_s=1.0, setting="--x")
+    replicas = Reachability(some, ChatSettings(tuple(each.endpoint for each in some)))
     for replica, calls in zip(replicas.replicas, in_flight, strict=True):
         replica.in_flight = calls
     return replicas

@@ -396,7 +396,7 @@ async def test_a_judge_answers_by_an_object_where_a_schema_is_asked_for_and_a_po
     assert status == 200 and [*verdict] == ["explanation", "verdict"]
     assert plain["choices"][0]["message"]["content"].endswith(f"[[{verdict['verdict']}]]")
     assert "{" not in written["choices"][0]["message"]["content"]
-    assert wrong == 400 and "response_format.json_schema.schema.properties" in error["error"]["message"]
+    assert wrong == 400 and "'response_format.json_schema': " in error["error"]["message"]
 
 
 async def test_an_endpoint_of_text_only_refuses_a_schema() -> None:

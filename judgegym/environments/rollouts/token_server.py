@@ -56,25 +56,15 @@ class TokenServer:
 
     def __init__(self, settings: PolicySettings, config: EnvConfig, retokenizer: Retokenizer) -> None:
         """Build Atropos' server manager."""
-        first, *_ = endpoints = settings.endpoints()
+        chat = settings.chat_settings(config, max_concurrency=1)
         self._manager = ServerManager(server_configs(settings, config))
         self._config = config
         self._retokenizer = retokenizer
-        self._replicas = [Replica(endpoint) for endpoint in endpoints]
-        self._retries = RetryPolicy(config.max_retries, config.retry_delay, config.policy_deadline)
-        waits = config.waits("policy_deadline")
-        self._presence = Reachability(
-            self._replicas,
-            title="the policy",
-            deadline_s=waits["away_deadline_s"],
-            setting="--env.endpoint_away_deadline",
-            start_s=waits["start_deadline_s"],
-            start_setting="--env.wait_for_endpoints",
-            url_setting="--openai.base_url",
-        )
-        self._endpoint = first.shown
-        self._model = first.model
-        self._rules = settings.finish_rules(config)
+        self._replicas = [Replica(endpoint) for endpoint in chat.endpoints]
+        self._retries = RetryPolicy(chat.max_retries, chat.retry_delay_s, chat.deadline_s)
+        self._presence = Reachability(self._replicas, chat)
+        self._endpoint, self._model = chat.endpoints[0].shown, chat.endpoints[0].model
+        self._rules = chat.finish_rules
 
     @property
     def waiting(self) -> str | None:
