@@ -66,11 +66,6 @@ def test_a_column_without_text_is_as_good_as_none() -> None:
     assert (task.asked, task.answer, task.reference, task.category) == ("p", "r", None, None)
 
 
-def test_a_submission_alone_is_called_by_its_own_text() -> None:
-    task = read(answer="Because.")
-    assert (task.question, task.asked, task.answer) == ("Because.", None, "Because.")
-
-
 def test_a_question_alone_waits_for_its_answer() -> None:
     task = read(question="Why?")
     assert (task.question, task.asked, task.answer) == ("Why?", "Why?", None)
@@ -120,13 +115,6 @@ def test_rows_without_an_id_are_called_by_their_number() -> None:
         (),
     )
     assert [task.uid for task in tasks] == ["row-1", "x", "row-3", "7"]
-
-
-@pytest.mark.parametrize("aspects", [(), (CORRECT,)])
-def test_two_rows_of_one_id_are_refused(aspects: tuple[Aspect, ...]) -> None:
-    row = {"id": "x", "question": "Why?", "answer": "A", "verdict": 1}
-    said = error(row, {**row, "id": "y"}, row, aspects=aspects)
-    assert (said.partition(":")[0], "'x'" in said, "row 1" in said) == ("data.jsonl, row 3", True, True)
 
 
 def test_a_cell_of_a_table_that_is_empty_holds_nothing(tmp_path: Path) -> None:

@@ -196,16 +196,6 @@ def test_a_row_has_an_instruction(values: dict[str, Any]) -> None:
     assert [name for name in names if name not in said] == []
 
 
-def test_rows_without_an_id_are_called_by_their_number() -> None:
-    tasks = read_rubric_rows(rows(GOOD, {**GOOD, "uid": "x"}, {**GOOD, "id": ""}, {**GOOD, "question_id": 4}), FIVE)
-    assert [task.uid for task in tasks] == ["row-1", "x", "row-3", "4"]
-
-
-def test_two_rows_of_one_id_are_refused() -> None:
-    said = error({**GOOD, "id": "x"}, GOOD, {**GOOD, "id": "x"})
-    assert (said.partition(":")[0], "'x'" in said, "row 1" in said) == ("data.jsonl, row 3", True, True)
-
-
 def test_a_cell_of_a_table_that_is_empty_holds_nothing(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text(

@@ -31,12 +31,6 @@ def key(**different: Any) -> str:
         {"identity": "http://h/v1 other-model"},
         {"identity": "http://other/v1 some-model"},
         {"messages": [{"role": "user", "content": "hi "}]},
-        {"messages": [{"role": "system", "content": "hi"}]},
-        {"messages": [*ASK, {"role": "assistant", "content": ""}]},
-        {"parameters": {"temperature": 0.3, "max_tokens": 100}},
-        {"parameters": {"temperature": 0.2, "max_tokens": 101}},
-        {"parameters": {"temperature": 0.2}},
-        {"parameters": {"temperature": 0.2, "max_tokens": 100, "top_p": 1}},
         {"vote": 1},
     ],
 )

@@ -11,7 +11,6 @@ from judgegym.llm.errors import EndpointError
 from judgegym.llm.usage import Meter, Prices, Usage
 from tests.scripted import Meeting, Reply, ScriptedEndpoint, completion, in_turn
 
-PARTS = [{"type": "text", "text": "y"}, {"type": "image_url"}, {"type": "text", "text": "es"}]
 ASK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi {x}"}]
 
 Connect = Callable[..., Any]
@@ -62,31 +61,6 @@ async def test_lone_surrogates_are_replaced_on_the_wire(connect: Connect) -> Non
     async with ScriptedEndpoint() as endpoint:
         await connect(endpoint).chat([{"role": "user", "content": "a\ud800é\x00<|im_end|>"}])
     assert endpoint.bodies[0]["messages"][0]["content"] == "a�é\x00<|im_end|>"
-
-
-@pytest.mark.parametrize(
-    ("body", "text", "state", "reasoning", "refusal"),
-    [
-        (completion("yes"), "yes", "whole", None, None),
-        (completion(" yes\n"), " yes\n", "whole", None, None),
-        (completion("ye", finish_reason="length"), "ye", "cut_off", None, None),
-        (completion("", finish_reason="length", reasoning_content="long"), "", "cut_off", "long", None),
-        (completion("", refusal="I won't."), "", "refused", None, "I won't."),
-        (completion("", finish_reason="content_filter"), "", "refused", None, None),
-        (completion("yes", reasoning_content="since"), "yes", "whole", "since", None),
-        (completion("yes", reasoning="since"), "yes", "whole", "since", None),
-        (completion(PARTS), "yes", "whole", None, None),  # type: ignore[arg-type]
-    ],
-)
-async def test_answer_has_state_text_and_reasoning_of_the_choice(
-    connect: Connect, body: dict[str, Any], text: str, state: str, reasoning: str | None, refusal: str | None
-) -> None:
-    async with ScriptedEndpoint(Reply(body=body)) as endpoint:
-        answer = await connect(endpoint).chat(ASK)
-    choice = answer.first
-    assert (choice.text, choice.state, choice.reasoning, choice.refusal) == (text, state, reasoning, refusal)
-    assert (answer.attempts, answer.cached, len(endpoint.requests)) == (1, False, 1)
-    assert answer.latency_s > 0
 
 
 async def test_tokens_and_logprobs_of_an_endpoint_that_gives_them(connect: Connect) -> None:

@@ -88,15 +88,6 @@ async def test_the_settings_extra_body_is_in_the_key(connect: Connect, cache: Ju
             assert (await client.chat(ASK)).cached is cached
 
 
-async def test_votes_are_independent_and_each_is_kept(connect: Connect, cache: JudgmentCache) -> None:
-    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
-        client = connect(endpoint, cache=cache, temperature=0.0)
-        first = await asyncio.gather(*(client.chat(ASK, vote=vote) for vote in range(5)))
-        again = await asyncio.gather(*(client.chat(ASK, vote=vote) for vote in range(5)))
-    assert len(endpoint.requests) == 5 == len({answer.first.text for answer in first})
-    assert [answer.choices for answer in again] == [answer.choices for answer in first]
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -224,14 +215,6 @@ async def test_several_completions_are_never_answered_by_the_cache(connect: Conn
         await client.chat(ASK, n=2)
         assert not (await client.chat(ASK, n=2)).cached
     assert len(endpoint.requests) == 2
-
-
-async def test_seeds_are_in_the_key_and_each_answer_is_kept(connect: Connect, cache: JudgmentCache) -> None:
-    async with ScriptedEndpoint(lambda request, number: f"text {number}") as endpoint:
-        client = connect(endpoint, cache=cache, temperature=0.7)
-        answers = [await client.chat(ASK, vote=vote, seed=seed) for vote, seed in [(0, 0), (1, 1), (1, 0)] * 2]
-    assert [answer.first.text for answer in answers] == ["text 1", "text 2", "text 3"] * 2
-    assert len(endpoint.requests) == 3
 
 
 async def test_answers_to_a_seed_that_was_refused_are_kept(connect: Connect, cache: JudgmentCache) -> None:

@@ -118,59 +118,9 @@ async def test_concurrent_sampled_calls_share_no_answer(connect: Connect, temper
     assert not any(answer.cached for answer in answers)
 
 
-@pytest.mark.parametrize(
-    "different",
-    [
-        {"vote": 1},
-        {"max_tokens": 5},
-        {"extra": {"seed": 1}},
-        {"messages": [{"role": "user", "content": "hi!"}]},
-        {"messages": [{"role": "system", "content": "hi"}]},
-    ],
-)
-async def test_concurrent_calls_that_differ_share_no_answer(connect: Connect, different: dict[str, Any]) -> None:
-    async with ScriptedEndpoint() as endpoint:
-        client = connect(endpoint, temperature=0.0)
-        await asyncio.gather(client.chat(ASK), client.chat(**{"messages": ASK, **different}))
-    assert len(endpoint.requests) == 2
-
-
 async def test_one_after_the_other_shares_nothing(connect: Connect) -> None:
     async with ScriptedEndpoint() as endpoint:
         client = connect(endpoint, temperature=0.0)
         for _ in range(2):
             assert not (await client.chat(ASK)).cached
     assert len(endpoint.requests) == 2
-
-
-async def test_failure_of_a_shared_call_fails_all_callers(connect: Connect) -> None:
-    async with ScriptedEndpoint(Reply(status=400)) as endpoint:
-        client = connect(endpoint, temperature=0.0)
-        failures = await asyncio.gather(*(client.chat(ASK) for _ in range(5)), return_exceptions=True)
-    assert [type(failure) for failure in failures] == [EndpointError] * 5
-    assert len(endpoint.requests) == 1
-
-
-async def test_a_leader_that_is_cancelled_leaves_the_others_their_answer(connect: Connect) -> None:
-    async with ScriptedEndpoint(in_turn(Reply(hang=True), "fine")) as endpoint:
-        client = connect(endpoint, temperature=0.0)
-        leader = asyncio.create_task(client.chat(ASK))
-        await endpoint.arrived(1)
-        others = [asyncio.create_task(client.chat(ASK)) for _ in range(5)]
-        leader.cancel()
-        answers = await asyncio.gather(*others)
-    assert leader.cancelled()
-    assert [answer.first.text for answer in answers] == ["fine"] * 5
-    assert len(endpoint.requests) == 2
-
-
-async def test_all_callers_that_are_cancelled_at_once_stop(connect: Connect) -> None:
-    async with ScriptedEndpoint(Reply(hang=True)) as endpoint:
-        client = connect(endpoint, temperature=0.0, max_retries=0, timeout_s=60.0)
-        callers = [asyncio.create_task(client.chat(ASK)) for _ in range(5)]
-        await endpoint.arrived(1)
-        for caller in callers:
-            caller.cancel()
-        await asyncio.gather(*callers, return_exceptions=True)
-    assert [caller.cancelled() for caller in callers] == [True] * 5
-    assert len(endpoint.requests) == 1

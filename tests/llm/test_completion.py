@@ -25,28 +25,6 @@ def read(choice: Any) -> Choice:
 
 
 @pytest.mark.parametrize(
-    ("message", "text", "refusal"),
-    [
-        ({"content": "yes"}, "yes", None),
-        ({"content": " \n"}, " \n", None),
-        ({"content": None}, "", None),
-        ({}, "", None),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]}, "ab", None),
-        ({"content": []}, "", None),
-        ({"content": ["a", {"text": 3}]}, "", None),
-        ({"content": "", "refusal": "I won't."}, "", "I won't."),
-        ({"content": [{"type": "refusal", "refusal": "I "}, {"type": "refusal", "refusal": "won't."}]}, "", "I won't."),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": 3}]}, "a", None),
-        ({"content": "yes", "refusal": None}, "yes", None),
-        ({"content": "yes", "refusal": ""}, "yes", None),
-    ],
-)
-def test_content_is_text_or_the_joined_parts(message: dict[str, Any], text: str, refusal: str | None) -> None:
-    choice = read({"message": message})
-    assert (choice.text, choice.refusal) == (text, refusal)
-
-
-@pytest.mark.parametrize(
     ("sent", "expected"),
     [("stop", "stop"), ("end_turn", "end_turn"), (None, None), ("", None), (5, None), ("x" * 5000, "x" * 64)],
 )

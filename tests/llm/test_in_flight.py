@@ -25,42 +25,19 @@ def queue(limit: AdaptiveLimit, *names: str, admitted: list[str]) -> list[asynci
     return [asyncio.create_task(wait(name)) for name in names]
 
 
-async def test_limit_admits_as_many_as_its_ceiling() -> None:
-    limit, admitted = AdaptiveLimit(2), list[str]()
-    queue(limit, "a", "b", "c", "d", admitted=admitted)
-    await settle()
-    assert (admitted, limit.in_flight) == (["a", "b"], 2)
-    limit.release()
-    await settle()
-    assert (admitted, limit.in_flight) == (["a", "b", "c"], 2)
-    for _ in range(3):
-        limit.release()
-        await settle()
-    assert (admitted, limit.in_flight) == (["a", "b", "c", "d"], 0)
-
-
-async def order_of_admission(*names: str) -> list[str]:
-    """The order in which those who queue behind a full limit of one get their place."""
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [("a b c", "a b c"), ("a urgent b", "urgent a b"), ("a urgent1 urgent2", "urgent1 urgent2 a")],
+)
+async def test_waiting_calls_are_admitted_in_order_and_urgent_ones_first(names: str, order: str) -> None:
     limit, admitted = AdaptiveLimit(1), list[str]()
     await limit.acquire()
-    queue(limit, *names, admitted=admitted)
+    queue(limit, *names.split(), admitted=admitted)
     await settle()
-    for _ in names:
+    for _ in names.split():
         limit.release()
         await settle()
-    return admitted
-
-
-async def test_waiting_calls_are_admitted_in_order() -> None:
-    assert await order_of_admission("a", "b", "c") == ["a", "b", "c"]
-
-
-async def test_urgent_calls_are_admitted_before_others() -> None:
-    assert await order_of_admission("a", "urgent", "b") == ["urgent", "a", "b"]
-
-
-async def test_urgent_calls_among_themselves_are_served_as_they_came() -> None:
-    assert await order_of_admission("a", "urgent 1", "urgent 2") == ["urgent 1", "urgent 2", "a"]
+    assert admitted == order.split()
 
 
 async def test_new_call_does_not_overtake_waiting_ones() -> None:
@@ -261,23 +238,6 @@ def budget_of(requests: int | None, tokens: int | None) -> RateBudget:
     budget = RateBudget.per_minute(requests, tokens)
     assert budget is not None
     return budget
-
-
-async def test_budget_spends_requests_and_tokens() -> None:
-    budget = budget_of(requests=3, tokens=100)
-    assert budget.requests is not None and budget.tokens is not None
-    for _ in range(3):
-        assert budget.requests.has_capacity()
-        await budget.spend(20)
-    assert not budget.requests.has_capacity()
-    assert budget.tokens.has_capacity(40) and not budget.tokens.has_capacity(60)
-
-
-async def test_a_request_larger_than_a_minutes_tokens_takes_all_of_them() -> None:
-    budget = budget_of(None, tokens=100)
-    assert budget.tokens is not None
-    await budget.spend(5000)
-    assert not budget.tokens.has_capacity(10)
 
 
 async def test_a_spent_budget_makes_the_next_one_wait() -> None:

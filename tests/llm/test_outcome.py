@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import logging
 import socket
 import ssl
 from types import SimpleNamespace
@@ -197,31 +196,9 @@ def test_choices_without_indices_may_be_equal(index: dict[str, Any]) -> None:
     assert isinstance(answered, ChatSuccess) and len(answered.choices) == 2
 
 
-def test_equal_texts_with_indices_of_their_own_are_two_choices() -> None:
-    answered = of({**choice("a"), "index": 0}, {**choice("a"), "index": 1})
-    assert isinstance(answered, ChatSuccess) and len(answered.choices) == 2
-
-
 def test_error_of_a_choice_that_says_busy_is_waiting() -> None:
     outcome = of(choice("ye", "error", error={"code": 429, "message": "slow down"}))
     assert isinstance(outcome, AttemptFailure) and outcome.kind is BUSY
-
-
-@pytest.mark.parametrize(
-    ("stored", "usable"),
-    [
-        (Choice("yes"), True),
-        (Choice("yes", finish_reason="stop"), True),
-        (Choice(""), False),
-        (Choice("", reasoning="since", finish_reason="stop"), False),
-        (Choice("ye", finish_reason="error"), False),
-        (Choice("ye", finish_reason="abort"), False),
-        (Choice("yes", finish_reason="network_error"), False),
-        (Choice("yes", finish_reason="tool_calls"), False),
-    ],
-)
-def test_choice_that_was_kept_is_held_to_the_same(stored: Choice, usable: bool) -> None:
-    assert usable_again(stored, KNOWN_WORDS_ALONE) is usable
 
 
 # -------------------------------------------------------------------------------------------------- finish reasons
@@ -251,11 +228,6 @@ def test_first_answers_without_finish_reason_are_asked_again_before_they_are_bel
     ]
 
 
-def test_choice_without_finish_reason_beside_one_that_has_it_is_broken_off() -> None:
-    answered = of(choice("one", None), choice("two"), habits=Habits("http://h/v1"))
-    assert isinstance(answered, ChatSuccess) and [each.text for each in answered.choices] == ["two"]
-
-
 def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:
     answered = of(choice("a", None), choice("b"))
     assert isinstance(answered, ChatSuccess)
@@ -266,15 +238,6 @@ def test_reasons_of_broken_choices_show_that_the_endpoint_gives_them() -> None:
     habits = Habits("http://h/v1")
     of(choice("", "abort"), habits=habits)
     assert broken(of(choice("ye", None), habits=habits))
-
-
-def test_endpoint_that_is_taken_at_its_word_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    habits = Habits("http://h/v1", without_reason=2)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            assert isinstance(of(choice(finish=None), habits=habits), ChatSuccess)
-    (said,) = (record.getMessage() for record in caplog.records)
-    assert "http://h/v1" in said and "finish_reason" in said and "whole" in said
 
 
 # ------------------------------------------------------------------------------------------------------- the answer

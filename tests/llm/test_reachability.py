@@ -216,9 +216,7 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
     monkeypatch.setattr(reachability, "_accepts_connections", accepts)
     replica = Replica(Endpoint("http://h/v1", "m"))
     found = away([replica], "the judge", 0.2)
-    with pytest.raises(
-        EndpointError, match=r"away for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)"
-    ):
+    with pytest.raises(EndpointError, match=r"away for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)"):
         while True:
             found.lost(replica, REFUSED)
             await found.wait()

@@ -70,23 +70,6 @@ async def test_an_overload_halves_the_limit_once_and_another_failure_does_not(
     assert [answer.attempts for answer in answers] == [2] * 8
 
 
-async def test_answers_raise_a_lowered_limit_again(connect: Connect) -> None:
-    meeting = Meeting(2)
-
-    async def script(request: dict[str, Any], number: int) -> Reply | str:
-        if number == 1:
-            return Reply(status=503)
-        if number >= 3:
-            await meeting.wait()
-        return "fine"
-
-    async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint, max_concurrency=2, timeout_s=5.0, max_retries=1)
-        await client.chat(ASK)
-        await asyncio.gather(*(client.chat(ASK) for _ in range(2)))
-    assert endpoint.peak == 2
-
-
 @pytest.mark.parametrize(("share", "peak"), [(1.0, 8), (0.5, 4), (0.3, 2), (0.0, 1)])
 async def test_a_client_may_use_a_share_of_its_limit(connect: Connect, share: float, peak: int) -> None:
     meetings = [Meeting(peak) for _ in range(8)]
@@ -100,21 +83,6 @@ async def test_a_client_may_use_a_share_of_its_limit(connect: Connect, share: fl
         client.rescale(share)
         await asyncio.gather(*(client.chat(ASK) for _ in range(8)))
     assert endpoint.peak == peak
-
-
-async def test_a_share_may_shrink_to_nothing_and_grow_again(connect: Connect) -> None:
-    meeting = Meeting(8)
-
-    async def script(request: dict[str, Any], number: int) -> str:
-        await meeting.wait()
-        return "fine"
-
-    async with ScriptedEndpoint(script) as endpoint:
-        client = connect(endpoint, max_concurrency=8)
-        for share in (0.0, 0.0, 1.0):
-            client.rescale(share)
-        await asyncio.gather(*(client.chat(ASK) for _ in range(8)))
-    assert endpoint.peak == 8
 
 
 async def test_a_retry_goes_before_those_who_wait_for_their_first_attempt(connect: Connect) -> None:
