@@ -9,6 +9,7 @@ has spent what it may; `EndpointOutage` (exit code 1 or 2) that its endpoint ans
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
 from functools import partial
 
@@ -88,26 +89,13 @@ class EndpointError(JudgeGymError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel to another process as it is."""
-        described = partial(
-            EndpointError,
-            endpoint=self.endpoint,
-            answer=self.answer,
-            status=self.status,
-            attempts=self.attempts,
-            retry_after=self.retry_after,
-        )
-        return described, (self.kind,), {"usage": self.usage}
+        return partial(EndpointError, endpoint=self.endpoint, answer=self.answer), (self.kind,), vars(self)
 
     def of_another_call(self) -> EndpointError:
         """The error for a call that shares the requests of an identical one, which sent and paid for them."""
-        return EndpointError(
-            self.kind,
-            endpoint=self.endpoint,
-            answer=self.answer,
-            status=self.status,
-            attempts=0,
-            retry_after=self.retry_after,
-        )
+        error = copy(self)  # without the frames that it went through
+        error.attempts, error.usage = 0, Usage()
+        return error
 
     def __str__(self) -> str:
         """One line: kind, endpoint, status, number of requests, last answer."""
@@ -148,10 +136,6 @@ class EndpointOutage(RunStop):
         """Describe the outage; see the class for the exit code."""
         super().__init__(why)
         self.exit_code = exit_code
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Travel to another process as it is."""
-        return type(self), (*self.args, self.exit_code), {"attempts": self.attempts, "usage": self.usage}
 
 
 def let_go(error: BaseException) -> None:

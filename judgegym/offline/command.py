@@ -77,17 +77,9 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     try:
         prompts = [load_prompt(reference) for reference in options.prompt]
         faults, away = Faults.parse(options.faults), [Outage.parse(text) for text in options.away]
-        settings = StandInSettings(
-            options.latency_ms,
-            faults,
-            away,
-            options.slow_ms,
-            options.retry_after,
-            options.judge_only,
-            prompts,
-            options.prefix_cache,
-            options.text_only,
-        )
+        plain = ("latency_ms", "slow_ms", "retry_after", "judge_only", "prefix_cache", "text_only")
+        given = {name: getattr(options, name) for name in plain}
+        settings = StandInSettings(faults=faults, away=away, prompts=prompts, **given)
         listener = process.listen(options.host, options.port)
     except ValueError as error:
         parser.error(str(error))

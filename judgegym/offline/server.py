@@ -231,7 +231,8 @@ class StandInServer:
                     pieces = [done.body[place : place + size] for place in range(0, len(done.body), size)]
                     return await _send_pieces(http, done, pieces, pause=self._settings.slow_ms / 1000 / len(pieces))
                 case "endless":
-                    return await _send_without_end(http, done.body)
+                    piece = done.body * (1 << 16)
+                    return await _send_pieces(http, done, [piece] * (HUGE // len(piece)))
         transport = http.transport
         if transport is not None and done.end != "hang":
             transport.write(done.body)
@@ -258,22 +259,12 @@ async def _send_pieces(
 ) -> web.StreamResponse:
     """Send these pieces, each after a pause of these seconds; how long a stream is shows at its end alone."""
     response = web.StreamResponse(headers=done.headers)
-    if response.content_type != "text/event-stream":
+    if done.end == "pieces" and response.content_type != "text/event-stream":
         response.content_length = len(done.body)
     await response.prepare(http)
     for piece in pieces:
         if pause:
             await asyncio.sleep(pause)
-        await response.write(piece)
-    return response
-
-
-async def _send_without_end(http: web.Request, body: bytes) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    response.enable_chunked_encoding()  # its length is known at its end alone
-    await response.prepare(http)
-    piece = body * (1 << 16)
-    for _ in range(HUGE // len(piece)):
         await response.write(piece)
     return response
 
