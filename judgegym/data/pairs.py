@@ -56,16 +56,27 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """The texts of a row as its schema names them, before they are checked."""
+class Preference:
+    """One row.
+
+    Attributes:
+        prompt: the prompt; a conversation of several turns is one text that names the roles.
+        correct: at least one correct answer; none is empty.
+        wrong: at least one wrong answer; none is empty or, without surrounding white space, equal to a correct one.
+        uid: unique among the rows of the dataset and independent of their order: the row's own id (with a digest of its
+            content if several rows have the same id), or `row-<digest>`.
+        category: the category for metrics by category.
+    """
 
     prompt: str
     correct: tuple[str, ...]
     wrong: tuple[str, ...]
+    uid: str = ""
+    category: str | None = None
 
 
-def recognise(row: Row) -> Draft | Reason:
-    """The draft of a row of any known schema, or the reason why the row has no preference.
+def recognise(row: Row) -> Preference | Reason:
+    """The preference of a row of any known schema, or the reason why the row has no preference.
 
     A null column counts as absent.
 
@@ -82,7 +93,7 @@ def recognise(row: Row) -> Draft | Reason:
     raise row.lacks(_EXPECTED + (f" (null here: {', '.join(null)})" if null else ""))
 
 
-def _ranked(values: _Values) -> Draft | Reason | None:
+def _ranked(values: _Values) -> Preference | Reason | None:
     """Nectar: `prompt`, and `answers` with `answer` and `rank`; the lowest rank is the best."""
     prompt, answers = turns_of_prompt(values.get("prompt")), values.get("answers")
     if prompt is None or isinstance(answers, str) or not isinstance(answers, Sequence):
@@ -96,10 +107,10 @@ def _ranked(values: _Values) -> Draft | Reason | None:
     best = min(rank for rank, _ in ranked)
     wrong = tuple(text for rank, text in ranked if rank > best)
     correct = tuple(text for rank, text in ranked if rank == best)
-    return Draft(transcript(prompt), correct, wrong) if wrong else "equal scores"
+    return Preference(transcript(prompt), correct, wrong) if wrong else "equal scores"
 
 
-def _graded(values: _Values) -> Draft | Reason | None:
+def _graded(values: _Values) -> Preference | Reason | None:
     """HelpSteer3: `context`, two responses and a preference, which is negative if the first is better."""
     grade = _number(values.get("overall_preference"))
     if grade is None or abs(grade) > 3:  # another scale, perhaps in the other direction: it might swap the labels
@@ -109,7 +120,7 @@ def _graded(values: _Values) -> Draft | Reason | None:
     )
 
 
-def _labelled(values: _Values) -> Draft | Reason | None:
+def _labelled(values: _Values) -> Preference | Reason | None:
     """JudgeBench: `question`, two responses and a label."""
     label = values.get("label")
     if not isinstance(label, str):
@@ -118,38 +129,38 @@ def _labelled(values: _Values) -> Draft | Reason | None:
     return _of_two(values.get("question"), values.get("response_A"), values.get("response_B"), preference)
 
 
-def _of_two(asked: JSON, first: JSON, second: JSON, preference: float) -> Draft | Reason | None:
+def _of_two(asked: JSON, first: JSON, second: JSON, preference: float) -> Preference | Reason | None:
     """The draft of two responses, of which the first is the better one if the preference is positive."""
     prompt = turns_of_prompt(asked)
     if prompt is None or not isinstance(first, str) or not isinstance(second, str):
         return None
     better, worse = (first, second) if preference > 0 else (second, first)
-    return Draft(transcript(prompt), (better,), (worse,)) if preference else "no preference"
+    return Preference(transcript(prompt), (better,), (worse,)) if preference else "no preference"
 
 
-def _pair(values: _Values) -> Draft | Reason | None:
+def _pair(values: _Values) -> Preference | Reason | None:
     """`chosen` and `rejected`: TRL, UltraFeedback, Skywork, RewardBench 1 and 2, RM-Bench."""
     draft = pair_of(values)
     scores = _number(values.get("score_chosen")), _number(values.get("score_rejected"))
     return "equal scores" if draft is not None and scores[0] is not None and scores[0] == scores[1] else draft
 
 
-def pair_of(values: _Values) -> Draft | Reason | None:
+def pair_of(values: _Values) -> Preference | Reason | None:
     """The draft of `chosen` and `rejected`, whatever scores they have; the null columns are left out of `values`."""
     chosen, rejected = values.get("chosen"), values.get("rejected")
     return _pair_of_texts(values, chosen, rejected) or _pair_of_conversations(values, chosen, rejected)
 
 
-def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
+def _pair_of_texts(values: _Values, chosen: JSON, rejected: JSON) -> Preference | Reason | None:
     prompt, correct, wrong = turns_of_prompt(values.get("prompt")), _texts(chosen), _texts(rejected)
     if () in (correct, wrong):
         return "empty text"
     if prompt is None or correct is None or wrong is None:
         return None
-    return Draft(transcript(prompt), correct, wrong)
+    return Preference(transcript(prompt), correct, wrong)
 
 
-def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Draft | Reason | None:
+def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Preference | Reason | None:
     """Two conversations: their common beginning is the prompt, after the explicit prompt unless they repeat that."""
     better, worse = (
         turns_of_transcript(each) if isinstance(each, str) else turns_of(each) for each in (chosen, rejected)
@@ -160,7 +171,9 @@ def _pair_of_conversations(values: _Values, chosen: JSON, rejected: JSON) -> Dra
     if all(turn.role in ("assistant", "system") for turn in context):
         asked = any(turn.role != "assistant" for turn in better + worse)
         return "no shared prompt" if asked else None
-    return Draft(transcript(context), (answer_text(better[answered_after:]),), (answer_text(worse[answered_after:]),))
+    return Preference(
+        transcript(context), (answer_text(better[answered_after:]),), (answer_text(worse[answered_after:]),)
+    )
 
 
 def _context(values: _Values, better: _Turns, worse: _Turns) -> tuple[_Turns, int]:
@@ -226,26 +239,6 @@ _PROMPT = ("prompt", "context", "question")
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
-    """One row.
-
-    Attributes:
-        uid: unique among the rows of the dataset and independent of their order: the row's own id (with a digest of its
-            content if several rows have the same id), or `row-<digest>`.
-        prompt: the prompt; a conversation of several turns is one text that names the roles.
-        correct: at least one correct answer; none is empty.
-        wrong: at least one wrong answer; none is empty or, without surrounding white space, equal to a correct one.
-        category: the category for metrics by category.
-    """
-
-    uid: str
-    prompt: str
-    correct: tuple[str, ...]
-    wrong: tuple[str, ...]
-    category: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Preferences:
     """The preferences of a dataset.
 
@@ -276,9 +269,9 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     places, own, digests = array("Q"), list[str | None](), bytearray()
     for place, row in enumerate(rows):
         draft = _draft(row, all_rows=all_rows)
-        if isinstance(draft, Draft):
+        if isinstance(draft, Preference):
             places.append(place)
-            own.append(_own_id(row))
+            own.append(row.own_id())
             digests += _digest(draft)
             categories |= {_category(row) or ""}
         else:
@@ -293,23 +286,23 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     def build(index: int) -> Preference:
         row = rows[places[index]]
         draft = _draft(row, all_rows=all_rows)
-        assert isinstance(draft, Draft)  # the same row as before, or reading it would have raised
-        return Preference(uids[index], draft.prompt, draft.correct, draft.wrong, _category(row))
+        assert isinstance(draft, Preference)  # the same row as before, or reading it would have raised
+        return replace(draft, uid=uids[index], category=_category(row))
 
     return Preferences(TaskList(uids, build, categories - {""}), dict(dropped))
 
 
-def _draft(row: Row, *, all_rows: bool) -> Draft | Reason:
+def _draft(row: Row, *, all_rows: bool) -> Preference | Reason:
     try:
         draft = recognise(row)
     except UnseenPart as error:
         if all_rows:
             raise DataError(f"{row.place}: {error}") from None
         return "a part that is no text"
-    return _usable(draft) if isinstance(draft, Draft) and not all_rows else draft
+    return _usable(draft) if isinstance(draft, Preference) and not all_rows else draft
 
 
-def _usable(draft: Draft) -> Draft | Reason:
+def _usable(draft: Preference) -> Preference | Reason:
     """The draft without answers that are empty or equal to a correct one; or the reason why none is left."""
     correct = tuple(text for text in draft.correct if text.strip())
     wrong = tuple(text for text in draft.wrong if text.strip())
@@ -317,17 +310,10 @@ def _usable(draft: Draft) -> Draft | Reason:
         return "empty text"
     right = {text.strip() for text in correct}
     wrong = tuple(text for text in wrong if text.strip() not in right)
-    return Draft(draft.prompt, correct, wrong) if wrong else "identical texts"
+    return Preference(draft.prompt, correct, wrong) if wrong else "identical texts"
 
 
-def _own_id(row: Row) -> str | None:
-    try:
-        return row.uid()
-    except DataError:
-        return None
-
-
-def _digest(draft: Draft) -> bytes:
+def _digest(draft: Preference) -> bytes:
     content = wire.dumps([draft.prompt, draft.correct, draft.wrong])
     return hashlib.sha256(content).digest()[:_DIGEST_BYTES]
 

@@ -111,16 +111,17 @@ class Row:
         Raises:
             DataError: none of the usual columns has one.
         """
-        uid = self._id()
+        uid = self.own_id()
         if uid is None:
             raise self.lacks(f"an id in {' or '.join(_UID_COLUMNS)}")
         return uid
 
     def uid_or_number(self) -> str:
         """The row's id, or `row-<number>` if the usual columns have none."""
-        return self._id() or f"row-{self.number}"
+        return self.own_id() or f"row-{self.number}"
 
-    def _id(self) -> str | None:
+    def own_id(self) -> str | None:
+        """The row's id, or `None`."""
         ids = (self.values.get(column) for column in _UID_COLUMNS)
         return next((str(value) for value in ids if isinstance(value, str | int) and str(value)), None)
 

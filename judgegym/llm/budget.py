@@ -35,8 +35,8 @@ class Expense:
 class Budget:
     """A budget, and what of it is spent. All clients that share it belong to one event loop.
 
-    >>> Budget(calls=100, before=Expense(40, 0.2)).left_calls
-    60
+    >>> Budget(calls=40, before=Expense(40, 0.2)).why
+    'the budget of 40 calls is spent'
     """
 
     def __init__(self, calls: int | None = None, usd: float | None = None, *, before: Expense = Expense()) -> None:
@@ -61,11 +61,6 @@ class Budget:
     def spent(self) -> Expense:
         """What was spent so far, requests in flight included, as far as they have cost anything yet."""
         return Expense(self._calls, self._usd)
-
-    @property
-    def left_calls(self) -> int | None:
-        """How many more requests may be sent; `None` without a limit."""
-        return None if self._most_calls is None else max(0, self._most_calls - self._calls)
 
     @property
     def why(self) -> str | None:

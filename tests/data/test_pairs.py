@@ -14,10 +14,10 @@ SHUFFLES: tuple[Shuffle, ...] = ("permutation", "official_swap")
 
 def preference(uid: str = "row", *, correct: int = 1, wrong: int = 3, category: str | None = "Math") -> Preference:
     return Preference(
-        uid,
         f"Question of {uid}",
         tuple(f"right {number}" for number in range(correct)),
         tuple(f"wrong {number}" for number in range(wrong)),
+        uid,
         category,
     )
 
@@ -39,7 +39,7 @@ def test_the_order_is_a_function_of_seed_and_id(shuffle: Shuffle) -> None:
 
 def test_other_texts_do_not_change_the_order() -> None:
     plain = preference()
-    other = Preference(plain.uid, "Another question", ("R",), ("x", "y", "z"), None)
+    other = Preference("Another question", ("R",), ("x", "y", "z"), plain.uid)
     tasks = [choice_task(row, num_choices=4, seed=3, shuffle="permutation") for row in (plain, other)]
     names = dict(zip((*plain.correct, *plain.wrong), (*other.correct, *other.wrong), strict=True))
     assert tuple(names[answer] for answer in tasks[0].answers) == tasks[1].answers

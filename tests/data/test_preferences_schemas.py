@@ -163,7 +163,7 @@ def test_rewardbench_and_rm_bench() -> None:
         subset="Ties",
         additional_metadata=None,
     )
-    assert second == Preference("tied:3", "Q?", ("a", "b"), ("c", "d", "e"), "Ties")
+    assert second == Preference("Q?", ("a", "b"), ("c", "d", "e"), "tied:3", "Ties")
     styles = read(prompt="Q?", chosen=["a", "aa", "# a"], rejected=["b", "bb", "# b"], domain="chat")
     assert (styles.correct, styles.wrong, styles.category) == (("a", "aa", "# a"), ("b", "bb", "# b"), "chat")
 
