@@ -96,7 +96,8 @@ class RowPath:
             return False
         if task is None or task in self._before:
             return False
-        if not self._run_directory.exists():
+        is_display = "ProgressDisplay" in getattr(task.get_coro(), "__qualname__", "")
+        if is_display or not self._run_directory.exists():
             self._before.add(task)
             return False
         self._row = task
