@@ -6,7 +6,6 @@ The ids of judged responses are read as they are written.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import re
@@ -75,10 +74,15 @@ def test_what_is_there_is_given_back_when_it_is_taken_up(tmp_path: Path) -> None
     run.writer("samples.jsonl").append('{"uid":"a","text":"\u2028\u0085 é"}\n'.encode())
     run.writer("failures.jsonl").append(b'{"uid":"b"}\n')
     run.close()
-    run, before = begin(tmp_path, resume=True)
+    with pytest.raises(RunDirectoryError):
+        begin(tmp_path)
+    (tmp_path / "failures.jsonl").write_bytes(b'{"uid":"b"}\n{"uid":"c","te')
+    run, before = begin(tmp_path, resume=True)  # it was refused, and is free again
     assert [line.fields() for line in before.samples] == [{"uid": "a", "text": "\u2028\u0085 é"}]
     assert [line.fields() for line in before.failures] == [{"uid": "b"}]
+    run.writer("failures.jsonl").append(b'{"uid":"d"}\n')
     run.close()
+    assert (tmp_path / "failures.jsonl").read_bytes() == b'{"uid":"b"}\n{"uid":"d"}\n'
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -137,16 +141,7 @@ def test_settings_that_differ_are_named(tmp_path: Path, changed: dict[str, Any],
 
 def test_values_survive_the_file(tmp_path: Path) -> None:
     """Whatever YAML makes of them, the same settings compare as the same."""
-    odd = {
-        "a": "on",
-        "b": "1e3",
-        "c": 1e-7,
-        "d": "é: #x\n",
-        "e": ["null", None, True],
-        "f": "",
-        "g": 0.1 + 0.2,
-        "h": "~",
-    }
+    odd = dict(zip("abcdefgh", ["on", "1e3", 1e-7, "é: #x\n", ["null", None, True], "", 0.1 + 0.2, "~"], strict=True))
     begin(tmp_path, **{f"env__{name}": value for name, value in odd.items()})[0].close()
     begin(tmp_path, resume=True, **{f"env__{name}": value for name, value in odd.items()})[0].close()
 
@@ -155,36 +150,8 @@ def test_values_survive_the_file(tmp_path: Path) -> None:
 def test_a_damaged_configuration_is_not_taken_up(tmp_path: Path, text: str) -> None:
     begin(tmp_path)[0].close()
     (tmp_path / "config.yaml").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(RunDirectoryError, match="run"):
+    with pytest.raises(RunDirectoryError, match=r"config\.yaml"):
         begin(tmp_path, resume=True)
-
-
-@pytest.mark.parametrize("torn", [b'{"uid":"b","ques', b"{", b'{"uid":"b"}', b"\xff\xfe", b"[1"])
-@pytest.mark.parametrize("name", ["samples.jsonl", "failures.jsonl"])
-def test_a_torn_last_line_is_cut_off(tmp_path: Path, name: str, torn: bytes) -> None:
-    begin(tmp_path)[0].close()
-    (tmp_path / name).write_bytes(b'{"uid":"a"}\n' + torn)
-    run, before = begin(tmp_path, resume=True)
-    lines = before.samples if name == "samples.jsonl" else before.failures
-    assert [line.fields() for line in lines] == [line.fields() for line in lines] == [{"uid": "a"}]
-    run.writer(name).append(b'{"uid":"c"}\n')
-    run.close()
-    assert (tmp_path / name).read_bytes() == b'{"uid":"a"}\n{"uid":"c"}\n'
-
-
-@pytest.mark.parametrize(
-    ("middle", "words"),
-    [(b'{"uid":"b","ques', "not JSON"), (b"[1]", "expected an object"), (b"", "not JSON"), (b"\xff", "not JSON")],
-)
-def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path, middle: bytes, words: str) -> None:
-    begin(tmp_path)[0].close()
-    data = b'{"uid":"a"}\n' + middle + b'\n{"uid":"c"}\n'
-    (tmp_path / "samples.jsonl").write_bytes(data)
-    run, before = begin(tmp_path, resume=True)
-    with pytest.raises(RunDirectoryError, match=rf"samples\.jsonl, line 2: {words}"):
-        [line.fields() for line in before.samples]
-    run.close()
-    assert (tmp_path / "samples.jsonl").read_bytes() == data, "nothing is thrown away"
 
 
 @pytest.mark.slow
@@ -205,21 +172,6 @@ def test_a_directory_in_use_by_another_process(tmp_path: Path) -> None:
             RunDirectory.open(tmp_path, config={}, matters={}, resume=True)
         other.kill()
     RunDirectory.open(tmp_path, config={}, matters={}, resume=True)[0].close()  # the dead hold nothing
-
-
-def test_a_directory_that_was_refused_is_free_again(tmp_path: Path) -> None:
-    begin(tmp_path)[0].close()
-    with pytest.raises(RunDirectoryError):
-        begin(tmp_path)
-    begin(tmp_path, resume=True)[0].close()
-
-
-def test_a_closed_directory_is_not_held(tmp_path: Path) -> None:
-    run, _ = begin(tmp_path)
-    with (tmp_path / ".lock").open("rb") as lock, pytest.raises(OSError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    run.close()
-    assert not (tmp_path / ".lock").exists()
 
 
 @pytest.mark.parametrize("place", ["/dev/null/run", "{tmp}/file/run", "{tmp}/file"])

@@ -25,15 +25,6 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-async def test_disk_in_order_holds_nobody_up(tmp_path: Path) -> None:
-    disk = Disk()
-    disk.appender(tmp_path / "file").append(b"1\n")
-    await asyncio.wait_for(disk.ready(), LONG)
-    await disk.write(tmp_path / "other", b"2\n")
-    assert (disk.waiting, disk.close()) == (None, 0)
-    assert (tmp_path / "file").read_bytes() + (tmp_path / "other").read_bytes() == b"1\n2\n"
-
-
 async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,24 +133,17 @@ async def test_write_in_a_thread_holds_no_loop_and_ends_before_its_cancellation(
     assert (tmp_path / "file").read_bytes() == b"whole"
 
 
-def test_replace_is_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    with pytest.raises(TypeError):
-        write_atomic(path, "not bytes")  # type: ignore[arg-type]
-    assert path.read_bytes() == b"old"
-    write_atomic(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert [each.name for each in tmp_path.iterdir()] == ["file"], "no neighbour stays behind"
-
-
 def test_a_reader_that_has_the_old_file_open_sees_it_whole(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_atomic(path, b"old and long")
     with path.open("rb") as reader:
         assert reader.read(3) == b"old"
-        write_atomic(path, b"new")
+        with pytest.raises(TypeError):
+            write_atomic(path, "not bytes")  # type: ignore[arg-type]
+        assert path.read_bytes() == b"old and long"
+        write_atomic(path, lambda: (part for part in (b"n", b"ew")))
         assert reader.read() == b" and long"
+    assert contents(tmp_path) == {"file": b"new"}, "no neighbour stays behind"
 
 
 def test_new_content_is_on_the_disk_before_it_takes_the_old_ones_place(
@@ -183,24 +167,6 @@ def test_files_have_the_usual_mode(tmp_path: Path) -> None:
     finally:
         os.umask(mask)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
-
-
-def test_content_that_is_made_while_it_is_written(tmp_path: Path) -> None:
-    write_atomic(tmp_path / "file", lambda: (part for part in (b"a", b"b")))
-    assert (tmp_path / "file").read_bytes() == b"ab"
-
-
-def test_disk_that_refuses_the_sync_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_atomic(path, b"new")
-    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"old")]
 
 
 def test_what_cannot_be_written_is_named_as_the_caller_named_it(
