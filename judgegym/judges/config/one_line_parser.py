@@ -10,60 +10,59 @@ from typing import NoReturn
 
 from judgegym.judges.config.exit_code import BAD_INPUT
 
-_AT_ONCE = ("num_requests_for_eval", "num_max_requests_at_once", "judge_max_concurrency", "workers", "max_pending")
-_DATA = (
-    *("data", "eval_prompt_dataset", "eval_baseline_dataset", "eval_dataset", "dataset"),
-    *("train_prompt_dataset", "train_baseline_dataset", "train_dataset"),
-)
-_KEY = ("api_key_env", "judge_api_key_env", "tokens")
-_LENGTH = ("eval_max_tokens", "train_max_tokens", "max_token_length", "judge_max_tokens")
-_MANY = ("limit", "total_steps", "top", "samples", "max_pairs")
-_OUT = ("out", "data_dir_to_save_evals", "data_path_to_save_groups", "output", "html")
-_SEVERAL = ("responses_per_prompt", "group_size", "samples_per_item", "strictness", "top")
-_URL = ("base_url", "judge_base_url")
+_AT_ONCE = "num_requests_for_eval num_max_requests_at_once judge_max_concurrency workers max_pending"
+_MANY = "limit total_steps top samples max_pairs"
+_SEVERAL = "responses_per_prompt group_size samples_per_item strictness top"
 
 MEANINGS: Mapping[str, Sequence[str]] = {
-    name: settings
+    name: settings.split()
     for names, settings in {
-        "model model_name model_id": ("model_name", "judge_model_name"),
-        "policy": ("model_name", "base_url"),
-        "judge": ("judge_model_name", "judge_base_url"),
-        "judge_model judge_name grader": ("judge_model_name",),
-        "judge_url judge_api_base": ("judge_base_url",),
-        "judge_key": ("judge_api_key_env",),
-        "base_url api_base url endpoint": _URL,
-        "api_key key token": _KEY,
-        "temperature temp": ("eval_temperature", "rollout_temperature", "judge_temperature"),
-        "top_p top_k": ("extra_body", "judge_extra_body"),
-        "max_tokens max_new_tokens max_completion_tokens max_gen_toks max_length": _LENGTH,
-        "seed random_seed": ("seed",),
-        "dataset dataset_name data data_path input input_file task tasks": _DATA,
-        "split": ("eval_split", "train_split", "split"),
-        "out output output_dir output_path output_file log_dir save_dir": _OUT,
+        "model model_name model_id": "model_name judge_model_name",
+        "policy": "model_name base_url",
+        "judge": "judge_model_name judge_base_url",
+        "judge_model judge_name grader": "judge_model_name",
+        "judge_url judge_api_base": "judge_base_url",
+        "judge_key": "judge_api_key_env",
+        "base_url api_base url endpoint": "base_url judge_base_url",
+        "api_key key token": "api_key_env judge_api_key_env tokens",
+        "temperature temp": "eval_temperature rollout_temperature judge_temperature",
+        "top_p top_k": "extra_body judge_extra_body",
+        "max_tokens max_new_tokens max_completion_tokens max_gen_toks max_length": (
+            "eval_max_tokens train_max_tokens max_token_length judge_max_tokens"
+        ),
+        "seed random_seed": "seed",
+        "dataset dataset_name data data_path input input_file task tasks": (
+            "data eval_prompt_dataset eval_baseline_dataset eval_dataset dataset "
+            "train_prompt_dataset train_baseline_dataset train_dataset"
+        ),
+        "split": "eval_split train_split split",
+        "out output output_dir output_path output_file log_dir save_dir": (
+            "out data_dir_to_save_evals data_path_to_save_groups output html"
+        ),
         "concurrency max_concurrency max_connections num_concurrent parallel threads workers num_workers": _AT_ONCE,
-        "batch_size": ("group_size", *_AT_ONCE),
-        "n": _SEVERAL + _MANY,
-        "num_samples": _MANY + _SEVERAL,
+        "batch_size": f"group_size {_AT_ONCE}",
+        "n": f"{_SEVERAL} {_MANY}",
+        "num_samples": f"{_MANY} {_SEVERAL}",
         "num_examples num_rows max_samples max_examples": _MANY,
-        "steps num_steps": ("total_steps", "limit"),
+        "steps num_steps": "total_steps limit",
         "num_generations num_rollouts rollouts": _SEVERAL,
-        "votes": ("strictness", "samples_per_item", "listwise_orders"),
-        "system_prompt": ("custom_system_prompt", "judge_system_prompt"),
-        "prompt": ("judge_system_prompt", "custom_system_prompt"),
-        "thinking": ("thinking_mode",),
-        "reasoning": ("thinking_mode", "reasoning_effort"),
-        "timeout": ("timeout", "judge_timeout", "deadline"),
-        "retries": ("max_retries", "judge_max_retries"),
-        "cache": ("judge_cache",),
-        "rpm": ("requests_per_minute", "judge_requests_per_minute"),
-        "tpm": ("tokens_per_minute", "judge_tokens_per_minute"),
-        "tokenizer": ("tokenizer_name",),
-        "wandb": ("use_wandb",),
-        "debug": ("full_debug",),
-        "verbose": ("full_debug", "all_metrics"),
-        "dry_run": ("plan", "show_config"),
-        "budget": ("budget_usd", "budget_calls"),
-        "max_cost": ("budget_usd",),
+        "votes": "strictness samples_per_item listwise_orders",
+        "system_prompt": "custom_system_prompt judge_system_prompt",
+        "prompt": "judge_system_prompt custom_system_prompt",
+        "thinking": "thinking_mode",
+        "reasoning": "thinking_mode reasoning_effort",
+        "timeout": "timeout judge_timeout deadline",
+        "retries": "max_retries judge_max_retries",
+        "cache": "judge_cache",
+        "rpm": "requests_per_minute judge_requests_per_minute",
+        "tpm": "tokens_per_minute judge_tokens_per_minute",
+        "tokenizer": "tokenizer_name",
+        "wandb": "use_wandb",
+        "debug": "full_debug",
+        "verbose": "full_debug all_metrics",
+        "dry_run": "plan show_config",
+        "budget": "budget_usd budget_calls",
+        "max_cost": "budget_usd",
     }.items()
     for name in names.split()
 }
