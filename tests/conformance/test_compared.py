@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from judgegym.reports.compare.runs import compare_runs
+from judgegym.reports.compare.comparison import compare_runs
 from judgegym.reports.results.run import SavedRun
 from tests.conformance.lab import Lab, Undisturbed
+from tests.reports.objects import objects
 from tests.scripted import Reply
 
 
@@ -15,7 +16,7 @@ def test_runs_with_the_same_judge_protocol_and_data_are_compared(lab: Lab, undis
     lab.policy.disturb({"row-1": Reply(status=400, body={"error": {"message": "no"}})}.get)
     lab.evaluate("--env.max_judge_error_rate=1")
     first, second = (SavedRun.open(path) for path in (undisturbed.files.path, lab.files().path))
-    found = compare_runs([first, second], rounds=100)
+    found = objects(compare_runs([first, second], rounds=100))
     assert (found.differing, found.environment) == ([], lab.subject.env_type.name)
     shares = [
         {each.uid: each.headline for each in run.samples() if each.headline is not None} for run in (first, second)

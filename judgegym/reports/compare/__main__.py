@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from judgegym.engine.terminal.output import say, warn
@@ -22,16 +21,15 @@ _FEWEST_ROUNDS = 100
 _STANDARD_OUTPUT = "-"
 
 
+_ROUNDS, _SEED = "bootstrap resamples (default: %(default)s)", "seed of the bootstrap (default: %(default)s)"
+
+
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
-    add(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="run directories of evaluate, or files of score, two or more; the first is the reference",
-    )
+    runs = "run directories of evaluate, or files of score, two or more; the first is the reference"
+    add("runs", nargs="+", metavar="RUN", help=runs)
     judges = "compare runs whose judges differ, and say how far the judges agree (Cohen's kappa)"
     add("--across_judges", action="store_true", help=judges)
     add("--across_protocols", action="store_true", help="compare runs whose other settings differ")
@@ -39,21 +37,10 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--gold", action="store_true", help="also compare each run with the gold labels of the rows (accuracy, κ)")
     add("--html", type=Path, metavar="FILE", help="write the comparison as a page that needs no network")
     add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
-    add(
-        "--rows",
-        type=whole_number(0),
-        default=10,
-        metavar="N",
-        help="name the N rows that changed most (default: %(default)s)",
-    )
-    add(
-        "--rounds",
-        type=whole_number(_FEWEST_ROUNDS),
-        default=10_000,
-        metavar="N",
-        help="bootstrap resamples (default: %(default)s)",
-    )
-    add("--seed", type=whole_number(0), default=0, help="seed of the bootstrap (default: %(default)s)")
+    most = "name the N rows that changed most (default: %(default)s)"
+    add("--rows", type=whole_number(0), default=10, metavar="N", help=most)
+    add("--rounds", type=whole_number(_FEWEST_ROUNDS), default=10_000, metavar="N", help=_ROUNDS)
+    add("--seed", type=whole_number(0), default=0, help=_SEED)
     return parser
 
 
@@ -71,10 +58,10 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
 
 
 def _run(flags: argparse.Namespace) -> int:
-    from judgegym.reports.compare.conditions import CONDITIONS  # late, as all of it: help and errors come at once
+    from judgegym.reports.compare.comparison import compare_runs, open_run  # late, as all of it: help comes at once
+    from judgegym.reports.compare.conditions import CONDITIONS
     from judgegym.reports.compare.page import html, report_link
-    from judgegym.reports.compare.runs import compare_runs, open_run
-    from judgegym.reports.compare.text import show
+    from judgegym.reports.compare.words import show
 
     allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
     comparison = compare_runs(
@@ -85,15 +72,14 @@ def _run(flags: argparse.Namespace) -> int:
         most=flags.rows,
         with_gold=flags.gold,
     )
-    if flags.json is not None:
-        content = wire.dumps_readable(asdict(comparison))  # a directory's name need not be UTF-8
-        if flags.json == _STANDARD_OUTPUT:
-            say(content.decode().rstrip("\n"))
-        else:
-            _write(Path(flags.json), content)
+    json = wire.dumps_readable(comparison)  # a directory's name need not be UTF-8
+    if flags.json == _STANDARD_OUTPUT:
+        say(json.decode().rstrip("\n"))
+    elif flags.json is not None:
+        _write(Path(flags.json), json)
     if flags.html is not None:
         folder = flags.html.resolve().parent
-        _write(flags.html, b"".join(html(comparison, lambda run, uid: report_link(run, uid, seen_from=folder))))
+        _write(flags.html, b"".join(html(comparison, lambda path, uid: report_link(path, uid, seen_from=folder))))
     if flags.json != _STANDARD_OUTPUT:
         show(comparison)
     return 0

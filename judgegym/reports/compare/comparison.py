@@ -1,310 +1,269 @@
-"""What a comparison of runs says; the terminal, the page and the JSON file are made of it, and nothing else."""
+"""Compare runs on the rows that they share, the first of them being the reference.
+
+Guarantees: a row counts only if every run has a value for it, and what is left out is counted; runs whose judge,
+protocol or data differ are refused unless that is allowed; of rows, numbers are kept in memory and no text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
 
-from judgegym.reports.compare.conditions import Condition, ConditionDifference
-from judgegym.statistics.agreement import Interval
-from judgegym.statistics.paired import PairedTest, RowsNeeded
+from judgegym.engine.runs.directory import METRICS
+from judgegym.llm import wire
+from judgegym.llm.errors import RunDirectoryError, UserError
+from judgegym.reports.compare.conditions import (
+    CONDITIONS,
+    Condition,
+    condition_difference,
+    differing,
+    notes_on,
+    policy_is_judge,
+    sides_of,
+)
+from judgegym.reports.compare.difference import Pair, kind_of
+from judgegym.reports.compare.gold import compare_with_gold
+from judgegym.reports.compare.rows import CommonRows, RowsOfRun, shared, start_of
+from judgegym.reports.results.run import SavedRun, run_of_file
+from judgegym.statistics.paired import holm
 
-Kind = Literal["win_rate", "pass_rate", "score"]
-"""What the values of rows are: won, tied or lost against a baseline, 1 or 0, or scores on a scale."""
-OUTCOMES: Mapping[Kind, Sequence[str]] = {"win_rate": ("lost", "tied", "won"), "pass_rate": ("0", "1"), "score": ()}
-"""The names of the outcomes from the worst to the best; scores have too many to name."""
+Comparison = dict[str, Any]
+"""What `--json` writes, and all that the terminal and the page show (`compare_runs`)."""
+LEVEL = 0.95
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def letter_of(place: int) -> str:
-    """How tables call the run at a place: `A` is the reference."""
-    return _LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}"
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
-    """A run, and its headline on the rows that are compared.
+class NotComparableError(UserError):
+    """Runs cannot be compared: they measured other things, or under conditions that differ.
 
     Attributes:
-        letter: how tables call it: `A` is the reference.
-        path: its directory, as it was given.
-        policy: what was evaluated.
-        judge: who judged.
-        date: when the run ended.
-        rows: the number of rows that it selected.
-        failed: those that have no judgment.
-        uncounted: those that have one, and add nothing to the headline.
-        not_shared: those with a value that another run does not have, or has without a value.
-        headline: the metric over the rows that are compared.
-        interval: its 95 % interval; `None` with one row.
+        conditions: those that differ and may be allowed to; empty if nothing makes the runs comparable.
     """
 
-    letter: str
-    path: str
-    policy: str
-    judge: str
-    date: str
-    rows: int
-    failed: int
-    uncounted: int
-    not_shared: int
-    headline: float
-    interval: Interval | None
+    def __init__(self, message: str, conditions: Sequence[Condition] = ()) -> None:
+        """Say why."""
+        super().__init__(message)
+        self.conditions = tuple(conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A difference, run − reference.
+def open_run(word: str) -> SavedRun:
+    """Open the run of a directory, or of a scored file.
 
-    Attributes:
-        value: the difference.
-        interval: its 95 % interval from a paired bootstrap; `None` where there is none.
-        reason: why there is none.
+    Raises:
+        RunDirectoryError: it is another file, or holds no run.
     """
+    path = Path(word).expanduser()
+    run = None if path.is_dir() else run_of_file(path)
+    if run is None and path.is_file():
+        is_of_a_run = (path.parent / METRICS).is_file()
+        wanted = (
+            f"give the run directory that it is in: {path.parent}" if is_of_a_run else "compare takes run directories"
+        )
+        raise RunDirectoryError(f"{word} is a file; {wanted}")
+    return SavedRun.open(run or path)
 
-    value: float
-    interval: Interval | None
-    reason: str = ""
 
+def compare_runs(
+    runs: Sequence[SavedRun],
+    *,
+    across: Collection[Condition] = (),
+    rounds: int = 10_000,
+    seed: int = 0,
+    most: int = 10,
+    with_gold: bool = False,
+) -> Comparison:
+    """Compare each further run with the first one.
 
-@dataclass(frozen=True, slots=True)
-class TestResult:
-    """A paired test.
+    Args:
+        runs: two or more complete runs of one environment.
+        across: conditions that may differ. With `judge`, it is said how far the judges agree. Of scored data sets the
+            judges may always differ.
+        rounds: number of bootstrap resamples.
+        seed: their seed.
+        most: how many of the rows that changed most are named.
+        with_gold: compare each run with the gold labels of the rows, too.
 
-    Attributes:
-        test: the test of this run against the reference.
-        corrected: its p-value by Holm's method over all runs; `None` with one run beside the reference, or without p.
+    Returns:
+        The number of compared `rows`; of each of `runs` the headline over them, and how many rows are left out and why;
+        a difference for each further run (`Pair.difference`), its p-values corrected over all runs; what is `differing`
+        and was allowed to, and `notes`. `unit` is what is resampled: a row, or a prompt whose responses depend on each
+        other.
+
+    Raises:
+        NotComparableError: they are of different environments or metrics, share no row, or differ in a condition that
+            is not allowed to differ.
+        RunDirectoryError: a run cannot be read.
     """
+    headline, words = _headline(runs)
+    reference = runs[0]
+    if reference.is_scored:  # of the same responses, judges are what is compared
+        across = {*across, "judge"}
+    rows = [RowsOfRun(run) for run in runs]
+    found = shared(rows)
+    if not found.uids:
+        raise NotComparableError(f"{' and '.join(str(run.path) for run in runs)} share no row that has a judgment")
+    letters = [_LETTERS[place] if place < len(_LETTERS) else f"R{place + 1}" for place in range(len(runs))]
+    differs = [each for place in range(1, len(runs)) for each in _differing(runs, place, letters[place], found)]
+    _check_allowed(runs, letters, differs, across)
+    settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
+    kind = kind_of(headline, words, found.sides)
+    pairs = [Pair(found, place, kind, settings) for place in range(1, len(runs))]
+    differences = [
+        pair.difference(letter, most=most, with_agreement="judge" in across)
+        for pair, letter in zip(pairs, letters[1:], strict=True)
+    ]
+    _add_questions(reference, differences)
+    _correct(differences)
+    unit = "row"
+    if found.units is not None:
+        unit = "response" if len({*found.units.tolist()}) == len(found.uids) else "prompt"
+    intervals = [pairs[0].intervals[0], *(pair.intervals[1] for pair in pairs)]
+    return {
+        "environment": reference.environment,
+        "metric": headline,
+        "words": words,
+        "kind": kind,
+        "rows": len(found.uids),
+        "runs": [
+            {
+                "letter": letter,
+                "path": str(run.path),
+                "policy": run.policy,
+                "judge": run.judge,
+                "date": f"{run.date:%Y-%m-%d %H:%M}",
+                "rows": len(own),
+                "failed": own.failed,
+                "uncounted": own.uncounted,
+                "not_shared": len(own.places) - len(found.uids),
+                "headline": side.ratio,
+                "interval": interval,
+            }
+            for letter, run, own, side, interval in zip(letters, runs, rows, found.sides, intervals, strict=True)
+        ],
+        "differences": differences,
+        "across": [condition for condition in CONDITIONS if condition in across],
+        "differing": differs,
+        "notes": _notes(runs, letters, found, across, differs),
+        "settings": settings,
+        "item": reference.items[:-1],
+        "unit": unit,
+        "gold": compare_with_gold(runs, letters, found.uids, settings) if with_gold else None,
+    }
 
-    test: PairedTest
-    corrected: float | None
 
+def _headline(runs: Sequence[SavedRun]) -> tuple[str, str]:
+    """The metric of all runs and its label.
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """How many rows have one outcome in the reference and one in the run."""
-
-    before: str
-    after: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class CategoryDifference:
-    """The rows of one category; `name` is `None` for rows without one."""
-
-    name: str | None
-    rows: int
-    reference: float
-    run: float
-    difference: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedRow:
-    """A row whose value changed.
-
-    Attributes:
-        uid: the row's id.
-        category: its category.
-        before: its value in the reference.
-        after: its value in the run.
-        start: the beginning of its question, in one line.
+    Raises:
+        NotComparableError: fewer than two runs, one given twice, one unfinished, or runs that measured other things.
     """
+    if len(runs) < 2:
+        raise NotComparableError("give two runs or more: the first is the one that the others are compared with")
+    for one, other in combinations(runs, 2):
+        if one.path.resolve() == other.path.resolve():
+            raise NotComparableError(f"{one.path} is given twice")
+    first = runs[0]
+    metric = str(first.general.get("headline"))
+    for run in runs:
+        if not run.is_complete:
+            raise NotComparableError(
+                f"{run.path} is not finished (--resume it first), or no run of evaluate: it has no metrics.json"
+            )
+    for run in runs[1:]:
+        if run.environment != first.environment:
+            raise NotComparableError(
+                f"{first.path} is a run of {first.environment}, {run.path} one of {run.environment}"
+            )
+        if (other_metric := str(run.general.get("headline"))) != metric:
+            raise NotComparableError(f"the result of {first.path} is {metric}, that of {run.path} is {other_metric}")
+    return metric, first.headline.words if first.headline is not None else metric
 
-    uid: str
-    category: str | None
-    before: float
-    after: float
-    start: str
+
+def _differing(runs: Sequence[SavedRun], place: int, letter: str, found: CommonRows) -> Iterator[dict[str, str]]:
+    """Where the conditions of a run differ from those of the reference, the texts of shared rows included."""
+    yield from differing(runs[0], runs[place], letter)
+    others = found.texts_differ[place]
+    if others:
+        samples = [run.read_sample(others[0]) for run in (runs[0], runs[place])]
+        first, second = ({"question": sample.question, **sample.texts} for sample in samples)
+        title = next((title for title in {**first, **second} if first.get(title) != second.get(title)), "texts")
+        name = f"texts of {len(others)} of {len(found.uids)} rows, such as the {title} of {others[0]}"
+        before, after = (start_of(texts.get(title, "none")) for texts in (first, second))
+        yield condition_difference("data", letter, name, before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class BestAgreement:
-    """For which prompts two judges find the same responses best.
+def _check_allowed(
+    runs: Sequence[SavedRun],
+    letters: Sequence[str],
+    differs: Sequence[dict[str, str]],
+    across: Collection[Condition],
+) -> None:
+    """Refuse to compare under conditions that differ and were not allowed to.
 
-    Attributes:
-        prompts: those with several responses that are compared.
-        same: the share at which both give the highest score to the same responses, ties included.
-        overlapping: the share at which some response is among the best of both.
+    Raises:
+        NotComparableError: names each difference with both values, and the flags.
     """
-
-    prompts: int
-    same: float
-    overlapping: float
-
-
-@dataclass(frozen=True, slots=True)
-class LabelAgreement:
-    """How far the labels of two judges agree.
-
-    Attributes:
-        rows: those with a label of both.
-        labels: all labels.
-        same: the share of rows with the same label.
-        kappa: Cohen's kappa, without weights.
-    """
-
-    rows: int
-    labels: Sequence[str]
-    same: float
-    kappa: float
+    refused = [each for each in differs if each["condition"] not in across]
+    if not refused:
+        return
+    conditions = [condition for condition in CONDITIONS if any(each["condition"] == condition for each in refused)]
+    lines = [f"the runs differ in {' and '.join(conditions)}, from which a difference of their results may come:"]
+    lines += [f"  {letter}: {run.path}" for letter, run in zip(letters, runs, strict=True)]
+    lines += [f"  {each['condition']}: {sides_of(each)}" for each in refused]
+    flags = " ".join(f"--across_{condition if condition == 'data' else f'{condition}s'}" for condition in conditions)
+    raise NotComparableError("\n".join([*lines, f"to compare them all the same: {flags}"]), conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgesAgreement:
-    """How far two judges agree on the same rows.
-
-    Attributes:
-        same: the share of rows with the same outcome; of scores, with the same score.
-        kappa: Cohen's kappa of the outcomes, with quadratic weights where they are ordered; `None` where undefined.
-        kappa_reason: why kappa is undefined.
-        correlation: Spearman's correlation of the values; `None` where undefined.
-        correlation_reason: why it is undefined.
-        weighted: whether kappa has weights.
-        best: of a scored data set with several responses to a prompt; otherwise `None`.
-        labels: of a scored data set whose judges have few labels, some in common; otherwise `None`.
-    """
-
-    same: float
-    kappa: float | None
-    kappa_reason: str
-    correlation: float | None
-    correlation_reason: str
-    weighted: bool
-    best: BestAgreement | None = None
-    labels: LabelAgreement | None = None
+def _add_questions(reference: SavedRun, differences: Sequence[dict[str, Any]]) -> None:
+    """Add the beginning of its question to each row that changed; the rows are read together."""
+    changed = [row for each in differences for row in each["changed"]]
+    uids = frozenset(row["uid"] for row in changed)
+    starts = {sample.uid: start_of(sample.question) for sample in reference.samples(uids)}
+    for row in changed:
+        row["start"] = starts.get(row["uid"], "")
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A run against the reference.
-
-    Attributes:
-        letter: the run.
-        difference: of the headline.
-        higher: rows with a higher value in the run.
-        lower: rows with a lower value.
-        same: rows with the same value.
-        tests: whether the difference may be chance.
-        transitions: the rows by both outcomes, where the outcomes have names.
-        settled: whether the interval excludes 0.
-        needed: how many rows it would take in all until the interval excludes 0, with a probability of 80 %.
-        more: how many more than there are, at least 0; `None` where no number of rows is known.
-        categories: the same by category, in the order of their names; empty with one category.
-        changed: the rows that changed most, the largest change first.
-        agreement: of the two judges; `None` if the judge is the same.
-    """
-
-    letter: str
-    difference: Estimate
-    higher: int
-    lower: int
-    same: int
-    tests: Sequence[TestResult]
-    transitions: Sequence[Transition]
-    settled: bool
-    needed: RowsNeeded
-    more: int | None
-    categories: Sequence[CategoryDifference]
-    changed: Sequence[ChangedRow]
-    agreement: JudgesAgreement | None
+def _correct(differences: Sequence[dict[str, Any]]) -> None:
+    """Correct the p-values of each test over all runs; with one beside the reference they stay as they are."""
+    tests = [each["tests"] for each in differences]
+    for number in range(max(map(len, tests)) if len(tests) > 1 else 0):
+        having = [own[number] for own in tests if number < len(own) and own[number]["test"].p is not None]
+        for result, p in zip(having, holm([result["test"].p for result in having]), strict=True):
+            result["corrected"] = p
 
 
-@dataclass(frozen=True, slots=True)
-class GoldAgreement:
-    """How far the judge of a run agrees with gold.
-
-    Attributes:
-        letter: the run.
-        accuracy: the share of labels that are gold's; of scores those at the same level of the scale.
-        interval: its 95 % interval; `None` with one row.
-        kappa: Cohen's kappa, of scores with quadratic weights; `None` where undefined.
-        kappa_interval: its 95 % interval; `None` with one row, or where kappa is undefined.
-        kappa_reason: why kappa is undefined.
-    """
-
-    letter: str
-    accuracy: float
-    interval: Interval | None
-    kappa: float | None
-    kappa_interval: Interval | None
-    kappa_reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GoldDifference:
-    """The accuracy of a run against that of the reference, on the same labels."""
-
-    letter: str
-    accuracy: Estimate
-    test: TestResult
-
-
-@dataclass(frozen=True, slots=True)
-class GoldComparison:
-    """The runs against the gold labels of the rows that they share.
-
-    Attributes:
-        labels: the number of labels with a verdict in every run.
-        rows: how many rows these are of.
-        without: labels that are left out, since a run has no verdict on them.
-        weighted: whether kappa has quadratic weights: all labels are scores.
-        runs: each run; the first is the reference.
-        differences: each further run against the reference.
-    """
-
-    labels: int
-    rows: int
-    without: int
-    weighted: bool
-    runs: Sequence[GoldAgreement]
-    differences: Sequence[GoldDifference]
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonSettings:
-    """How the numbers were computed: bootstrap rounds, their seed, and the level of all intervals."""
-
-    rounds: int
-    seed: int
-    level: float
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Runs on the rows that they share.
-
-    Attributes:
-        environment: the environment of all runs.
-        metric: the full name of the headline metric.
-        words: its label.
-        kind: what the values of its rows are.
-        rows: the number of rows that are compared: those with a value in every run.
-        runs: the runs; the first is the reference.
-        differences: each further run against the reference.
-        across: what differs and was allowed to.
-        differing: where the conditions of the runs differ.
-        notes: what a reader of the numbers must know.
-        settings: how they were computed.
-        item: what a row is: `row`, or `response` of a scored data set.
-        unit: what is resampled and counted by tests: the same, or `prompt` where several responses of a scored data set
-            were judged together or once for all, so that they depend on each other.
-        gold: the runs against the gold labels of the rows; `None` unless that was asked for.
-    """
-
-    environment: str
-    metric: str
-    words: str
-    kind: Kind
-    rows: int
-    runs: Sequence[ComparedRun]
-    differences: Sequence[Difference]
-    across: Sequence[Condition]
-    differing: Sequence[ConditionDifference]
-    notes: Sequence[str]
-    settings: ComparisonSettings
-    item: str = "row"
-    unit: str = "row"
-    gold: GoldComparison | None = None
+def _notes(
+    runs: Sequence[SavedRun],
+    letters: Sequence[str],
+    found: CommonRows,
+    across: Collection[Condition],
+    differs: Sequence[dict[str, str]],
+) -> list[str]:
+    """What a reader of the numbers must know."""
+    further = list(zip(letters, runs, found.same_answers, strict=True))[1:]
+    notes = [note for letter, run, _ in further for note in notes_on(runs[0], run, letter)]
+    rows = len(found.uids)
+    for letter, run, same in further:
+        if policy_is_judge(run):
+            continue  # its answers are the verdicts
+        if same == rows:
+            notes.append(f"{letter} judges the same answers as A: what differs is the judge's doing.")
+        elif same is not None and "judge" in across:
+            notes.append(
+                f"{letter} judges the same answer as A in {same} of {rows} rows; in the others, the judges' "
+                "disagreement and the answers' difference cannot be told apart."
+            )
+    for condition in CONDITIONS:
+        if condition in across and not any(each["condition"] == condition for each in differs):
+            notes.append(f"The {condition} may differ, and does not.")
+    given: dict[str, list[str]] = {}  # a notice that not all runs give begins with those that do
+    for letter, run in zip(letters, runs, strict=True):
+        said = wire.lookup(run.general, "notices")
+        for notice in dict.fromkeys(each for each in said if isinstance(each, str)) if isinstance(said, list) else ():
+            given.setdefault(notice, []).append(letter)
+    notes += [notice if len(of) == len(runs) else f"{', '.join(of)}: {notice}" for notice, of in given.items()]
+    if len(runs) > 2:
+        notes.append("p-values are given as they are and corrected over all runs (Holm).")
+    return [*dict.fromkeys(notes)]

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-from judgegym.reports.compare.comparison import (
-    OUTCOMES,
-    BestAgreement,
-    CategoryDifference,
-    ChangedRow,
-    ComparisonSettings,
-    Difference,
-    Estimate,
-    JudgesAgreement,
-    Kind,
-    LabelAgreement,
-    TestResult,
-    Transition,
-    letter_of,
-)
 from judgegym.reports.compare.rows import CommonRows
 from judgegym.statistics.agreement import Interval, rank_correlation
 from judgegym.statistics.paired import (
@@ -36,12 +20,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Places = NDArray[np.int64] | slice
-
-_ALL = slice(None)
+Kind = Literal["win_rate", "pass_rate", "score"]
+"""What the values of rows are: won, tied or lost against a baseline, 1 or 0, or scores on a scale."""
+OUTCOMES: Mapping[Kind, Sequence[str]] = {"win_rate": ("lost", "tied", "won"), "pass_rate": ("0", "1"), "score": ()}
+"""The names of the outcomes from the worst to the best; scores have too many to name."""
 _MOST_LABELS = 12
-_SAME_SCORE = 12
-"""Decimal places to which two scores are the same."""
+_SAME = 12
+"""Decimal places to which two values are the same."""
 
 
 def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
@@ -57,185 +42,161 @@ def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
     return "pass_rate" if all(np.isin(side.values, (0.0, 1.0)).all() for side in sides) else "score"
 
 
-def _outcomes(kind: Kind, values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The outcome of each row, as a place in `OUTCOMES[kind]`; a win rate above one half is won, below it lost."""
-    import numpy as np
-
-    return np.sign(np.round(values - 0.5, 12)).astype(np.int64) + 1 if kind == "win_rate" else values.astype(np.int64)
+Estimate = tuple[dict[str, Any], Interval | None, Interval | None]
+"""A difference with its interval, or the reason for none, as JSON has it; then the intervals of both sides alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairEstimate:
-    """The difference, and the intervals of both sides alone, from the same resamples."""
-
-    difference: Estimate
-    reference: Interval | None
-    run: Interval | None
-
-    @classmethod
-    def of(cls, reference: RatioTerms, run: RatioTerms, settings: ComparisonSettings) -> PairEstimate:
-        """Estimate the difference run − reference over the same rows."""
-        value = run.ratio - reference.ratio
-        found = paired_intervals(reference, run, rounds=settings.rounds, seed=settings.seed, level=settings.level)
-        if isinstance(found, str):
-            return cls(Estimate(value, None, found), None, None)
-        return cls(Estimate(value, found.difference), found.first, found.second)
+def estimate(reference: RatioTerms, run: RatioTerms, settings: Mapping[str, Any]) -> Estimate:
+    """Estimate the difference run − reference over the same rows, from one set of resamples."""
+    value = run.ratio - reference.ratio
+    found = paired_intervals(reference, run, **settings)
+    if isinstance(found, str):
+        return {"value": value, "interval": None, "reason": found}, None, None
+    return {"value": value, "interval": found.difference, "reason": ""}, found.first, found.second
 
 
-@dataclass(frozen=True, slots=True)
 class Pair:
-    """The reference and the run at a place among the runs, over the same rows, and how to compare them."""
+    """The reference and another run, over the rows that are compared.
 
-    rows: CommonRows
-    place: int
-    kind: Kind
-    settings: ComparisonSettings
+    Attributes:
+        intervals: those of the results of the reference and of the run; `None` with one row.
+    """
 
-    @property
-    def reference(self) -> RatioTerms:
-        """Return the terms of the reference."""
-        return self.rows.sides[0]
+    def __init__(self, rows: CommonRows, place: int, kind: Kind, settings: Mapping[str, Any]) -> None:
+        """Pair the reference with the run at a place among the runs."""
+        self._rows, self._place, self._kind, self._settings = rows, place, kind, settings
+        self._sides = rows.sides[0], rows.sides[place]
+        self._before, self._after = (side.values for side in self._sides)
+        self._whole, *self.intervals = estimate(*self._together(), settings)
 
-    @property
-    def run(self) -> RatioTerms:
-        """Return the terms of the run."""
-        return self.rows.sides[self.place]
-
-    def together(self, places: Places = _ALL) -> list[RatioTerms]:
-        """Return both sides of some rows, or of all: sums over those that depend on each other."""
-        sides = [side.at(places) for side in (self.reference, self.run)]
-        if self.rows.units is None:
-            return sides
+    def _together(self, places: NDArray[np.int64] | slice = slice(None)) -> tuple[RatioTerms, RatioTerms]:
+        """Both sides of some rows, or of all: sums over those that depend on each other."""
+        first, second = (side.at(places) for side in self._sides)
+        if self._rows.units is None:
+            return first, second
         import numpy as np
 
-        units = np.unique(self.rows.units[places], return_inverse=True)[1]
-        return [side.summed(units) for side in sides]
+        units = np.unique(self._rows.units[places], return_inverse=True)[1]
+        return first.summed(units), second.summed(units)
 
-    def estimate(self, places: Places = _ALL) -> PairEstimate:
-        """Return the difference over some rows, or over all."""
-        reference, run = self.together(places)
-        return PairEstimate.of(reference, run, self.settings)
+    def difference(self, letter: str, *, most: int, with_agreement: bool) -> dict[str, Any]:
+        """Compare the run with the reference.
 
+        Args:
+            letter: how tables call the run.
+            most: the number of rows that changed most to name; their questions are filled in later.
+            with_agreement: whether to say how far both judges agree.
+        """
+        import numpy as np
 
-def difference(pair: Pair, whole: Estimate, *, most: int, with_agreement: bool) -> Difference:
-    """Compare a run with the reference.
+        changes = np.round(self._after - self._before, _SAME)
+        units = self._together()
+        values = [side.values for side in units]
+        tests = [sign_test(*values)]
+        if tests[0].name != "mcnemar":  # of 0 and 1 all changes have one rank: signed ranks say what signs say
+            tests.append(wilcoxon_test(*values))
+        needed = rows_needed(*units, level=self._settings["level"])
+        interval = self._whole["interval"]
+        return {
+            "letter": letter,
+            "difference": self._whole,
+            "higher": int((changes > 0).sum()),
+            "lower": int((changes < 0).sum()),
+            "same": int((changes == 0).sum()),
+            "tests": [{"test": test, "corrected": None} for test in tests],
+            "transitions": self._transitions(),
+            "settled": interval is not None and not interval.low <= 0 <= interval.high,
+            "needed": needed,
+            "more": None if needed.rows is None else max(0, needed.rows - len(values[0])),
+            "categories": self._categories(),
+            "changed": self._changed(changes, most),
+            "agreement": self._agreement() if with_agreement else None,
+        }
 
-    Args:
-        pair: both.
-        whole: the difference over all rows.
-        most: the number of rows that changed most to name; their questions are filled in later.
-        with_agreement: whether to say how far both judges agree.
-    """
-    import numpy as np
+    def _outcomes(self) -> list[NDArray[np.int64]]:
+        """The outcome of each row on both sides, as a place in `OUTCOMES`; a win rate above one half is won."""
+        import numpy as np
 
-    before, after = pair.reference.values, pair.run.values
-    changes = np.round(after - before, 12)
-    units = pair.together()
-    values = [side.values for side in units]
-    tests = [sign_test(*values)]
-    if tests[0].name != "mcnemar":  # of 0 and 1 all changes have one rank: signed ranks say what signs say
-        tests.append(wilcoxon_test(*values))
-    needed = rows_needed(*units, level=pair.settings.level)
-    return Difference(
-        letter=letter_of(pair.place),
-        difference=whole,
-        higher=int((changes > 0).sum()),
-        lower=int((changes < 0).sum()),
-        same=int((changes == 0).sum()),
-        tests=[TestResult(test, None) for test in tests],
-        transitions=_transitions(pair),
-        settled=whole.interval is not None and not whole.interval.low <= 0 <= whole.interval.high,
-        needed=needed,
-        more=None if needed.rows is None else max(0, needed.rows - len(values[0])),
-        categories=_categories(pair),
-        changed=_changed(pair, changes, most),
-        agreement=_agreement(pair) if with_agreement else None,
-    )
+        if self._kind != "win_rate":
+            return [values.astype(np.int64) for values in (self._before, self._after)]
+        return [np.sign(np.round(values - 0.5, _SAME)).astype(np.int64) + 1 for values in (self._before, self._after)]
 
+    def _transitions(self) -> list[dict[str, Any]]:
+        """All pairs of outcomes, also those that no row has; none for scores."""
+        names = OUTCOMES[self._kind]
+        first, second = self._outcomes()
+        return [
+            {"before": one, "after": other, "rows": int(((first == row) & (second == column)).sum())}
+            for row, one in enumerate(names)
+            for column, other in enumerate(names)
+        ]
 
-def _transitions(pair: Pair) -> list[Transition]:
-    """All pairs of outcomes, also those that no row has; none for scores."""
-    names = OUTCOMES[pair.kind]
-    first, second = (_outcomes(pair.kind, side.values) for side in (pair.reference, pair.run))
-    return [
-        Transition(one, other, int(((first == row) & (second == column)).sum()))
-        for row, one in enumerate(names)
-        for column, other in enumerate(names)
-    ]
+    def _categories(self) -> list[dict[str, Any]]:
+        import numpy as np
 
-
-def _categories(pair: Pair) -> list[CategoryDifference]:
-    import numpy as np
-
-    places: dict[str | None, list[int]] = {}
-    for place, category in enumerate(pair.rows.categories):
-        places.setdefault(category, []).append(place)
-    if len(places) < 2:
-        return []
-    found = []
-    for name in sorted(places, key=lambda name: (name is None, name or "")):
-        chosen = np.asarray(places[name])
-        found.append(
-            CategoryDifference(
-                name=name,
-                rows=len(chosen),
-                reference=pair.reference.at(chosen).ratio,
-                run=pair.run.at(chosen).ratio,
-                difference=pair.estimate(chosen).difference,
+        places: dict[str | None, list[int]] = {}
+        for place, category in enumerate(self._rows.categories):
+            places.setdefault(category, []).append(place)
+        found = []
+        for name in sorted(places, key=lambda name: (name is None, name or "")) if len(places) > 1 else []:
+            chosen = np.asarray(places[name])
+            before, after = (side.at(chosen).ratio for side in self._sides)
+            difference = estimate(*self._together(chosen), self._settings)[0]
+            found.append(
+                {"name": name, "rows": len(chosen), "reference": before, "run": after, "difference": difference}
             )
-        )
-    return found
+        return found
 
+    def _changed(self, changes: NDArray[np.float64], most: int) -> list[dict[str, Any]]:
+        import numpy as np
 
-def _changed(pair: Pair, changes: NDArray[np.float64], most: int) -> list[ChangedRow]:
-    import numpy as np
+        return [
+            {
+                "uid": self._rows.uids[place],
+                "category": self._rows.categories[place],
+                "before": float(self._before[place]),
+                "after": float(self._after[place]),
+                "start": "",
+            }
+            for place in np.argsort(-np.abs(changes), kind="stable")[:most]
+            if changes[place]
+        ]
 
-    rows, before, after = pair.rows, pair.reference.values, pair.run.values
-    order = np.argsort(-np.abs(changes), kind="stable")[:most]
-    return [
-        ChangedRow(rows.uids[place], rows.categories[place], float(before[place]), float(after[place]), "")
-        for place in order.tolist()
-        if changes[place]
-    ]
+    def _agreement(self) -> dict[str, Any]:
+        """How far the two judges agree; what is not defined is `None`, with the reason."""
+        kappa: float | str
+        if self._kind == "score":
+            same = (self._before.round(_SAME) == self._after.round(_SAME)).mean()
+            kappa = quadratic_kappa(self._before, self._after)
+        else:
+            first, second = self._outcomes()
+            same = (first == second).mean()
+            kappa = "both give one and the same outcome to every row"
+            if len({*first.tolist(), *second.tolist()}) > 1:
+                from sklearn.metrics import cohen_kappa_score  # late: half a second
 
-
-def _agreement(pair: Pair) -> JudgesAgreement:
-    kind, prompts = pair.kind, pair.rows.prompts
-    before, after = pair.reference.values, pair.run.values
-    if kind == "score":
-        same = float((before.round(12) == after.round(12)).mean())
-        kappa = quadratic_kappa(before, after)
-    else:
-        first, second = _outcomes(kind, before), _outcomes(kind, after)
-        same = float((first == second).mean())
-        kappa = _kappa(kind, first, second)
-    correlation = rank_correlation(before, after)
-    return JudgesAgreement(
-        same=same,
-        kappa=None if isinstance(kappa, str) else kappa,
-        kappa_reason=kappa if isinstance(kappa, str) else "",
-        correlation=None if isinstance(correlation, str) else correlation,
-        correlation_reason=correlation if isinstance(correlation, str) else "",
-        weighted=kind != "pass_rate",
-        best=None if prompts is None else best_agreement(prompts, before, after),
-        labels=label_agreement(pair.rows.labels[0], pair.rows.labels[pair.place]),
-    )
-
-
-def _kappa(kind: Kind, first: NDArray[np.int64], second: NDArray[np.int64]) -> float | str:
-    """Cohen's kappa of named outcomes; quadratic weights for three, which are ordered."""
-    if len({*first.tolist(), *second.tolist()}) < 2:
-        return "both give one and the same outcome to every row"
-    from sklearn.metrics import cohen_kappa_score  # late: half a second
-
-    weights = "quadratic" if kind == "win_rate" else None
-    return float(cohen_kappa_score(first, second, labels=list(range(len(OUTCOMES[kind]))), weights=weights))
+                labels = list(range(len(OUTCOMES[self._kind])))
+                weights = "quadratic" if self._kind == "win_rate" else None  # three outcomes are ordered
+                kappa = float(cohen_kappa_score(first, second, labels=labels, weights=weights))
+        correlation = rank_correlation(self._before, self._after)
+        prompts, labels_of = self._rows.prompts, self._rows.labels
+        is_scored = self._rows.units is not None
+        return {
+            "same": float(same),
+            "kappa": None if isinstance(kappa, str) else kappa,
+            "kappa_reason": kappa if isinstance(kappa, str) else "",
+            "correlation": None if isinstance(correlation, str) else correlation,
+            "correlation_reason": correlation if isinstance(correlation, str) else "",
+            "weighted": self._kind != "pass_rate",
+            "best": None if prompts is None else best_agreement(prompts, self._before, self._after),
+            "labels": label_agreement(labels_of[0], labels_of[self._place]) if is_scored else None,
+        }
 
 
 def best_agreement(
     prompts: NDArray[np.int64], before: NDArray[np.float64], after: NDArray[np.float64]
-) -> BestAgreement | None:
-    """For how many prompts both judges give the highest score to the same responses.
+) -> dict[str, Any] | None:
+    """For how many prompts both judges give the highest score to the same responses, and to one at least.
 
     Args:
         prompts: for each response the number of its prompt.
@@ -250,17 +211,16 @@ def best_agreement(
     order = np.argsort(prompts, kind="stable")
     same = overlapping = count = 0
     for places in np.split(order, np.flatnonzero(np.diff(prompts[order])) + 1):
-        if len(places) < 2:
-            continue
-        count += 1
-        first, second = (np.round(side[places], _SAME_SCORE) for side in (before, after))
-        bests = [frozenset(np.flatnonzero(side == side.max()).tolist()) for side in (first, second)]
-        same += bests[0] == bests[1]
-        overlapping += bool(bests[0] & bests[1])
-    return BestAgreement(count, same / count, overlapping / count) if count else None
+        if len(places) > 1:
+            first, second = (np.round(side[places], _SAME) for side in (before, after))
+            one, other = first == first.max(), second == second.max()
+            count += 1
+            same += bool((one == other).all())
+            overlapping += bool((one & other).any())
+    return {"prompts": count, "same": same / count, "overlapping": overlapping / count} if count else None
 
 
-def label_agreement(before: Sequence[str | None], after: Sequence[str | None]) -> LabelAgreement | None:
+def label_agreement(before: Sequence[str | None], after: Sequence[str | None]) -> dict[str, Any] | None:
     """How far the labels agree; `None` if there are many, or if the judges have none in common."""
     pairs = [(one, other) for one, other in zip(before, after, strict=True) if one is not None and other is not None]
     first, second = {one for one, _ in pairs}, {other for _, other in pairs}
@@ -270,4 +230,4 @@ def label_agreement(before: Sequence[str | None], after: Sequence[str | None]) -
 
     kappa = float(cohen_kappa_score([one for one, _ in pairs], [other for _, other in pairs]))
     same = sum(one == other for one, other in pairs) / len(pairs)
-    return LabelAgreement(len(pairs), sorted(first | second), same, kappa)
+    return {"rows": len(pairs), "labels": sorted(first | second), "same": same, "kappa": kappa}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from judgegym.engine.runs.directory import REPORT
-from judgegym.reports.compare import text
-from judgegym.reports.compare.comparison import OUTCOMES, ComparedRun, Comparison, Estimate
+from judgegym.reports.compare.comparison import Comparison
+from judgegym.reports.compare.difference import OUTCOMES
+from judgegym.reports.compare.words import number, words_of
 from judgegym.reports.document import base_style, document, render
 
-Link = Callable[[ComparedRun, str | None], str | None]
-"""The address of a run's report, or of a row in it; `None` if there is none."""
+Link = Callable[[str, "str | None"], "str | None"]
+"""The address of the report of the run with this path, or of a row in it; `None` if there is none."""
 
 WIDTH = 240
 """Of the scale on which differences are drawn, in pixels."""
@@ -22,66 +23,51 @@ _MARGIN = 8
 _STYLE = Path(__file__).parent / "static" / "compare.css"
 
 
-def html(comparison: Comparison, link: Link = lambda run, uid: None) -> Iterator[bytes]:
+def html(comparison: Comparison, link: Link = lambda path, uid: None) -> Iterator[bytes]:
     """Write the page, part by part.
 
     Args:
         comparison: what it shows.
         link: where the reports of the runs are.
     """
-    title = text.title(comparison)
+    words = words_of(comparison)
     body = render(
         "compare.html",
-        title=title,
+        words=words,
         comparison=comparison,
-        runs={run.letter: run for run in comparison.runs},
-        outcomes=OUTCOMES[comparison.kind],
+        outcomes=OUTCOMES[comparison["kind"]],
         link=link,
-        text=text,
         forest=forest,
+        number=number,
         width=WIDTH,
     )
-    yield from document(title=title, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
+    styles = [base_style(), _STYLE.read_text("utf-8")]
+    yield from document(title=words["title"], body=body, styles=styles, scripts=[])
 
 
-def report_link(run: ComparedRun, uid: str | None, *, seen_from: Path) -> str | None:
+def report_link(path: str, uid: str | None, *, seen_from: Path) -> str | None:
     """The address of a run's report, or of a row in it, relative to a folder; `None` if it has no report."""
-    path = Path(run.path).expanduser().resolve() / REPORT
-    if not path.is_file():
+    report = Path(path).expanduser().resolve() / REPORT
+    if not report.is_file():
         return None
-    address = quote(os.fsencode(os.path.relpath(path, seen_from)))
+    address = quote(os.fsencode(os.path.relpath(report, seen_from)))
     return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
 
 
-@dataclass(frozen=True, slots=True)
-class ForestLine:
-    """A difference, in pixels from the left; without an interval `low` and `high` are the difference."""
+def forest(estimates: Sequence[Mapping[str, Any]]) -> tuple[float, list[tuple[float, float, float]]]:
+    """Place differences on a scale that holds all of them and 0.
 
-    low: float
-    value: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Forest:
-    """Differences and their intervals as lines on one scale, and the place of 0 on it."""
-
-    zero: float
-    lines: Sequence[ForestLine]
-
-
-def forest(estimates: Sequence[Estimate]) -> Forest:
-    """Place differences on a scale that holds all of them and 0."""
-    lines = [
-        (each.value, each.value, each.value)
-        if each.interval is None
-        else (each.interval.low, each.value, each.interval.high)
-        for each in estimates
-    ]
+    Returns:
+        In pixels from the left 0, then the lower end of each interval, the difference, and the upper end.
+    """
+    lines: list[tuple[float, float, float]] = []
+    for each in estimates:
+        value, interval = each["value"], each["interval"]
+        lines.append((value, value, value) if interval is None else (interval.low, value, interval.high))
     values = [0.0, *(value for line in lines for value in line)]
     least, span = min(values), (max(values) - min(values)) or 1.0
 
     def place(value: float) -> float:
         return round(_MARGIN + (value - least) / span * (WIDTH - 2 * _MARGIN), 1)
 
-    return Forest(place(0.0), [ForestLine(*map(place, line)) for line in lines])
+    return place(0.0), [(place(low), place(value), place(high)) for low, value, high in lines]

@@ -6,16 +6,14 @@ A row is compared if it has a value in every run. What was shown of it beside th
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from judgegym.engine.records import Sample
 from judgegym.engine.terminal.output import printable
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import RatioTerms
 
@@ -25,33 +23,6 @@ if TYPE_CHECKING:
 
 _DIGEST = 16
 _LONGEST_START = 100
-
-
-@dataclass(frozen=True, slots=True)
-class CommonRows:
-    """The rows that are compared.
-
-    Attributes:
-        uids: their ids, in the order of the reference.
-        categories: their categories in the reference.
-        sides: what each adds to the headline, for each run.
-        labels: their labels, for each run; empty if it is no scored data set.
-        texts_differ: for each run, the ids of rows that were shown with other texts than in the reference.
-        same_answers: for each run, how many rows have the answers of the reference; `None` where runs keep no answers.
-        units: of a scored data set, for each row the number of what it was judged together with, or once with; `None`
-            in other runs, whose rows do not depend on each other.
-        prompts: of a scored data set with several responses to a prompt, for each the number of its prompt; otherwise
-            `None`.
-    """
-
-    uids: Sequence[str]
-    categories: Sequence[str | None]
-    sides: Sequence[RatioTerms]
-    labels: Sequence[Sequence[str | None]]
-    texts_differ: Sequence[Sequence[str]]
-    same_answers: Sequence[int | None]
-    units: NDArray[np.int64] | None = None
-    prompts: NDArray[np.int64] | None = None
 
 
 class RowsOfRun:
@@ -84,17 +55,17 @@ class RowsOfRun:
             if sample.headline is None or sample.headline.weight <= 0:
                 self.failed += not sample.finished
                 self.uncounted += sample.finished
-            else:  # of a policy that judges, rows that it did not answer count as wrong
-                self.places[sample.uid] = len(self.totals)
-                self.totals.append(sample.headline.total)
-                self.weights.append(sample.headline.weight)
-                self.texts += _digest([sample.question, *sorted(sample.texts.values())])
-                self.answers += _digest([completion.answer for completion in sample.completions])
-                self.keeps_answers |= bool(sample.completions)
-                self.categories.append(known.setdefault(sample.category, sample.category))
-                if self.is_scored:
-                    self.labels.append(known.setdefault(sample.label, sample.label))
-                    self.units.append(numbers.setdefault(sample.task_digest, len(numbers)))
+                continue
+            # Of a policy that judges, rows that it did not answer count as wrong.
+            self.places[sample.uid] = len(self.totals)
+            self.totals.append(sample.headline.total)
+            self.weights.append(sample.headline.weight)
+            self.texts += _digest([sample.question, *sorted(sample.texts.values())])
+            self.answers += _digest([completion.answer for completion in sample.completions])
+            self.keeps_answers |= bool(sample.completions)
+            self.categories.append(known.setdefault(sample.category, sample.category))
+            self.labels.append(known.setdefault(sample.label, sample.label))
+            self.units.append(numbers.setdefault(sample.task_digest, len(numbers)))
         selected = wire.lookup(run.general, "rows.selected")
         if isinstance(selected, int) and selected != len(self):
             raise RunDirectoryError(
@@ -113,33 +84,60 @@ class RowsOfRun:
         return len(self.places) + self.failed + self.uncounted
 
 
+@dataclass(frozen=True, slots=True)
+class CommonRows:
+    """The rows that are compared.
+
+    Attributes:
+        uids: their ids, in the order of the reference.
+        categories: their categories in the reference.
+        sides: what each adds to the headline, for each run.
+        labels: their labels, for each run.
+        texts_differ: for each run, the ids of rows that were shown with other texts than in the reference.
+        same_answers: for each run, how many rows have the answers of the reference; `None` where runs keep no answers.
+        units: of a scored data set, for each row the number of what it was judged together with, or once with; `None`
+            in other runs, whose rows do not depend on each other.
+        prompts: of a scored data set with several responses to a prompt, for each the number of its prompt; otherwise
+            `None`.
+    """
+
+    uids: Sequence[str]
+    categories: Sequence[str | None]
+    sides: Sequence[RatioTerms]
+    labels: Sequence[Sequence[str | None]]
+    texts_differ: Sequence[Sequence[str]]
+    same_answers: Sequence[int | None]
+    units: NDArray[np.int64] | None
+    prompts: NDArray[np.int64] | None
+
+
 def shared(rows: Sequence[RowsOfRun]) -> CommonRows:
     """The rows with a value in every run; the first run is the reference."""
     import numpy as np
 
     reference, *others = rows
     uids = [uid for uid in reference.places if all(uid in other.places for other in others)]
-    places = [np.fromiter((each.places[uid] for uid in uids), np.int64, len(uids)) for each in rows]
-    texts = [_digests_at(each.texts, at) for each, at in zip(rows, places, strict=True)]
-    answers = [_digests_at(each.answers, at) for each, at in zip(rows, places, strict=True)]
+    sides, labels, texts, answers = [], [], [], []
+    for each in rows:
+        at = np.fromiter((each.places[uid] for uid in uids), np.int64, len(uids))
+        sides.append(RatioTerms(each.totals, each.weights).at(at))
+        labels.append([each.labels[place] for place in at])
+        texts.append(np.frombuffer(each.texts, np.uint64).reshape(-1, 2)[at])
+        answers.append(np.frombuffer(each.answers, np.uint64).reshape(-1, 2)[at])
+    first = np.fromiter((reference.places[uid] for uid in uids), np.int64, len(uids))
     units = prompts = None
     if reference.is_scored:
-        units = np.unique(np.asarray(reference.units)[places[0]], return_inverse=True)[1]
+        units = np.unique(np.asarray(reference.units)[first], return_inverse=True)[1]
         if reference.is_grouped:
             prompts = units
         elif any("/" in uid for uid in uids):
             prompts = np.unique([uid.partition("/")[0] for uid in uids], return_inverse=True)[1]
     return CommonRows(
         uids=uids,
-        categories=[reference.categories[place] for place in places[0].tolist()],
-        sides=[RatioTerms(each.totals, each.weights).at(at) for each, at in zip(rows, places, strict=True)],
-        labels=[
-            [each.labels[place] for place in at.tolist()] if each.is_scored else []
-            for each, at in zip(rows, places, strict=True)
-        ],
-        texts_differ=[
-            [uids[place] for place in np.flatnonzero((own != texts[0]).any(axis=1)).tolist()] for own in texts
-        ],
+        categories=[reference.categories[place] for place in first],
+        sides=sides,
+        labels=labels,
+        texts_differ=[[uids[place] for place in np.flatnonzero((own != texts[0]).any(axis=1))] for own in texts],
         same_answers=[
             int((own == answers[0]).all(axis=1).sum()) if each.keeps_answers and reference.keeps_answers else None
             for each, own in zip(rows, answers, strict=True)
@@ -149,13 +147,6 @@ def shared(rows: Sequence[RowsOfRun]) -> CommonRows:
     )
 
 
-def _digests_at(digests: bytearray, places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The digests of some rows, each as two numbers."""
-    import numpy as np
-
-    return np.frombuffer(digests, np.uint64).reshape(-1, 2)[places]
-
-
 def _digest(texts: Sequence[str]) -> bytes:
     found = blake2b(digest_size=_DIGEST)
     for text in texts:
@@ -163,18 +154,6 @@ def _digest(texts: Sequence[str]) -> bytes:
         found.update(len(data).to_bytes(8, "big"))
         found.update(data)
     return found.digest()
-
-
-def first_difference(reference: Sample[JSON], run: Sample[JSON]) -> tuple[str, str, str]:
-    """The first text beside the answer that differs between two samples of a row: its title, and both beginnings."""
-    first, second = ({"question": sample.question, **sample.texts} for sample in (reference, run))
-    title = next((title for title in {**first, **second} if first.get(title) != second.get(title)), "texts")
-    return title, start_of(first.get(title, "none")), start_of(second.get(title, "none"))
-
-
-def starts_of(run: SavedRun, uids: frozenset[str]) -> Mapping[str, str]:
-    """The beginning of the question of each of these rows, in one line."""
-    return {sample.uid: start_of(sample.question) for sample in run.samples(uids)}
 
 
 def start_of(text: str) -> str:

@@ -32,10 +32,9 @@ from aiohttp.typedefs import Handler
 from judgegym.engine.terminal.output import say
 from judgegym.judges.config.extras import missing_extra
 from judgegym.llm.errors import SettingsError, UserError
-from judgegym.reports.compare.comparison import ComparedRun
+from judgegym.reports.compare.comparison import NotComparableError, compare_runs
 from judgegym.reports.compare.conditions import CONDITIONS, Condition
 from judgegym.reports.compare.page import html
-from judgegym.reports.compare.runs import NotComparableError, compare_runs
 from judgegym.reports.document import base_style, document, render
 from judgegym.reports.results.folder import paths_in, runs_in
 from judgegym.reports.results.run import SavedRun
@@ -244,8 +243,8 @@ class _Views:
         runs = sorted(map(SavedRun.open, paths), key=lambda run: (run.date, run.path.name))
         return b"".join(html(compare_runs(runs, across=across), self._link))
 
-    def _link(self, run: ComparedRun, uid: str | None) -> str:
-        address = f"/run/{id_of(Path(run.path), self._folder)}"
+    def _link(self, run: str, uid: str | None) -> str:
+        address = f"/run/{id_of(Path(run), self._folder)}"
         return address if uid is None else f"{address}#{quote(uid, safe='', errors='replace')}"
 
     def _paths(self) -> Mapping[str, Path]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from judgegym.engine.records import Sample
+from judgegym.reports.compare.comparison import NotComparableError
 from judgegym.reports.compare.conditions import Condition
-from judgegym.reports.compare.runs import NotComparableError, compare_runs
 from judgegym.reports.results.run import SavedRun
-from tests.reports.compare.written import DATASET, opened, row, run
+from tests.reports.compare.written import DATASET, compare_runs, opened, row, run
 
 OTHER = "sha256:" + "ef" * 32
 Facts = dict[str, Any]

@@ -12,10 +12,9 @@ import pytest
 
 from judgegym.engine.metrics import GoldLabel
 from judgegym.reports.compare.__main__ import main
-from judgegym.reports.compare.runs import compare_runs
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import kappa_interval
-from tests.reports.compare.written import row, run
+from tests.reports.compare.written import compare_runs, row, run
 
 GOLD = ["ABCD"[number % 4] for number in range(200)]
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from judgegym.reports.compare.__main__ import main
-from judgegym.reports.compare.comparison import Comparison, Estimate
+from judgegym.reports.compare.comparison import Comparison, compare_runs
 from judgegym.reports.compare.page import WIDTH, forest, html
-from judgegym.reports.compare.runs import compare_runs
 from judgegym.statistics.agreement import Interval
 from tests.chromium import needs_chromium, watched
 from tests.reports.compare.written import opened, row, run
@@ -35,7 +33,9 @@ def compared(folder: Path, *, text: str = "a text", uid: str = "row-x") -> Compa
 
 
 def written(path: Path, comparison: Comparison) -> Path:
-    path.write_bytes(b"".join(html(comparison, lambda run, uid: f"{run.letter}.html" + (f"#{uid}" if uid else ""))))
+    path.write_bytes(
+        b"".join(html(comparison, lambda path, uid: f"{'AB'[path[-1] == 'b']}.html" + (f"#{uid}" if uid else "")))
+    )
     return path
 
 
@@ -68,13 +68,8 @@ def test_the_page_shows_the_comparison(browser: Any, tmp_path: Path) -> None:
 @needs_chromium
 def test_hostile_texts_are_shown_as_text(browser: Any, tmp_path: Path) -> None:
     comparison = compared(tmp_path, text=HOSTILE, uid=HOSTILE)
-    hostile = replace(
-        comparison,
-        words=HOSTILE,
-        environment=HOSTILE,
-        runs=[replace(each, path=HOSTILE) for each in comparison.runs],
-        notes=[HOSTILE],
-    )
+    runs = [{**each, "path": HOSTILE} for each in comparison["runs"]]
+    hostile = {**comparison, "words": HOSTILE, "environment": HOSTILE, "runs": runs, "notes": [HOSTILE]}
     with watched(browser, written(tmp_path / "c.html", hostile)) as seen:
         assert seen.page.locator("main script, main img").count() == 0
         assert seen.page.locator("td.start").inner_text() == HOSTILE.replace("\u202e", "�")
@@ -117,13 +112,11 @@ def test_links_lead_to_the_reports_that_there_are(tmp_path: Path) -> None:
 
 
 def test_differences_are_drawn_on_one_scale_that_holds_zero() -> None:
-    drawn = forest([Estimate(0.2, Interval(0.1, 0.4)), Estimate(0.3, None, "fewer than two rows")])
-    whole, single = drawn.lines
-    assert 0 < drawn.zero < whole.low < whole.value < whole.high < WIDTH
-    assert single.low == single.value == single.high
-    assert (whole.high - drawn.zero) == pytest.approx(4 * (whole.low - drawn.zero), abs=0.5)
-
-
-def test_a_difference_of_zero_alone_is_drawn_at_zero() -> None:
-    drawn = forest([Estimate(0.0, Interval(0.0, 0.0))])
-    assert drawn.lines[0].value == drawn.zero
+    zero, (whole, single) = forest(
+        [{"value": 0.2, "interval": Interval(0.1, 0.4)}, {"value": 0.3, "interval": None, "reason": "one row"}]
+    )
+    assert 0 < zero < whole[0] < whole[1] < whole[2] < WIDTH
+    assert single[0] == single[1] == single[2]
+    assert (whole[2] - zero) == pytest.approx(4 * (whole[0] - zero), abs=0.5)
+    zero, (alone,) = forest([{"value": 0.0, "interval": Interval(0.0, 0.0)}])
+    assert alone[1] == zero

@@ -5,29 +5,29 @@ from __future__ import annotations
 import random
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import stats
 
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.reports.compare.comparison import Comparison, Difference
-from judgegym.reports.compare.runs import NotComparableError, compare_runs
+from judgegym.reports.compare.comparison import NotComparableError
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.paired import holm
 from tests.engine.samples_of import sample
-from tests.reports.compare.written import opened, row, rows_of, run
+from tests.reports.compare.written import compare_runs, opened, row, rows_of, run
 
 DRAW = random.Random(15)
 FIRST = [DRAW.choice((0.0, 0.5, 0.75, 1.0)) for _ in range(60)]
 SECOND = [DRAW.choice((value, value, 1.0, 0.25)) for value in FIRST]
 
 
-def compared(folder: Path, *values: list[float], across: tuple[str, ...] = (), most: int = 10) -> Comparison:
+def compared(folder: Path, *values: list[float], across: tuple[str, ...] = (), most: int = 10) -> Any:
     runs = [opened(folder / str(number), rows_of(each)) for number, each in enumerate(values)]
     return compare_runs(runs, across=across, rounds=500, most=most)  # type: ignore[arg-type]
 
 
-def only(comparison: Comparison) -> Difference:
+def only(comparison: Any) -> Any:
     (found,) = comparison.differences
     return found
 

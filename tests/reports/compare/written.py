@@ -9,8 +9,10 @@ from typing import Any
 
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.engine.records import Sample
+from judgegym.reports.compare import comparison
 from judgegym.reports.results.run import SavedRun
 from tests.engine.samples_of import sample
+from tests.reports.objects import objects
 
 PROMPT = "sha256:" + "ab" * 32
 PROTOCOL: Mapping[str, Any] = {
@@ -67,3 +69,8 @@ def run(
 def opened(path: Path, rows: Sequence[Sample[Any]], /, **facts: Any) -> SavedRun:
     """A finished run, opened."""
     return SavedRun.open(run(path, rows, **facts))
+
+
+def compare_runs(*runs: Any, **options: Any) -> Any:
+    """What the comparison of runs says, as objects."""
+    return objects(comparison.compare_runs(*runs, **options))

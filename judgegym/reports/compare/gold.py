@@ -1,0 +1,93 @@
+"""Compare the runs of judges with the gold labels of the rows that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from judgegym.llm.errors import RunDirectoryError
+from judgegym.reports.compare.difference import estimate
+from judgegym.reports.results.run import SavedRun
+from judgegym.statistics.paired import RatioTerms, kappa_interval, sign_test
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def compare_with_gold(
+    runs: Sequence[SavedRun], letters: Sequence[str], uids: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Compare each run with gold, and the agreement of each further run with that of the first.
+
+    A label counts if the judge of every run gave a verdict on it. Rows are resampled as a whole: the labels of one
+    (both orders of a pair, several aspects) depend on each other.
+
+    Returns:
+        `labels` of `rows` with a verdict in every run, and how many are left out (`without`); for each run the accuracy
+        and Cohen's kappa with their intervals (`runs`); `differences` of the accuracies from that of the first.
+
+    Raises:
+        RunDirectoryError: no shared row has a gold label with a verdict in every run.
+    """
+    import numpy as np
+
+    wanted = frozenset(uids)
+    found = [{(each.uid, label.name): label for each in run.samples(wanted) for label in each.gold} for run in runs]
+    everywhere = [key for key in found[0] if all(key in labels for labels in found[1:])]
+    keys = [key for key in everywhere if all(labels[key].agrees is not None for labels in found)]
+    if not keys:
+        raise RunDirectoryError(
+            "--gold: no shared row has a gold label and a verdict in every run; expected runs in which a judge is "
+            "measured against gold labels (pairwise judgement, role=judge, score_responses). In a run of an earlier "
+            "version --resume adds them, and asks nothing again"
+        )
+    numbers: dict[str, int] = {}
+    rows = [numbers.setdefault(uid, len(numbers)) for uid, _ in keys]
+    sides, agreements = [], []
+    for letter, labels in zip(letters, found, strict=True):
+        of_run = [labels[key] for key in keys]
+        right = np.bincount(rows, [float(bool(label.agrees)) for label in of_run]).astype(np.float64)
+        side = RatioTerms(right, np.bincount(rows).astype(np.float64))
+        kappa = kappa_interval(
+            *_embedded([label.gold for label in of_run], [label.judge for label in of_run]), rows, **settings
+        )
+        sides.append(side)
+        agreements.append(
+            {
+                "letter": letter,
+                "accuracy": side.ratio,
+                "interval": estimate(side, side, settings)[2],
+                "kappa": None if isinstance(kappa, str) else kappa[0],
+                "kappa_interval": None if isinstance(kappa, str) else kappa[1],
+                "kappa_reason": kappa if isinstance(kappa, str) else "",
+            }
+        )
+    return {
+        "labels": len(keys),
+        "rows": len(numbers),
+        "without": len(everywhere) - len(keys),
+        "weighted": all(isinstance(labels[key].gold, float) for labels in found for key in keys),
+        "runs": agreements,
+        "differences": [
+            {
+                "letter": letter,
+                "accuracy": estimate(sides[0], side, settings)[0],
+                "test": {"test": sign_test(sides[0].values, side.values), "corrected": None},
+            }
+            for letter, side in zip(letters[1:], sides[1:], strict=True)
+        ],
+    }
+
+
+def _embedded(
+    golds: Sequence[str | float], judges: Sequence[str | float | None]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Labels as vectors whose squared distances are the weights of kappa: scores as numbers, others one-hot."""
+    import numpy as np
+
+    if all(isinstance(each, float | int) for each in (*golds, *judges)):
+        return np.asarray(golds, dtype=float)[:, None], np.asarray(judges, dtype=float)[:, None]
+    names = {name: place for place, name in enumerate(dict.fromkeys(map(str, (*golds, *judges))))}
+    one_hot = np.eye(len(names))
+    return one_hot[[names[str(each)] for each in golds]], one_hot[[names[str(each)] for each in judges]]

@@ -1,0 +1,257 @@
+"""A comparison in words: the terminal and the page show the same lines and the same cells."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from judgegym.engine.terminal import Table, console, say, show_table
+from judgegym.engine.terminal.output import printable
+from judgegym.reports.compare.comparison import Comparison
+from judgegym.reports.compare.conditions import sides_of
+from judgegym.statistics.agreement import Interval
+from judgegym.statistics.paired import TestName
+
+_TESTS: Mapping[TestName, str] = {
+    "sign": "exact sign test",
+    "mcnemar": "McNemar's exact test",
+    "wilcoxon": "Wilcoxon's signed-rank test",
+}
+_SMALLEST_P = 0.0001
+_GOLD_HEADER = ("run", "accuracy", "95 %", "κ", "95 %", "difference", "95 %")
+_INDENT = "   "
+
+
+def words_of(comparison: Comparison) -> dict[str, Any]:
+    """What is said of a comparison.
+
+    Returns:
+        `title`, `method`, `differing` and `notes` in lines; of each run (`runs`) who was evaluated and judged, what is
+        left out, and its cells; of each difference (`differences`) its lines and cells; of `gold` the same.
+    """
+    item, gold, differences = comparison["item"], comparison["gold"], comparison["differences"]
+    count = len(comparison["runs"])
+    shared = "both runs" if count == 2 else f"all {count} runs"
+    settings = comparison["settings"]
+    return {
+        "title": f"{comparison['environment']}: {comparison['words']} on the {_count(comparison['rows'], item)} that "
+        f"{shared} share",
+        "runs": [
+            _run(run, item, None if not number else differences[number - 1]["difference"])
+            for number, run in enumerate(comparison["runs"])
+        ],
+        "differences": [_difference(comparison, each) for each in differences],
+        "gold": gold and _gold(comparison, gold),
+        "differing": [f"The {each['condition']} differs: {sides_of(each)}" for each in comparison["differing"]],
+        "method": f"Intervals: {100 * settings['level']:g} %, paired bootstrap, {settings['rounds']:,} resamples of "
+        f"{comparison['unit']}s, seed {settings['seed']}; those of categories are not corrected for their number.",
+    }
+
+
+def _count(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def number(value: float | None, reason: str = "") -> str:
+    """A value of the metric, or why there is none."""
+    return f"undefined ({reason})" if value is None else f"{value:.4f}"
+
+
+def _signed(value: float) -> str:
+    return "0.0000" if round(value, 4) == 0 else f"{value:+.4f}".replace("-", "−")
+
+
+def _bounds(interval: Interval | None) -> str:
+    return "–" if interval is None else f"{number(interval.low)} to {number(interval.high)}"
+
+
+def _cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
+    """A difference, and its interval or why there is none; empty for the reference."""
+    if estimate is None:
+        return "", ""
+    interval: Interval | None = estimate["interval"]
+    bounds = estimate["reason"] if interval is None else f"{_signed(interval.low)} to {_signed(interval.high)}"
+    return _signed(estimate["value"]), bounds
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f}\u00a0%"
+
+
+def _run(run: Mapping[str, Any], item: str, difference: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Who was evaluated and judged, and when: a policy that is the judge is named once; which rows are left out."""
+    judged = "" if run["judge"] == run["policy"] else f", judged by {run['judge']}"
+    counts = {
+        "without a value in another run": run["not_shared"],
+        "failed": run["failed"],
+        "that do not count in this metric": run["uncounted"],
+    }
+    said = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)
+    return {
+        "about": f"{run['policy']}{judged}, {run['date']}",
+        "left_out": f"left out of its {_count(run['rows'], item)}: {said}" if said else "",
+        "cells": (run["letter"], number(run["headline"]), _bounds(run["interval"]), *_cells(difference)),
+    }
+
+
+def _difference(comparison: Comparison, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The difference in a line, what is said below it, and a line of cells for all rows and for each category."""
+    item, letter, estimate = comparison["item"], found["letter"], found["difference"]
+    value, bounds = _cells(estimate)
+    run = next(run for run in comparison["runs"] if run["letter"] == letter)
+    everything = {
+        "name": f"all {item}s",
+        "rows": comparison["rows"],
+        "reference": comparison["runs"][0]["headline"],
+        "run": run["headline"],
+        "difference": estimate,
+    }
+    return {
+        "headline": f"{letter} − A: {comparison['words']} {value} "
+        f"({'no interval' if estimate['interval'] is None else '95 %'}: {bounds})",
+        "counts": f"higher in {_count(found['higher'], item)}, lower in {found['lower']:,}, the same in "
+        f"{found['same']:,}",
+        "flips": _flips(found["transitions"]),
+        "tests": [_test(comparison, each) for each in found["tests"]],
+        "agreement": _agreement(comparison, found["agreement"]) if found["agreement"] else [],
+        "needed": _needed(comparison["unit"], found),
+        "header": ("category", f"{item}s", "A", letter, "difference", "95 %"),
+        "rows": [
+            (
+                "(no category)" if each["name"] is None else each["name"],
+                f"{each['rows']:,}",
+                number(each["reference"]),
+                number(each["run"]),
+                *_cells(each["difference"]),
+            )
+            for each in (everything, *found["categories"])
+        ],
+    }
+
+
+def _flips(transitions: list[dict[str, Any]]) -> str:
+    """How many rows went from one outcome to another, the widest changes first; empty for scores."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(each["before"] for each in transitions))}
+    moved = [each for each in transitions if each["before"] != each["after"]]
+    moved.sort(key=lambda each: (-abs(places[each["after"]] - places[each["before"]]), -places[each["before"]]))
+    if moved and not any(each["rows"] for each in moved):
+        return "no row has another outcome"
+    return ", ".join(f"{each['before']} → {each['after']}: {each['rows']:,}" for each in moved)
+
+
+def _test(comparison: Comparison, result: Mapping[str, Any]) -> str:
+    """A test with its p-value and the rows that it rests on."""
+    test, corrected = result["test"], result["corrected"]
+    if test.p is None:
+        return f"{_TESTS[test.name]}: no p-value, since {test.reason}"
+    also = "" if corrected is None else f" (corrected {_p(corrected)})"
+    differing = _count(test.higher + test.lower, comparison["unit"])
+    return f"{_TESTS[test.name]}: p {_p(test.p)}{also}, over the {differing} that differ"
+
+
+def _p(p: float) -> str:
+    return f"< {_SMALLEST_P}" if p < _SMALLEST_P else f"= {p:.4f}"
+
+
+def _needed(unit: str, difference: Mapping[str, Any]) -> str:
+    """How many more rows would settle the difference."""
+    needed = difference["needed"]
+    if needed.rows is None:
+        return f"{unit.capitalize()}s that would settle it: unknown, since {needed.reason}."
+    size = f"a difference of this size takes about {_count(needed.rows, unit)} (80\u00a0% power)"
+    if difference["settled"]:
+        return f"The interval excludes 0; {size}."
+    if not difference["more"]:
+        return f"The interval includes 0, although {size}."
+    return f"The interval includes 0; {size}, {difference['more']:,} more than there are."
+
+
+def _agreement(comparison: Comparison, found: Mapping[str, Any]) -> list[str]:
+    """How far the judges agree: on scores or outcomes, on labels, on the best responses of a prompt."""
+    what = "score" if comparison["kind"] == "score" else "outcome"
+    weights = " (quadratic weights)" if found["weighted"] else ""
+    said = [
+        f"the judges give the same {what} to {_share(found['same'])} of the {comparison['item']}s; Cohen's κ{weights} "
+        f"{number(found['kappa'], found['kappa_reason'])}; Spearman's correlation "
+        f"{number(found['correlation'], found['correlation_reason'])}"
+    ]
+    labels, best = found["labels"], found["best"]
+    if labels is not None:
+        same = f"they give the same to {_share(labels['same'])}; Cohen's κ {number(labels['kappa'])}"
+        said.append(f"of {len(labels['labels'])} labels {same}")
+    if best is not None:
+        said.append(
+            f"of {_count(best['prompts'], 'prompt')} with several responses, they find the same responses best in "
+            f"{_share(best['same'])}, and at least one best response in common in {_share(best['overlapping'])}"
+        )
+    return said
+
+
+def _gold(comparison: Comparison, gold: Mapping[str, Any]) -> dict[str, Any]:
+    """What the runs are compared with gold on; a line of cells for each; the tests of their differences."""
+    left_out = f"; {gold['without']:,} left out, without a verdict in a run" if gold["without"] else ""
+    weights = ", κ with quadratic weights" if gold["weighted"] else ""
+    labels = f"{_count(gold['labels'], 'label')} of {_count(gold['rows'], comparison['item'])}"
+    differences = {each["letter"]: each["accuracy"] for each in gold["differences"]}
+    return {
+        "title": f"Agreement with gold on {labels} (accuracy{weights}{left_out})",
+        "header": _GOLD_HEADER,
+        "rows": [
+            (
+                run["letter"],
+                number(run["accuracy"]),
+                _bounds(run["interval"]),
+                number(run["kappa"], run["kappa_reason"]),
+                _bounds(run["kappa_interval"]),
+                *_cells(differences.get(run["letter"])),
+            )
+            for run in gold["runs"]
+        ],
+        "tests": [f"{each['letter']}: {_test(comparison, each['test'])}" for each in gold["differences"]],
+    }
+
+
+def show(comparison: Comparison) -> None:
+    """Print a comparison."""
+    words = words_of(comparison)
+    say(words["title"])
+    for run, said in zip(comparison["runs"], words["runs"], strict=True):
+        say(f"{run['letter']}  {printable(run['path'])}")
+        _lines(_INDENT, printable(said["about"]), said["left_out"])
+    say("")
+    _table(("run", comparison["words"], "95 %", "difference", "95 %"), [run["cells"] for run in words["runs"]])
+    for difference, said in zip(comparison["differences"], words["differences"], strict=True):
+        say("")
+        _lines("", said["headline"])
+        _lines(_INDENT, said["counts"], said["flips"], *said["tests"], *said["agreement"], said["needed"])
+        if difference["categories"]:
+            _table(said["header"], [(printable(name), *cells) for name, *cells in said["rows"][1:]])
+        if difference["changed"]:
+            say(f"{_INDENT}changed most:")
+        for row in difference["changed"]:
+            line = f"{_INDENT}{number(row['before'])} → {number(row['after'])}  {row['uid']}  {row['start']}"
+            say(_cut(printable(line)))
+    if words["gold"]:
+        say("")
+        _lines("", words["gold"]["title"])
+        _table(words["gold"]["header"], words["gold"]["rows"])
+        _lines(_INDENT, *words["gold"]["tests"])
+    say("")
+    _lines("", *map(printable, words["differing"] + comparison["notes"]), words["method"])
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    show_table(Table(title="", header=header, rows=tuple(rows)))
+
+
+def _lines(indent: str, *texts: str) -> None:
+    """Print each text that is not empty, wrapped at the width of the terminal."""
+    for text in filter(None, texts):
+        say(textwrap.fill(text, console().width, initial_indent=indent, subsequent_indent=indent + "  "))
+
+
+def _cut(line: str) -> str:
+    """The line as long as the terminal is wide; whole where there is none."""
+    out = console()
+    return line if not out.is_terminal or len(line) <= out.width else f"{line[: out.width - 1]}…"
