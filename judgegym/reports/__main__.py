@@ -13,7 +13,7 @@ from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import RunDirectoryError, SettingsError
-from judgegym.reports.run_page.items import MOST_ITEMS, ORDERS, ReportOptions
+from judgegym.reports.run_page.items import MOST_ITEMS, ORDERS
 
 _FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
 _ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
@@ -44,7 +44,7 @@ def _write(options: argparse.Namespace) -> int:
     if not run.exists() and run_of_file(run) is None:
         raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
     try:
-        path = write_report(run, ReportOptions(options.order, options.samples), output=options.output)
+        path = write_report(run, order=options.order, most=options.samples, output=options.output)
     except OSError as error:
         target = str(options.output or report_of(run))
         what = "written" if error.filename == target else "read"

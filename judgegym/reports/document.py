@@ -17,18 +17,19 @@ Names of the templates are those of the files in `templates/`, one for each kind
 from __future__ import annotations
 
 import gzip
+import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from judgegym.llm.wire import JSON, scrub, scrub_all
+from judgegym.llm.wire import scrub, scrub_all
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 _LEVEL = 6
 _STATIC, _TEMPLATES = Path(__file__).parent / "static", Path(__file__).parent / "templates"
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
-_ENDS = {"style": ("</style", "<!--"), "script": ("</script", "<!--")}
 
 
 def json_block(block_id: str, value: object) -> bytes:
@@ -45,9 +45,9 @@ def json_block(block_id: str, value: object) -> bytes:
     return _block(block_id, "application/json", as_json(value).replace(b"<", b"\\u003c"))
 
 
-def packed_block(block_id: str, json: bytes) -> bytes:
+def packed_block(block_id: str, content: bytes) -> bytes:
     """A block of JSON, compressed with gzip, in base64: smaller, and nothing that is parsed before it is needed."""
-    return _block(block_id, "application/octet-stream", b64encode(gzip.compress(json, _LEVEL, mtime=0)))
+    return _block(block_id, "application/octet-stream", b64encode(gzip.compress(content, _LEVEL, mtime=0)))
 
 
 def _block(block_id: str, media_type: str, content: bytes) -> bytes:
@@ -55,22 +55,12 @@ def _block(block_id: str, media_type: str, content: bytes) -> bytes:
     return b"".join((f'<script type="{media_type}" id="{escape(block_id)}">'.encode(), content, b"</script>\n"))
 
 
-def as_json(value: object) -> bytes:
+def as_json(value: Any) -> bytes:
     """UTF-8 JSON of dataclasses and JSON values; their fields are the keys, and lone surrogates become U+FFFD."""
     try:
         return orjson.dumps(value)
     except TypeError:
-        return orjson.dumps(scrub_all(_plain(value)))
-
-
-def _plain(value: object) -> JSON:
-    if is_dataclass(value) and not isinstance(value, type):
-        return cast(JSON, asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item) for item in value]
-    return cast(JSON, value)
+        return orjson.dumps(scrub_all(json.loads(json.dumps(value, default=asdict))))
 
 
 def base_style() -> str:
@@ -102,7 +92,18 @@ def document(
     """
     styles = [_own_text("style", style) for style in styles]
     scripts = [_own_text("script", script) for script in scripts]
-    policy = _policy(styles, scripts, sends_forms=sends_forms)
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src {_digests(styles)}",
+            f"script-src {_digests(scripts)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'self'" if sends_forms else "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
     yield (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
@@ -119,25 +120,10 @@ def document(
 
 
 def _own_text(element: str, text: str) -> str:
-    lowered = text.lower()
-    for end in _ENDS[element]:
-        if end in lowered:
+    for end in (f"</{element}", "<!--"):
+        if end in text.lower():
             raise ValueError(f"a {element} contains {end}, which would end it")
     return text.replace("\r\n", "\n").replace("\r", "\n")  # browsers do, before they compute the digest
-
-
-def _policy(styles: Sequence[str], scripts: Sequence[str], *, sends_forms: bool) -> str:
-    directives = (
-        "default-src 'none'",
-        f"style-src {_digests(styles)}",
-        f"script-src {_digests(scripts)}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'self'" if sends_forms else "form-action 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
-    return "; ".join(directives)
 
 
 def _digests(texts: Sequence[str]) -> str:

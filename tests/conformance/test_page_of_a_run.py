@@ -6,18 +6,18 @@ import pytest
 
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.reports.run_page.groups import group_contents
-from judgegym.reports.run_page.items import ReportOptions
 from judgegym.reports.run_page.rows import run_contents
 from tests.conformance.lab import Lab, Undisturbed
 from tests.conformance.subjects import Subject
 from tests.conformance.test_resume_process import argv, path_of
+from tests.reports.objects import objects
 
 
 def test_each_row_is_on_the_page_with_all_that_was_asked_and_said(subject: Subject, undisturbed: Undisturbed) -> None:
-    contents = run_contents(undisturbed.files.path, ReportOptions())
-    items = list(contents.items())
+    head, read_items = run_contents(undisturbed.files.path)
+    items = objects([[*each] for each in read_items()])
     samples = {sample["uid"]: sample for sample in undisturbed.files.samples}
-    assert contents.head.total == len(items) == len(samples)
+    assert head["total"] == len(items) == len(samples)
     assert [summary.id for summary, _ in items] == list(samples)
     recorded = list(read_calls(undisturbed.files.path))
     for summary, detail in items:
@@ -45,7 +45,7 @@ def test_each_row_is_on_the_page_with_all_that_was_asked_and_said(subject: Subje
 @pytest.mark.slow
 def test_each_group_is_on_the_page_with_the_calls_of_its_rollouts(lab: Lab) -> None:
     assert lab.command(*argv(lab)).code == 0
-    items = list(group_contents(path_of(lab), ReportOptions()).items())
+    items = objects([[*each] for each in group_contents(path_of(lab))[1]()])
     calls = list(read_calls(path_of(lab).with_suffix(".run")))
     assert len(items) == len({call.group for call in calls})
     shown = [call for _, detail in items for view in detail.completions for call in view.calls]

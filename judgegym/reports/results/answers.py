@@ -11,10 +11,8 @@ the row, before the first call.
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import re
-import weakref
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,7 +29,7 @@ from judgegym.data.task_list import uids_of
 from judgegym.engine.completions import Completion, Conversation, read_completion
 from judgegym.engine.records import POLICY_FAILED, Sample, explained, read_sample
 from judgegym.engine.runs.directory import CONFIG, FAILURES, SAMPLES
-from judgegym.engine.runs.lines import RawLine, whole_lines
+from judgegym.engine.runs.lines import whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS, read_calls
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.llm import wire
@@ -139,14 +137,7 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
         self.run = SavedRun.open(path)
         self._uids = uids
         self._reader = reader
-        self._files: dict[str, int] = {}
-        self._places: dict[str, tuple[str, int, int, int, int]] = {}
-        """The file of a row's last line, the line's number, offset and length, and the checksum of its bytes."""
-        for name in _LINES:
-            if (path / name).exists():
-                self._files[name] = self._open(path / name)
-                self._places.update(_places(path / name))
-        lacking = frozenset(uid for uid in uids if uid not in self._places)
+        lacking = frozenset(uid for uid in uids if uid not in self.run.places)
         self._calls: Mapping[str, Mapping[int, bytes]] = self._from_ledger(lacking) if lacking else {}
         missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
         if missing:
@@ -156,7 +147,7 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
     @property
     def files(self) -> Iterator[Path]:
         """The files that were read."""
-        yield from (self.run.path / name for name in (SAMPLES, FAILURES) if name in self._files)
+        yield from (self.run.path / name for name in (SAMPLES, FAILURES) if (self.run.path / name).exists())
         if self._calls:
             plain = self.run.path / CALLS
             yield plain if plain.exists() else self.run.path / PACKED_CALLS
@@ -178,12 +169,7 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
             parts = self._calls[uid]
             calls = [pickle.loads(zlib.decompress(parts[number])) for number in range(len(parts))]  # of this process
             return RowAnswers(tuple(completion for completion, _ in calls), asked=tuple(asked for _, asked in calls))
-        name, number, offset, length, checksum = self._places[uid]
-        path = self.run.path / name
-        data = os.pread(self._files[name], length, offset)
-        if zlib.crc32(data) != checksum:
-            raise DataError(f"{path}: the run has changed since its answers were looked up; run again when it is done")
-        line = RawLine(path, number, offset, data)
+        line = self.run.read_line(uid)
         sample = read_sample(line)
         try:
             completions, error = self._reader.of_sample(sample)
@@ -205,15 +191,6 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
         """How many rows there are."""
         return len(self._uids)
 
-    def _open(self, path: Path) -> int:
-        """Open a file for as long as these answers are in use: it may be replaced meanwhile."""
-        try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
-        weakref.finalize(self, os.close, file)
-        return file
-
     def _from_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
         """The completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
         rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
@@ -234,14 +211,6 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
             return CompletionSettings.model_validate(shaping)
         except ValidationError as error:
             raise RunDirectoryError(f"{self.run.path / CONFIG}: {explained(error)}") from error
-
-
-def _places(path: Path) -> Iterator[tuple[str, tuple[str, int, int, int, int]]]:
-    for line in whole_lines(path):
-        uid = line.fields().get("uid")
-        if not isinstance(uid, str):
-            raise line.error("not a sample: expected a uid")
-        yield uid, (path.name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +262,11 @@ class JudgedAgain:
             )
             if reason is not None:
                 raise DataError(f"{path}: the answers to row {task.uid!r} cannot be judged again: {reason}")
-            hashed.update(wire.dumps([task.uid, _parts(row)]))
+            completions: list[JSON] = [
+                [each.answer, each.thinking, each.thinking_fault, each.finish_reason, each.short]
+                for each in row.completions
+            ]
+            hashed.update(wire.dumps([task.uid, [completions, row.policy_error]]))
         return cls(answers, f"sha256:{hashed.hexdigest()}", files)
 
     def to_json(self) -> dict[str, JSON]:
@@ -379,16 +352,6 @@ def _differing(then: str, now: str) -> str:
     """Two texts where they begin to differ."""
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(then, now, strict=False))
     start = max(0, sum(1 for _ in equal) - _BEFORE_DIFFERENCE)
-    return f"{_part(then, start)}, now {_part(now, start)}"
-
-
-def _part(text: str, start: int) -> str:
     end = start + _SHOWN
-    return f"{'…' if start else ''}{text[start:end]!r}{'…' if len(text) > end else ''}"
-
-
-def _parts(row: RowAnswers) -> JSON:
-    completions: list[JSON] = [
-        [each.answer, each.thinking, each.thinking_fault, each.finish_reason, each.short] for each in row.completions
-    ]
-    return [completions, row.policy_error]
+    parts = [f"{'…' if start else ''}{each[start:end]!r}{'…' if len(each) > end else ''}" for each in (then, now)]
+    return f"{parts[0]}, now {parts[1]}"

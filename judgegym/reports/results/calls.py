@@ -15,14 +15,13 @@ import pickle
 import zlib
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from judgegym.engine.records import Sample
 from judgegym.engine.runs.directory import response_of_uid, uid_of_row
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import SavedRun
 
 _QUICK = 1
 
@@ -70,7 +69,10 @@ class LedgerRows:
     def add(self, sample: Sample[JSON]) -> None:
         """Note a response."""
         found = response_of_uid(sample.uid)
-        self._digests.append(_number(sample.task_digest))
+        try:
+            self._digests.append(int(sample.task_digest[:_DIGITS] or "0", 16))
+        except ValueError:
+            self._digests.append(0)
         self._rows.append(_NO_ROW if found is None else found[0])
 
     def of(self, places: Sequence[int], uids: Sequence[str]) -> Mapping[str, str]:
@@ -80,10 +82,10 @@ class LedgerRows:
             places: in which order they were added, from 0.
             uids: their uids.
         """
-        first = dict.fromkeys(self._digests[place] for place in places)
+        wanted = {self._digests[place] for place in places}
         least: dict[int, int] = {}
         for digest, row in zip(self._digests, self._rows, strict=True):
-            if row < least.get(digest, _NO_ROW) and digest in first:
+            if row < least.get(digest, _NO_ROW) and digest in wanted:
                 least[digest] = row
         return {
             uid: uid_of_row(least[self._digests[place]]) if self._digests[place] in least else uid
@@ -91,32 +93,16 @@ class LedgerRows:
         }
 
 
-def _number(digest: str) -> int:
-    try:
-        return int(digest[:_DIGITS] or "0", 16)
-    except ValueError:
-        return 0
+def calls_about(calls: Sequence[RecordedCall], texts: Sequence[str]) -> Sequence[RecordedCall]:
+    """Of the calls of a response's row those of the policy, and those that were asked about the response's texts.
 
-
-def calls_of_responses(run: SavedRun, rows: Mapping[str, str]) -> Callable[[Sample[JSON]], Sequence[RecordedCall]]:
-    """The calls of a response.
-
-    Args:
-        run: the run.
-        rows: under which row the ledger has them, by uid.
+    A text stands on lines of its own: another one may begin with it. One that a prompt holds in another form is found
+    nowhere: then all calls are returned.
     """
-    calls = CallsOfRows.read(run.path, {*rows.values()})
 
-    def of(sample: Sample[JSON]) -> Sequence[RecordedCall]:
-        found = calls.of(rows[sample.uid])
-        texts = [completion.answer for completion in sample.completions]
-        policy = [call for call in found if call.is_of_policy]
-        about = [call for call in found if any(_shows(call, text.strip()) for text in texts)]
-        return [*policy, *about] if about else found  # a text that a prompt holds in another form is found nowhere
+    def shows(call: RecordedCall) -> bool:
+        asked = [f"\n{message['content']}\n" for message in call.messages or ()]
+        return any(f"\n{text.strip()}\n" in content for text in texts for content in asked)
 
-    return of
-
-
-def _shows(call: RecordedCall, text: str) -> bool:
-    """Whether a call was asked about a text, which stands on lines of its own: another text may begin with it."""
-    return any(f"\n{text}\n" in f"\n{message['content']}\n" for message in call.messages or ())
+    about = [call for call in calls if shows(call)]
+    return [*(call for call in calls if call.is_of_policy), *about] if about else calls

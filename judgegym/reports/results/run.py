@@ -2,8 +2,6 @@
 
 Guarantees: nothing in the directory is changed, and no lock is taken; samples are read one by one and not kept; what is
 damaged is one `RunDirectoryError` that names the file.
-
-The candidates of a row in a run that compares several: their answers and scores, from the judgment's detail.
 """
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import weakref
+import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -24,7 +24,7 @@ from judgegym.engine.runs.lines import RawLine, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
 from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.llm import wire
-from judgegym.llm.errors import RunDirectoryError
+from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import Interval
 
@@ -188,34 +188,54 @@ class SavedRun:
             for line in whole_lines(self.path / name):
                 if uids is not None and _uid(line) not in uids:
                     continue
-                if self.is_complete or self._places.get(_uid(line)) == (name, line.number, line.offset, len(line.data)):
+                if self.is_complete or self.places.get(_uid(line), ())[:3] == (name, line.number, line.offset):
                     yield read_sample(line)
 
     def read_sample(self, uid: str) -> Sample[JSON]:
         """Read one row.
 
         Raises:
-            RunDirectoryError: the run has no such row, its line is damaged, or the file has changed.
+            RunDirectoryError: the run has no such row, or its line is damaged.
+            DataError: the file has changed since rows were looked up.
         """
-        if uid not in self._places:
+        return read_sample(self.read_line(uid))
+
+    def read_line(self, uid: str) -> RawLine:
+        """Read the last line of a row; a file that was replaced meanwhile is read as it was.
+
+        Raises:
+            RunDirectoryError: the run has no such row.
+            DataError: the file has changed since rows were looked up.
+        """
+        if uid not in self.places:
             raise RunDirectoryError(f"{self.path} has no row {uid!r}")
-        name, number, offset, length = self._places[uid]
-        path = self.path / name
-        try:
-            with path.open("rb") as file:
-                data = os.pread(file.fileno(), length, offset)
-        except OSError as error:
-            raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
-        return read_sample(RawLine(path, number, offset, data))
+        name, number, offset, length, checksum = self.places[uid]
+        data = os.pread(self._files[name], length, offset)
+        if zlib.crc32(data) != checksum:
+            changed = "the run has changed since its answers were looked up; run again when it is done"
+            raise DataError(f"{self.path / name}: {changed}")
+        return RawLine(self.path / name, number, offset, data)
 
     @cached_property
-    def _places(self) -> Mapping[str, tuple[str, int, int, int]]:
-        """The file of each row, and the number, offset and length of its last line there."""
+    def places(self) -> Mapping[str, tuple[str, int, int, int, int]]:
+        """The file of each row, the number, offset and length of its last line there, and the checksum of its bytes."""
         return {
-            _uid(line): (name, line.number, line.offset, len(line.data))
-            for name in _FILES
+            _uid(line): (name, line.number, line.offset, len(line.data), zlib.crc32(line.data))
+            for name in self._files
             for line in whole_lines(self.path / name)
         }
+
+    @cached_property
+    def _files(self) -> Mapping[str, int]:
+        """The files of rows, open as long as the run is in use."""
+        found = {}
+        for path in (self.path / name for name in _FILES if (self.path / name).exists()):
+            try:
+                found[path.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
+            weakref.finalize(self, os.close, found[path.name])
+        return found
 
 
 def run_of_file(path: Path) -> Path | None:
@@ -277,50 +297,3 @@ def _known(value: JSON) -> float | int | None:
         return value if isinstance(value, int | float) and math.isfinite(value) else None
     except OverflowError:
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateOfRow:
-    """A candidate in one row.
-
-    Attributes:
-        name: the candidate's name.
-        answer: its answer; `None` if it never answered.
-        error: why not, or why its answer counts as wrong.
-        score: the mean of the scores that judges gave it, or its share of the points of its games; `None` without one.
-    """
-
-    name: str
-    answer: str | None
-    error: str | None
-    score: float | None
-
-
-def candidates_of(sample: Sample[JSON]) -> list[CandidateOfRow]:
-    """Return the candidates of a row, in their order; none where one policy answers.
-
-    They are read from `answers` with `candidate`, `answer` and `error`, and from `cells` with `candidate` and `score`
-    (peer evaluation) or `games` with `first`, `second`, `points` and `weight` (candidates that play).
-    """
-    sums: dict[str, tuple[float, float]] = {}
-
-    def add(candidate: JSON, score: JSON, weight: JSON) -> None:
-        if isinstance(candidate, str) and isinstance(score, int | float) and isinstance(weight, int | float):
-            total, weights = sums.get(candidate, (0.0, 0.0))
-            sums[candidate] = (total + score * weight, weights + weight)
-
-    for cell in objects_in(sample.detail, "cells"):
-        add(cell.get("candidate"), cell.get("score"), 1.0)
-    for game in objects_in(sample.detail, "games"):
-        points, weight = game.get("points"), game.get("weight")
-        add(game.get("first"), points, weight)
-        add(game.get("second"), 1.0 - points if isinstance(points, int | float) else None, weight)
-    found = []
-    for each in objects_in(sample.detail, "answers"):
-        name, answer, error = each.get("candidate"), each.get("answer"), each.get("error")
-        if isinstance(name, str):
-            total, weights = sums.get(name, (0.0, 0.0))
-            score = total / weights if weights else None
-            answer, error = (text if isinstance(text, str) else None for text in (answer, error))
-            found.append(CandidateOfRow(name, answer, error, score))
-    return found

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from judgegym.reports.run_page.drawing import LIGHT, drawing, name_of
-from judgegym.reports.run_page.figures import Mean, RunFigures
-from judgegym.reports.run_page.items import Chart
+from judgegym.reports.run_page.drawing import ACCENT, BAR, TEXT, Chart, drawing, name_of
+from judgegym.reports.run_page.figures import Mean, RunFigures, present
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,8 +38,8 @@ class Words:
         headline: the headline metric, such as `win rate`.
         item: what one row is: `row` or `rollout`.
         score: what its number is: `score` or `reward`.
-        intervals: whether bars have intervals: not where rows depend on each other, as rollouts of a group do.
         length: what its length is measured of, such as `answer`.
+        intervals: whether bars have intervals: not where rows depend on each other, as rollouts of a group do.
     """
 
     headline: str
@@ -78,14 +77,9 @@ def _categories(figures: RunFigures, words: Words, overall: Mean | None, seed: i
     best_first = sorted(means.items(), key=lambda pair: -pair[1].value)
     bars = [] if overall is None else [("all", overall)]
     bars += [(name_of(name), mean) for name, mean in best_first]  # two names may be cut to one label
-    return _bars_of(
-        bars,
-        f"{what.capitalize()} by category",
-        what,
-        item=words.item,
-        first_is_apart=overall is not None,
-        left_out=left_out,
-    )
+    more = f" {left_out} smaller categories are not drawn." if left_out else ""
+    is_apart = overall is not None
+    return _bars(bars, f"{what.capitalize()} by category", what, item=words.item, first_is_apart=is_apart, note=more)
 
 
 def _orders(figures: RunFigures, seed: int) -> Chart | None:
@@ -93,7 +87,6 @@ def _orders(figures: RunFigures, seed: int) -> Chart | None:
     means = figures.by_order(seed=seed)
     if len(means) < 2:
         return None
-    bars = [(name_of(order.replace("_", " ")), mean) for order, mean in means.items()]
     note = ""
     if figures.in_both_orders:
         share = figures.disagreeing / figures.in_both_orders
@@ -101,7 +94,8 @@ def _orders(figures: RunFigures, seed: int) -> Chart | None:
             f" The orders disagree for {figures.disagreeing} of {figures.in_both_orders} rows ({share:.1%}). "
             "Without position bias the bars are equal."
         )
-    return _bars_of(bars, "Points by the order of the answers", "mean points", note=note)
+    bars = [(name_of(order.replace("_", " ")), mean) for order, mean in means.items()]
+    return _bars(bars, "Points by the order of the answers", "mean points", note=note)
 
 
 def by_place(figures: RunFigures) -> Chart | None:
@@ -114,102 +108,79 @@ def by_place(figures: RunFigures) -> Chart | None:
     places, of, points, scores = map(np.asarray, figures.looks)
     if len(set(places)) < 2:
         return None
-    are_games = of.max() == 2
+    names = {1: "shown first", 2: "shown second"} if of.max() == 2 else {}  # games
     sizes, number = np.unique(of, return_inverse=True)
     if len(sizes) > 1:  # late places are those of large groups alone, whose answers may be better or worse
         means = np.bincount(number, weights=points) / np.bincount(number)
         points = points.mean() + points - means[number]
-    names = {1: "shown first", 2: "shown second"} if are_games else {}
     bars = []
     for place in sorted({*map(int, places)})[:_MOST_BARS]:
         of_place = points[places == place]
         bars.append((names.get(place, f"place {place}"), Mean(float(of_place.mean()), len(of_place), None)))
     there = ~np.isnan(scores)
     at, rewards = (places[there] - 1) / np.maximum(of[there] - 1, 1), scores[there]
-    varies = len(rewards) > 2 and np.std(at) > 0 and np.std(rewards) > 0
-    correlation = (
-        f" The correlation of reward and place is {round(np.corrcoef(at, rewards)[0, 1], 2) + 0.0:.2f}."
-        if varies
-        else ""
-    )
-    among = " An answer is compared with those of calls that showed as many." if len(sizes) > 1 else ""
-    return _bars_of(
-        bars,
-        "Points by place",
-        "mean points",
-        item="answer",
-        note=f"{among} Without position bias the bars are equal but for chance.{correlation}",
-    )
+    note = " An answer is compared with those of calls that showed as many." if len(sizes) > 1 else ""
+    note += " Without position bias the bars are equal but for chance."
+    if len(rewards) > 2 and np.std(at) > 0 and np.std(rewards) > 0:
+        correlation = round(np.corrcoef(at, rewards)[0, 1], 2) + 0.0
+        note += f" The correlation of reward and place is {correlation:.2f}."
+    return _bars(bars, "Points by place", "mean points", item="answer", note=note)
 
 
-def _bars_of(
+def _bars(
     bars: Sequence[tuple[str, Mean]],
     title: str,
     unit: str,
     *,
     item: str = "row",
     first_is_apart: bool = False,
-    left_out: int = 0,
-    note: str = "",
+    note: str,
 ) -> Chart:
     """A bar for each mean, with its interval, from top to bottom."""
-    names, means = [f"{name} ({mean.rows})" for name, mean in bars], [mean for _, mean in bars]
-    places = range(len(bars))
-    with drawing(height=0.75 + _BAR_HEIGHT * len(bars)) as canvas:
-        axes = canvas.axes
-        colors = [LIGHT.accent if first_is_apart and not place else LIGHT.bar for place in places]
+    means = [mean for _, mean in bars]
+    places, said, ends = range(len(bars)), [], [0.0]
+    with drawing(title, height=0.75 + _BAR_HEIGHT * len(bars)) as (axes, chart):
+        colors = [ACCENT if first_is_apart and not place else BAR for place in places]
         axes.barh(places, [mean.value for mean in means], height=0.66, color=colors)
-        for place, mean in enumerate(means):
-            if mean.interval is not None:
-                axes.plot([mean.interval.low, mean.interval.high], [place, place], color=LIGHT.text, linewidth=1.1)
-        axes.set_yticks(places, names)
+        for place, (name, mean) in enumerate(bars):
+            bounds, interval = "", mean.interval
+            ends.append(mean.value)
+            if interval is not None:
+                axes.plot([interval.low, interval.high], [place, place], color=TEXT, linewidth=1.1)
+                ends += [interval.low, interval.high]
+                bounds = f" ({interval.low:.3f} to {interval.high:.3f})"
+            said.append(f"{name}: {mean.value:.3f}{bounds} of {mean.rows}")
+        axes.set_yticks(places, [f"{name} ({mean.rows})" for name, mean in bars])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
-        ends = [end for mean in means for end in _ends(mean)]
-        axes.set_xlim(min(0.0, *ends) * 1.02, max(ends) * 1.02 if max(ends) > 0 or min(ends) < 0 else 1.0)
+        axes.set_xlim(min(ends) * 1.02, max(ends[1:]) * 1.02 if any(ends) else 1.0)
         axes.set_xlabel(unit)
         axes.grid(axis="x")
-    said = "; ".join(f"{name}: {_said(mean)}" for name, mean in bars)
-    more = f" {left_out} smaller categories are not drawn." if left_out else ""
-    bounds = ", with 95 % intervals" if any(mean.interval is not None for mean in means) else ""
-    return canvas.chart(title, f"{title}{bounds}; in brackets the number of {item}s. {said}.{more}{note}")
-
-
-def _ends(mean: Mean) -> tuple[float, ...]:
-    return (mean.value,) if mean.interval is None else (mean.value, mean.interval.low, mean.interval.high)
-
-
-def _said(mean: Mean) -> str:
-    bounds = "" if mean.interval is None else f" ({mean.interval.low:.3f} to {mean.interval.high:.3f})"
-    return f"{mean.value:.3f}{bounds} of {mean.rows}"
+    intervals = ", with 95 % intervals" if any(mean.interval is not None for mean in means) else ""
+    shown = f"{title}{intervals}; in brackets the number of {item}s. {'; '.join(said)}."
+    return {**chart, "description": f"{shown}{note}"}
 
 
 def _distribution(scores: array[float], words: Words) -> Chart | None:
-    there = _present(scores)
+    there = present(scores)
     if not there:
         return None
     counts = Counter(there)
-    title = f"Distribution of {words.score}s"
-    with drawing() as canvas:
-        axes = canvas.axes
-        values = sorted(counts)
-        gap = min((high - low for low, high in pairwise(values)), default=1.0)
+    values = sorted(counts)
+    gap = min((high - low for low, high in pairwise(values)), default=1.0)
+    with drawing(f"Distribution of {words.score}s") as (axes, chart):
         if len(counts) <= _MOST_VALUES and gap >= (values[-1] - values[0]) * _NARROWEST_GAP:
-            axes.bar(values, [counts[value] for value in values], width=gap * 0.7, color=LIGHT.bar)
+            axes.bar(values, [counts[value] for value in values], width=gap * 0.7, color=BAR)
             axes.set_xticks(values, [f"{value:.3g}" for value in values])
             said = "; ".join(f"{value:.3g}: {counts[value]}" for value in values)
         else:
-            heights, edges, _ = axes.hist(there, bins=_BINS, color=LIGHT.bar)
-            said = _said_bins([int(height) for height in heights], [float(edge) for edge in edges])
+            heights, edges, _ = axes.hist(there, bins=_BINS, color=BAR)
+            most = max(range(_BINS), key=lambda place: float(heights[place]))
+            span = f"from {edges[0]:.3g} to {edges[-1]:.3g}"
+            said = f"{span}, most ({int(heights[most])}) from {edges[most]:.3g} to {edges[most + 1]:.3g}"
         axes.locator_params(axis="y", integer=True)
         _label(axes, words.score, f"{words.item}s")
-    return canvas.chart(title, f"{title}: {said}.")
-
-
-def _said_bins(heights: Sequence[int], edges: Sequence[float]) -> str:
-    low, high = edges[0], edges[-1]
-    most = max(range(len(heights)), key=heights.__getitem__)
-    return f"from {low:.3g} to {high:.3g}, most ({heights[most]}) from {edges[most]:.3g} to {edges[most + 1]:.3g}"
+    return {**chart, "description": f"{chart['title']}: {said}."}
 
 
 def _against_length(figures: RunFigures, words: Words) -> Chart | None:
@@ -235,67 +206,59 @@ def _against_length(figures: RunFigures, words: Words) -> Chart | None:
     sizes = counts[columns, rows]
     middles = (length_edges[:-1] + length_edges[1:]) / 2
     heights = (edges[:-1] + edges[1:]) / 2 if is_graded else levels
-    title = f"{words.score.capitalize()} against length"
-    with drawing() as canvas:
-        axes = canvas.axes
+    with drawing(f"{words.score.capitalize()} against length") as (axes, chart):
         areas = np.ceil(_DOT_SIZES * sizes / sizes.max())
         for area in np.unique(areas):  # dots of one size are drawn as one shape, used again
             dots = areas == area
             size = 4 + 100 * area / _DOT_SIZES
-            axes.scatter(middles[columns[dots]], heights[rows[dots]], s=size, color=LIGHT.bar, alpha=0.45, linewidths=0)
+            axes.scatter(middles[columns[dots]], heights[rows[dots]], s=size, color=BAR, alpha=0.45, linewidths=0)
         ordered = np.argsort(lengths, kind="stable")
         count = min(_MEANS_OF_LENGTH, len(ordered) // _ROWS_OF_A_MEAN)
         parts = np.array_split(ordered, count) if count > 2 else []
         at, means = [lengths[part].mean() for part in parts], [scores[part].mean() for part in parts]
-        axes.plot(at, means, color=LIGHT.accent, marker="o", markersize=3, linewidth=1.3)
+        axes.plot(at, means, color=ACCENT, marker="o", markersize=3, linewidth=1.3)
         _label(axes, f"characters of the {words.length}", words.score, grid="both")
     constant = scores.min() == scores.max()
     correlation = "" if constant else f" Their correlation is {np.corrcoef(lengths, scores)[0, 1]:.2f}."
     parts_said = f"; the line is the mean of each of {len(parts)} equally large parts, by length" if parts else ""
-    return canvas.chart(title, f"{title}: a dot stands for the {words.item}s around it{parts_said}.{correlation}")
+    said = f"{chart['title']}: a dot stands for the {words.item}s around it{parts_said}.{correlation}"
+    return {**chart, "description": said}
 
 
 def _latencies(figures: RunFigures) -> Chart | None:
-    calls = {"judge": _present(figures.judge_seconds), "policy": _present(figures.policy_seconds)}
+    calls = {"judge": present(figures.judge_seconds), "policy": present(figures.policy_seconds)}
     calls = {name: seconds for name, seconds in calls.items() if seconds}
     if not calls:
         return None
     import numpy as np
 
-    title, said = "Latency of calls", []
-    with drawing() as canvas:
-        axes = canvas.axes
-        for (name, seconds), color in zip(calls.items(), (LIGHT.bar, LIGHT.accent), strict=False):
+    said = []
+    with drawing("Latency of calls") as (axes, chart):
+        for (name, seconds), color in zip(calls.items(), (BAR, ACCENT), strict=False):
             ordered = np.quantile(seconds, np.linspace(0, 1, 101))
             axes.plot(ordered, np.linspace(0, 100, 101), color=color, linewidth=1.5, label=f"{name} ({len(seconds)})")
             said.append(f"{name}: median {ordered[50]:.3g} s, 95 % within {ordered[95]:.3g} s, {len(seconds)} calls")
         axes.set_xlim(left=0)
         axes.legend(frameon=False, loc="best")
         _label(axes, "seconds from the first request to the answer", "% of calls", grid="both")
-    return canvas.chart(title, f"{title}, the share of calls answered within a time. {'; '.join(said)}.")
+    shown = f"{chart['title']}, the share of calls answered within a time. {'; '.join(said)}."
+    return {**chart, "description": shown}
 
 
 def _costs(figures: RunFigures, words: Words) -> Chart | None:
-    costs = [cost for cost in _present(figures.judge_costs) if cost > 0]
+    costs = [cost for cost in present(figures.judge_costs) if cost > 0]
     if not costs:
         return None
-    title = f"Judge cost of a {words.item}"
-    with drawing() as canvas:
-        axes = canvas.axes
-        axes.hist(costs, bins=_BINS, color=LIGHT.bar)
+    with drawing(f"Judge cost of a {words.item}") as (axes, chart):
+        axes.hist(costs, bins=_BINS, color=BAR)
         _label(axes, "US dollars", f"{words.item}s")
-    total, missing = math.fsum(costs), len(figures) - len(_present(figures.judge_costs))
+    total, missing = math.fsum(costs), len(figures) - len(present(figures.judge_costs))
     unknown = f" {missing} are not known." if missing else ""
-    return canvas.chart(
-        title, f"{title}: {total:.4g} US dollars for {len(costs)}, the mean {total / len(costs):.3g}.{unknown}"
-    )
+    said = f"{total:.4g} US dollars for {len(costs)}, the mean {total / len(costs):.3g}"
+    return {**chart, "description": f"{chart['title']}: {said}.{unknown}"}
 
 
 def _label(axes: Axes, below: str, beside: str, *, grid: Literal["both", "x", "y"] = "y") -> None:
     axes.set_xlabel(below)
     axes.set_ylabel(beside)
     axes.grid(axis=grid)
-
-
-def _present(numbers: array[float]) -> list[float]:
-    return [number for number in numbers if not math.isnan(number)]

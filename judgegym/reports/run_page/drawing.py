@@ -11,33 +11,25 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from threading import Lock
-from typing import TYPE_CHECKING
-
-from judgegym.reports.run_page.items import Chart
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Chart = dict[str, Any]
+"""A chart as an image: SVG for a `light` and for a `dark` page; its `title`, and what it shows in words."""
+
 WIDTH, HEIGHT = 5.6, 3.0
 """Inches."""
-
-
-@dataclass(frozen=True, slots=True)
-class Palette:
-    """The colours of a chart."""
-
-    text: str
-    muted: str
-    grid: str
-    bar: str
-    accent: str
-
-
-LIGHT = Palette(text="#1f2328", muted="#59636e", grid="#d9dee3", bar="#3f6fb5", accent="#b4531c")
-_DARK = Palette(text="#e6e9ec", muted="#a3abb4", grid="#3b434c", bar="#7fa9e6", accent="#f0995f")
+TEXT, MUTED, GRID, BAR, ACCENT = "#1f2328", "#59636e", "#d9dee3", "#3f6fb5", "#b4531c"
+_DARK = {
+    light.encode(): dark
+    for light, dark in zip(
+        (TEXT, MUTED, GRID, BAR, ACCENT), (b"#e6e9ec", b"#a3abb4", b"#3b434c", b"#7fa9e6", b"#f0995f"), strict=True
+    )
+}
 
 _LONGEST_NAME = 34
 _UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
@@ -53,74 +45,45 @@ _STYLE = {
     "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it along; it is only measured with
     "font.size": 9,
     "axes.titlesize": 9,
-    "axes.edgecolor": LIGHT.muted,
-    "axes.labelcolor": LIGHT.muted,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
-    "grid.color": LIGHT.grid,
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
-    "text.color": LIGHT.text,
-    "xtick.color": LIGHT.muted,
-    "ytick.color": LIGHT.muted,
-    "xtick.labelcolor": LIGHT.text,
-    "ytick.labelcolor": LIGHT.text,
+    **dict.fromkeys(("text.color", "xtick.labelcolor", "ytick.labelcolor"), TEXT),
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), MUTED),
 }
 
 
-@dataclass(slots=True)
-class Canvas:
-    """One chart while it is drawn: `axes` takes the marks; `image` is there after the block of `drawing`."""
-
-    axes: Axes
-    image: bytes = b""
-
-    def chart(self, title: str, description: str) -> Chart:
-        """The chart that was drawn."""
-        return Chart(title, self.image, _recoloured(self.image), description)
-
-
 @contextmanager
-def drawing(*, height: float = HEIGHT) -> Iterator[Canvas]:
-    """Axes to draw on, `height` inches high; at the end of the block they become an image."""
-    with _DRAWING, _quiet():
-        import matplotlib
-        from matplotlib.figure import Figure
+def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart]]:
+    """Axes to draw on, `height` inches high; at the end of the block they become the images of the chart."""
+    logger = logging.getLogger("matplotlib")
+    with _DRAWING:
+        level = logger.level
+        logger.setLevel(logging.CRITICAL)  # it makes a list of fonts, and its folder may be read-only
+        # A letter that the measuring font lacks is drawn by the reader's.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        try:
+            import matplotlib
+            from matplotlib.figure import Figure
 
-        with matplotlib.rc_context():  # what the user has set for charts of their own comes back at its end
-            matplotlib.rcdefaults()
-            matplotlib.rcParams.update(_STYLE)
-            figure = Figure(figsize=(WIDTH, height), layout="constrained")
-            canvas = Canvas(figure.add_subplot())
-            yield canvas
-            file = BytesIO()
-            nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
-            figure.savefig(file, format="svg", transparent=True, metadata=nothing)
-    canvas.image = _FONTS.sub(rb"\1system-ui, sans-serif", _DECLARATIONS.sub(b"", file.getvalue()))
+            with matplotlib.rc_context():  # what the user has set for charts of their own comes back at its end
+                matplotlib.rcdefaults()
+                matplotlib.rcParams.update(_STYLE)
+                figure, file = Figure(figsize=(WIDTH, height), layout="constrained"), BytesIO()
+                chart: Chart = {"title": title}
+                yield figure.add_subplot(), chart
+                nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+                figure.savefig(file, format="svg", transparent=True, metadata=nothing)
+        finally:
+            logger.setLevel(level)
+    image = _FONTS.sub(rb"\1system-ui, sans-serif", _DECLARATIONS.sub(b"", file.getvalue()))
+    chart |= {"light": image, "dark": re.sub(b"|".join(_DARK), lambda found: _DARK[found[0]], image)}
 
 
 def name_of(text: str) -> str:
     """A text as a label: in one line, without characters that are no part of an image, and not too long."""
     line = " ".join(_UNPRINTABLE.sub(" ", text).split())
     return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
-
-
-def _recoloured(image: bytes) -> bytes:
-    """The same image in the colours of a dark page."""
-    dark = {getattr(LIGHT, name).encode(): getattr(_DARK, name).encode() for name in LIGHT.__slots__}
-    return re.sub(b"|".join(dark), lambda found: dark[found[0]], image)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep matplotlib's notes from the terminal: that it makes a list of fonts, that its folder is read-only."""
-    logger = logging.getLogger("matplotlib")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    # A letter that the measuring font lacks is drawn by the reader's.
-    warnings.filterwarnings("ignore", message="Glyph .* missing from")
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

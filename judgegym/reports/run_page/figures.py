@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from judgegym.engine.metrics import HeadlineTerm
@@ -29,12 +29,8 @@ def orders_disagree(orders: Mapping[str, float]) -> bool | None:
 
 def total_cost(costs: Iterable[float | None]) -> float | None:
     """The sum of the costs of calls; `None` if one of them is not known."""
-    total = 0.0
-    for cost in costs:
-        if cost is None:
-            return None
-        total += cost
-    return total
+    known = list(costs)
+    return None if None in known else sum((cost for cost in known if cost is not None), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +41,21 @@ class Mean:
     rows: int
     interval: Interval | None
 
+    @classmethod
+    def of(cls, tops: Sequence[float], bottoms: Sequence[float], seed: int, *, has_interval: bool = True) -> Mean:
+        """Return the sum of the numerators over that of the denominators."""
+        is_enough = has_interval and len(tops) >= _ROWS_FOR_AN_INTERVAL
+        interval = ratio_interval(tops, bottoms, seed=seed) if is_enough else None
+        return cls(sum(tops) / sum(bottoms), len(tops), interval)
 
-def _doubles() -> array[float]:
-    return array("d")
 
-
-@dataclass(slots=True)
 class RunFigures:
-    """The numbers of all rows, column by column.
+    """The numbers of all rows, column by column; a column has `NONE` where a row has no such number.
 
     Attributes:
         statuses: the number of rows of each status.
-        categories: for each row the number of its category among `names`.
-        names: the categories, in the order in which they first occur; `None` for rows without one.
-        scores: for each row, or `NONE`.
-        totals: for each row, or `NONE`.
-        weights: for each row, or `NONE`.
-        lengths: for each row.
-        judge_costs: for each row, or `NONE`.
+        names: the categories with their numbers, in the order in which they first occur; `None` for rows without one.
+        categories: for each row the number of its category.
         judge_seconds: of all answered judge calls.
         policy_seconds: of all answered calls to the policy.
         orders: points by the order of the answers, of the rows that have some.
@@ -72,23 +65,17 @@ class RunFigures:
         has_values: whether rows say what they contribute to the headline metric.
     """
 
-    statuses: Counter[str] = field(default_factory=Counter)
-    categories: array[int] = field(default_factory=lambda: array("l"))
-    names: dict[str | None, int] = field(default_factory=dict)
-    scores: array[float] = field(default_factory=_doubles)
-    totals: array[float] = field(default_factory=_doubles)
-    weights: array[float] = field(default_factory=_doubles)
-    lengths: array[float] = field(default_factory=_doubles)
-    judge_costs: array[float] = field(default_factory=_doubles)
-    judge_seconds: array[float] = field(default_factory=_doubles)
-    policy_seconds: array[float] = field(default_factory=_doubles)
-    orders: dict[str, array[float]] = field(default_factory=dict)
-    looks: tuple[array[float], array[float], array[float], array[float]] = field(
-        default_factory=lambda: (_doubles(), _doubles(), _doubles(), _doubles())
-    )
-    disagreeing: int = 0
-    in_both_orders: int = 0
-    has_values: bool = False
+    def __init__(self) -> None:
+        """Know of no row."""
+        self.statuses: Counter[str] = Counter()
+        self.names: dict[str | None, int] = {}
+        self.categories = array("l")
+        self.scores, self.totals, self.weights, self.lengths = (array("d") for _ in range(4))
+        self.judge_costs, self.judge_seconds, self.policy_seconds = (array("d") for _ in range(3))
+        self.orders: dict[str, array[float]] = {}
+        self.looks = [array("d") for _ in range(4)]
+        self.disagreeing = self.in_both_orders = 0
+        self.has_values = False
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -103,8 +90,6 @@ class RunFigures:
         category: str | None = None,
         headline: HeadlineTerm | None = None,
         judge_cost: float | None = None,
-        judge_seconds: Sequence[float] = (),
-        policy_seconds: Sequence[float] = (),
         orders: Mapping[str, float] = MappingProxyType({}),
         looks: Sequence[Look] = (),
     ) -> None:
@@ -117,24 +102,20 @@ class RunFigures:
             category: its category.
             headline: what it adds to the headline metric; `None` if it does not count.
             judge_cost: US dollars of its judge calls; `None` if not known.
-            judge_seconds: of each judge call that an endpoint answered.
-            policy_seconds: of each call to the policy that an endpoint answered.
             orders: points of the evaluated side (0 to 1) by the order of the answers.
             looks: where a judge of groups saw it, and what it gave it.
         """
+        counts = headline is not None and bool(headline.weight)
+        self.has_values = self.has_values or counts
         self.statuses[status] += 1
         self.categories.append(self.names.setdefault(category, len(self.names)))
         self.scores.append(_number(score))
-        term = headline if headline is not None and headline.weight else None
-        self.has_values = self.has_values or term is not None
-        self.totals.append(NONE if term is None else _number(term.total))
-        self.weights.append(NONE if term is None else _number(term.weight))
+        self.totals.append(_number(headline.total if headline is not None and counts else None))
+        self.weights.append(_number(headline.weight if headline is not None and counts else None))
         self.lengths.append(length)
         self.judge_costs.append(_number(judge_cost))
-        self.judge_seconds.extend(judge_seconds)
-        self.policy_seconds.extend(policy_seconds)
         for order, points in orders.items():
-            self.orders.setdefault(order, _doubles()).append(points)
+            self.orders.setdefault(order, array("d")).append(points)
         for look in looks:
             for column, number in zip(self.looks, (*look, _number(score)), strict=True):
                 column.append(number)
@@ -148,7 +129,9 @@ class RunFigures:
 
     def headline(self, *, seed: int = 0) -> Mean | None:
         """The headline metric over all rows that count; `None` without one."""
-        return self._mean(self._shares(lambda number: 0)[0], seed) if self.has_values else None
+        if not self.has_values:
+            return None
+        return Mean.of(present(self.totals), present(self.weights), seed)
 
     def by_category(self, *, most: int, seed: int = 0, intervals: bool = True) -> tuple[dict[str, Mean], int]:
         """The headline metric of the largest categories, or the mean score where rows do not say what they contribute.
@@ -158,32 +141,25 @@ class RunFigures:
         """
         if set(self.names) <= {None}:
             return {}, 0
-        shares, names = self._shares(self.categories.__getitem__), list(self.names)
-        largest = sorted(shares, key=lambda number: -len(shares[number][0]))[:most]
-        means = {names[number] or "(none)": self._mean(shares[number], seed, intervals=intervals) for number in largest}
-        return means, len(shares) - len(means)
-
-    def by_order(self, *, seed: int = 0) -> dict[str, Mean]:
-        """The mean points for each order of the answers."""
-        ones = {order: array("d", [1.0]) * len(points) for order, points in self.orders.items()}
-        return {order: self._mean((points, ones[order]), seed) for order, points in sorted(self.orders.items())}
-
-    def _shares(self, part_of: Callable[[int], int]) -> dict[int, tuple[array[float], array[float]]]:
-        """Numerators and denominators of the rows that count, by the part that each belongs to."""
+        names = list(self.names)
         parts: dict[int, tuple[array[float], array[float]]] = {}
         for number, top in enumerate(self.totals if self.has_values else self.scores):
             if not math.isnan(top):
-                tops, bottoms = parts.setdefault(part_of(number), (_doubles(), _doubles()))
+                tops, bottoms = parts.setdefault(self.categories[number], (array("d"), array("d")))
                 tops.append(top)
                 bottoms.append(self.weights[number] if self.has_values else 1.0)
-        return parts
+        largest = sorted(parts, key=lambda number: -len(parts[number][0]))[:most]
+        means = {names[number] or "(none)": Mean.of(*parts[number], seed, has_interval=intervals) for number in largest}
+        return means, len(parts) - len(means)
 
-    @staticmethod
-    def _mean(shares: tuple[array[float], array[float]], seed: int, *, intervals: bool = True) -> Mean:
-        tops, bottoms = shares
-        has_one = intervals and len(tops) >= _ROWS_FOR_AN_INTERVAL
-        interval = ratio_interval(tops, bottoms, seed=seed) if has_one else None
-        return Mean(sum(tops) / sum(bottoms), len(tops), interval)
+    def by_order(self, *, seed: int = 0) -> dict[str, Mean]:
+        """The mean points for each order of the answers."""
+        return {order: Mean.of(points, [1.0] * len(points), seed) for order, points in sorted(self.orders.items())}
+
+
+def present(column: Iterable[float]) -> list[float]:
+    """The numbers of a column, of the rows that have one."""
+    return [number for number in column if not math.isnan(number)]
 
 
 def _number(value: float | None) -> float:

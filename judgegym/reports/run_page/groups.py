@@ -6,7 +6,7 @@ The page of a file of groups, from the file and from the run directory beside it
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -19,162 +19,46 @@ from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
-from judgegym.reports.results.groups import SavedGroup, SavedJudgment, read_groups
+from judgegym.reports.results.groups import SavedGroup, read_groups
 from judgegym.reports.results.run import mapping_of
 from judgegym.reports.run_page.charts import Words, by_place, charts
 from judgegym.reports.run_page.figures import RunFigures, total_cost
-from judgegym.reports.run_page.head import usable_seed, with_interval
+from judgegym.reports.run_page.head import Facts, usable_seed, with_interval
 from judgegym.reports.run_page.items import (
-    CompletionView,
-    Contents,
-    Fact,
-    ItemDetail,
-    ItemSelection,
-    ItemSummary,
-    NamedText,
-    PageHead,
-    Rank,
-    ReportOptions,
+    MOST_ITEMS,
+    START,
+    Item,
+    View,
     call_views,
     choose,
+    completion_view,
+    named,
+    rank,
 )
 from judgegym.statistics.agreement import ratio_interval
 
-_START = 140
 _ROLLOUT, _GROUP = "rollout_", "group"
 _ANCHORS = ("baseline", "reference")
 _JUDGES = {"listwise": "by a listwise judge", "tournament": "by a tournament"}
-
-
-def group_summary(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> ItemSummary:
-    """A group in the list. It took the seconds of its slowest judge call after those of the policy."""
-    judge = [call for call in calls if is_judges(call)]
-    policy = [call for call in calls if not is_judges(call)]
-    labels = {rollout.judgment.label for rollout in group.rollouts if rollout is not None}
-    failed = any(group.substituted)
-    return ItemSummary(
-        id=str(number),
-        category=None if group.row is None else group.row.category,
-        status=Status.JUDGE_FAILED.value if failed else Status.OK.value,
-        label=labels.pop() if len(labels) == 1 else None,
-        failed=failed,
-        score=group.reward,
-        value=group.reward,
-        orders_disagree=None,
-        length=round(fmean(0 if each is None else len(each.content) for each in group.rollouts)) if group.scores else 0,
-        seconds=_longest(policy) + _longest(judge),
-        judge_cost=_cost(judge),
-        start=wire.shorten(group.question, _START),
-    )
-
-
-def group_detail(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> ItemDetail:
-    """What a group opens to."""
-    failed = sum(group.substituted)
-    return ItemDetail(
-        id=str(number),
-        error=f"the judge failed for {failed} of {len(group.scores)} rollouts" if failed else None,
-        conversation=[NamedText(turn.role, turn.content) for turn in group.prompt],
-        texts=[NamedText(title, text) for title, text in (group.row.texts if group.row is not None else {}).items()],
-        completions=list(_completions(group, _by_rollout(calls))),
-        calls=call_views(call for call in calls if not call.component.startswith(_ROLLOUT)),
-        comparison=_comparison(group),
-    )
-
-
-def is_judges(call: RecordedCall) -> bool:
-    """Whether a call of a group was made to judge one of its rollouts, or all of them together."""
-    return call.component.startswith((_ROLLOUT, _GROUP))
-
-
-def _by_rollout(calls: Iterable[RecordedCall]) -> Mapping[str, list[RecordedCall]]:
-    found: dict[str, list[RecordedCall]] = {}
-    for call in calls:
-        if call.component.startswith(_ROLLOUT):
-            found.setdefault(call.component.partition("/")[0], []).append(call)
-    return found
-
-
-def _completions(group: SavedGroup, calls: Mapping[str, list[RecordedCall]]) -> Iterator[CompletionView]:
-    first_with: dict[str, int] = {}
-    rollouts = zip(group.scores, group.rollouts, group.substituted, strict=True)
-    for number, (score, rollout, failed) in enumerate(rollouts):
-        if rollout is None:
-            yield CompletionView(f"rollout {number + 1}", "", "", ["its text is not in the file"], score)
-            continue
-        judgment, its_calls, notes = rollout.judgment, calls.get(f"{_ROLLOUT}{number}", []), list[str]()
-        same = first_with.setdefault(rollout.content, number)
-        if failed:
-            notes.append("the judge failed: the score is the mean of the others, and the advantage is zero")
-        if same != number and not its_calls:
-            notes.append(f"equal to rollout {same + 1}, and judged with it")
-            its_calls = calls.get(f"{_ROLLOUT}{same}", [])
-        yield CompletionView(
-            title=f"rollout {number + 1}",
-            text=rollout.content,
-            thinking="",
-            notes=notes,
-            score=score,
-            status=judgment.status or None,
-            label=_label(judgment.label, score) if group.together is None else _compared_label(judgment),
-            explanation=judgment.explanation,
-            seen=looks_in_words(judgment.looks),
-            calls=call_views(its_calls),
-        )
-
-
-def _comparison(group: SavedGroup) -> str:
-    """How the rollouts were compared with each other, in words; empty if each was judged by itself."""
-    together = group.together
-    if together is None:
-        return ""
-    texts = group.row.texts if group.row is not None else {}
-    anchor = next((f"the {title} (the anchor)" for title in _ANCHORS if title in texts), "the anchor")
-    parts = [
-        f"Compared with each other {_JUDGES.get(together.judge, together.judge)}, "
-        f"in {together.calls} {'call' if together.calls == 1 else 'calls'}",
-        "judged a second time, since a verdict was missing" if together.is_again else "",
-        f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
-        orders_in_words(together.orders),
-    ]
-    if together.judge == "tournament":
-        parts.append("game_1_2 shows rollout 1 first" + (f", game_1_0 before {anchor}" if together.anchored else ""))
-    return "; ".join(filter(None, parts)) + "."
-
-
-def _label(label: str | None, score: float) -> str | None:
-    """The label; a tie of two games of which one was tied, or of a strong and a weak verdict, is none."""
-    if label == "tie" and score:
-        return f"{'better' if score > 0 else 'worse'} than a tie"
-    return label
-
-
-def _compared_label(judgment: SavedJudgment) -> str | None:
-    """The label; a listwise judge's is its score, before that is compared with the anchor's."""
-    is_score = judgment.own is not None and judgment.label == f"{judgment.own:.3g}"
-    return f"scored {judgment.label}" if is_score else judgment.label
-
-
-def _longest(calls: Sequence[RecordedCall]) -> float:
-    return max((call.answer.latency_s for call in calls), default=0.0)
-
-
-def _cost(calls: Sequence[RecordedCall]) -> float | None:
-    return total_cost(call.answer.usage.cost for call in calls) if calls else None
-
-
 _WORDS = Words("mean reward", item="rollout", score="reward", length="completion", intervals=False)
 
 
-def group_contents(path: Path, options: ReportOptions) -> Contents:
-    """Read a file of groups.
+def group_contents(
+    path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS
+) -> tuple[View, Callable[[], Iterator[Item]]]:
+    """Read a file of groups: the head of its page, and its items, which are read each time that they are gone through.
+
+    Args:
+        path: the file.
+        order: the order of the items; by default that of the file.
+        most: the most items of the page; `None` for all.
 
     Raises:
         RunDirectoryError: a line of it, or its run directory, is damaged.
     """
     run_path = run_directory_of(path)
     config = read_settings(run_path)
-    figures, ranks, has_messages, orders = RunFigures(), list[Rank](), True, OrderAgreement()
+    figures, ranks, has_messages, agreed, pairs = RunFigures(), [], True, 0, 0
     uids: list[str | None] = []
     totals, weights = array("d"), array("d")
     for group in read_groups(path):
@@ -183,29 +67,38 @@ def group_contents(path: Path, options: ReportOptions) -> Contents:
         if scores:
             totals.append(sum(scores))
             weights.append(len(scores))
-        ranks.append(Rank(any(group.substituted), group.reward))
+        ranks.append(rank(any(group.substituted), group.reward))
         has_messages = has_messages and group.messages is not None
         if group.together is not None:
-            orders = OrderAgreement(
-                orders.agreed + group.together.orders_agreed, orders.pairs + group.together.orders_pairs
-            )
+            agreed, pairs = agreed + group.together.orders_agreed, pairs + group.together.orders_pairs
         uids.append(None if group.row is None else group.row.uid)
     for call in read_calls(run_path):
         if call.answer.latency_s and not call.answer.cached:
-            (figures.judge_seconds if is_judges(call) else figures.policy_seconds).append(call.answer.latency_s)
-    choice = choose(ranks, most=options.samples, order=options.order or "dataset", items="groups")
-    seed = wire.lookup(config, "env.seed")
-    page_head = PageHead(
-        kind="groups",
-        title=f"{path.stem}: groups of {wire.lookup(config, 'openai.model_name') or 'rollouts'}",
-        headline=_headline(totals, weights, usable_seed(seed)),
-        facts=_facts(config, len(ranks), figures, orders),
-        notices=[*_notices(config, figures, has_messages=has_messages), *filter(None, [choice.notice])],
-        charts=[*charts(figures, _WORDS, overall=None), *filter(None, [by_place(figures)])],
-        total=len(ranks),
-    )
-    calls = CallsOfRows.read(run_path, {uid for place in choice.places if (uid := uids[place]) is not None})
-    return Contents(page_head, lambda: _items(path, calls, choice))
+            (figures.judge_seconds if _is_judges(call) else figures.policy_seconds).append(call.answer.latency_s)
+    places, notices = choose(ranks, most=most, order=order or "dataset", items="groups")
+    headline = ""
+    if totals:  # groups are resampled, whose rollouts are alike
+        seed = usable_seed(wire.lookup(config, "env.seed"))
+        interval = ratio_interval(totals, weights, seed=seed) if len(totals) > 1 else None
+        headline = f"mean reward {with_interval(sum(totals) / sum(weights), interval)}"
+    first = [
+        *_settings(config, {"policy": "openai.model_name", "judge": "env.judge_model_name"}),
+        ("groups", f"{len(ranks)}, with {len(figures)} rollouts"),
+        *([("orders", f"agree on {agreed / pairs:.1%} of {pairs:,} pairs")] if pairs else []),
+    ]
+    head = {
+        "kind": "groups",
+        "title": f"{path.stem}: groups of {wire.lookup(config, 'openai.model_name') or 'rollouts'}",
+        "headline": headline,
+        "first_facts": first,
+        "facts": _facts(config),
+        "notices": [*_notices(config, figures, has_messages=has_messages), *notices],
+        "charts": [*charts(figures, _WORDS, overall=None), *filter(None, [by_place(figures)])],
+        "total": len(ranks),
+        "tables": (),
+    }
+    calls = CallsOfRows.read(run_path, {uid for place in places if (uid := uids[place]) is not None})
+    return head, lambda: _items(path, calls, places)
 
 
 def _add(figures: RunFigures, group: SavedGroup) -> None:
@@ -214,7 +107,7 @@ def _add(figures: RunFigures, group: SavedGroup) -> None:
     for score, rollout, failed in zip(group.scores, group.rollouts, group.substituted, strict=True):
         text = None if rollout is None else rollout.content
         figures.add(
-            status=Status.JUDGE_FAILED.value if failed else Status.OK.value,
+            status=(Status.JUDGE_FAILED if failed else Status.OK).value,
             score=None if failed else score,
             length=len(text or ""),
             category=None if group.row is None else group.row.category,
@@ -224,49 +117,23 @@ def _add(figures: RunFigures, group: SavedGroup) -> None:
             shown.add(text)
 
 
-def _items(path: Path, calls: CallsOfRows, choice: ItemSelection) -> Iterator[tuple[ItemSummary, ItemDetail]]:
-    """The items in their order; only if that is not the file's are all groups of the page in memory."""
-    wanted = set(choice.places)
-    groups = ((place, group) for place, group in enumerate(read_groups(path)) if place in wanted)
-    if list(choice.places) != sorted(choice.places):
-        at = dict(groups)
-        groups = ((place, at[place]) for place in choice.places)
-    for place, group in groups:
-        its_calls = () if group.row is None else calls.of(group.row.uid, group.row.group)
-        yield group_summary(place + 1, group, its_calls), group_detail(place + 1, group, its_calls)
+def _settings(config: Mapping[str, JSON], names: Mapping[str, str]) -> Facts:
+    """The settings that are known, by what they are called."""
+    found = {name: wire.lookup(config, setting) for name, setting in names.items()}
+    return [(name, str(value)) for name, value in found.items() if value is not None and str(value)]
 
 
-def _headline(totals: array[float], weights: array[float], seed: int) -> str:
-    """The mean reward; its interval is by resampling groups, whose rollouts are alike."""
-    if not totals:
-        return ""
-    interval = ratio_interval(totals, weights, seed=seed) if len(totals) > 1 else None
-    return f"mean reward {with_interval(sum(totals) / sum(weights), interval)}"
-
-
-def _facts(config: Mapping[str, JSON], groups: int, figures: RunFigures, orders: OrderAgreement) -> list[Fact]:
-    def said(name: str, setting: str, *, is_first: bool = False) -> Fact:
-        value = wire.lookup(config, setting)
-        return Fact(name, "" if value is None else str(value), is_first)
-
+def _facts(config: Mapping[str, JSON]) -> Facts:
     is_together = wire.lookup(config, "env.group_judge") not in (None, "none")
-    data = mapping_of(config.get("env"))
-    found = [
-        said("policy", "openai.model_name", is_first=True),
-        said("judge", "env.judge_model_name", is_first=True),
-        Fact("groups", f"{groups}, with {len(figures)} rollouts", is_first=True),
-        said("judged together", "env.group_judge") if is_together else Fact("judged together", ""),
-        Fact("orders", _agreement(orders), is_first=True),
-        said("group size", "env.group_size"),
-        said("temperature", "env.rollout_temperature"),
-        said("seed", "env.seed"),
-        *(Fact("data", f"{name}: {value}") for name, value in data.items() if name.endswith("dataset") and value),
+    names = {"group size": "env.group_size", "temperature": "env.rollout_temperature", "seed": "env.seed"}
+    return [
+        *_settings(config, {**({"judged together": "env.group_judge"} if is_together else {}), **names}),
+        *(
+            ("data", f"{name}: {value}")
+            for name, value in mapping_of(config.get("env")).items()
+            if name.endswith("dataset") and value
+        ),
     ]
-    return [fact for fact in found if fact.value]
-
-
-def _agreement(orders: OrderAgreement) -> str:
-    return f"agree on {orders.agreed / orders.pairs:.1%} of {orders.pairs:,} pairs" if orders.pairs else ""
 
 
 def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: bool) -> list[str]:
@@ -275,7 +142,7 @@ def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: b
     stand_ins = [role for role, (name, setting) in names.items() if wire.lookup(config, setting) == name]
     if stand_ins:
         found.append(terminal.offline_notice(stand_ins))
-    failed = sum(count for status, count in figures.statuses.items() if status != "ok")
+    failed = figures.statuses[Status.JUDGE_FAILED.value]
     if failed:
         found.append(
             f"The judge failed for {failed} of {len(figures)} rollouts: their score is the mean of their group, their "
@@ -284,3 +151,109 @@ def _notices(config: Mapping[str, JSON], figures: RunFigures, *, has_messages: b
     if not has_messages:
         found.append("The file has no texts: they are written with --env.include_messages=True.")
     return found
+
+
+def _items(path: Path, calls: CallsOfRows, places: Sequence[int]) -> Iterator[Item]:
+    """The items in their order; only if that is not the file's are all groups of the page in memory."""
+    wanted = set(places)
+    groups = ((place, group) for place, group in enumerate(read_groups(path)) if place in wanted)
+    if list(places) != sorted(places):
+        at = dict(groups)
+        groups = ((place, at[place]) for place in places)
+    for place, group in groups:
+        yield group_item(place + 1, group, () if group.row is None else calls.of(group.row.uid, group.row.group))
+
+
+def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) -> Item:
+    """A group in the list, and what it opens to; it took the seconds of its slowest judge call after the policy's."""
+    judge = [call for call in calls if _is_judges(call)]
+    policy = [call for call in calls if not _is_judges(call)]
+    slowest = [max((call.answer.latency_s for call in of_role), default=0.0) for of_role in (policy, judge)]
+    labels = {rollout.judgment.label for rollout in group.rollouts if rollout is not None}
+    failed = sum(group.substituted)
+    summary = {
+        "id": str(number),
+        "category": None if group.row is None else group.row.category,
+        "status": (Status.JUDGE_FAILED if failed else Status.OK).value,
+        "label": labels.pop() if len(labels) == 1 else None,
+        "failed": failed > 0,
+        "score": group.reward,
+        "value": group.reward,
+        "orders_disagree": None,
+        "length": round(fmean(len(each.content) if each else 0 for each in group.rollouts)) if group.scores else 0,
+        "seconds": sum(slowest),
+        "judge_cost": total_cost(call.answer.usage.cost for call in judge) if judge else None,
+        "start": wire.shorten(group.question, START),
+        "gold_differs": None,
+    }
+    return summary, {
+        "id": str(number),
+        "error": f"the judge failed for {failed} of {len(group.scores)} rollouts" if failed else None,
+        "conversation": [named(turn.role, turn.content) for turn in group.prompt],
+        "texts": [named(title, text) for title, text in (group.row.texts if group.row is not None else {}).items()],
+        "completions": list(_completions(group, calls)),
+        "calls": call_views(call for call in calls if not call.component.startswith(_ROLLOUT)),
+        "judgment": None,
+        "critique": None,
+        "comparison": _comparison(group),
+        "verdict": (),
+        "said": (),
+    }
+
+
+def _is_judges(call: RecordedCall) -> bool:
+    """Whether a call of a group was made to judge one of its rollouts, or all of them together."""
+    return call.component.startswith((_ROLLOUT, _GROUP))
+
+
+def _completions(group: SavedGroup, calls: Sequence[RecordedCall]) -> Iterator[View]:
+    by_rollout: dict[str, list[RecordedCall]] = {}
+    for call in calls:
+        by_rollout.setdefault(call.component.partition("/")[0], []).append(call)
+    first_with: dict[str, int] = {}
+    rollouts = zip(group.scores, group.rollouts, group.substituted, strict=True)
+    for number, (score, rollout, failed) in enumerate(rollouts):
+        if rollout is None:
+            yield completion_view(f"rollout {number + 1}", "", notes=["its text is not in the file"], score=score)
+            continue
+        judgment, its_calls, notes = rollout.judgment, by_rollout.get(f"{_ROLLOUT}{number}", []), list[str]()
+        same = first_with.setdefault(rollout.content, number)
+        if failed:
+            notes.append("the judge failed: the score is the mean of the others, and the advantage is zero")
+        if same != number and not its_calls:
+            notes.append(f"equal to rollout {same + 1}, and judged with it")
+            its_calls = by_rollout.get(f"{_ROLLOUT}{same}", [])
+        label = judgment.label
+        if group.together is None and label == "tie" and score:  # one of two games, or a strong and a weak verdict
+            label = f"{'better' if score > 0 else 'worse'} than a tie"
+        elif group.together is not None and judgment.own is not None and label == f"{judgment.own:.3g}":
+            label = f"scored {label}"  # by a listwise judge, before it is compared with the anchor's
+        yield completion_view(
+            f"rollout {number + 1}",
+            rollout.content,
+            notes=notes,
+            score=score,
+            status=judgment.status or None,
+            label=label,
+            explanation=judgment.explanation,
+            seen=looks_in_words(judgment.looks),
+            calls=call_views(its_calls),
+        )
+
+
+def _comparison(group: SavedGroup) -> str:
+    """How the rollouts were compared with each other, in words; empty if each was judged by itself."""
+    together = group.together
+    if together is None or group.row is None:
+        return ""
+    anchor = next((f"the {title} (the anchor)" for title in _ANCHORS if title in group.row.texts), "the anchor")
+    parts = [
+        f"Compared with each other {_JUDGES.get(together.judge, together.judge)}, "
+        f"in {together.calls} {'call' if together.calls == 1 else 'calls'}",
+        "judged a second time, since a verdict was missing" if together.is_again else "",
+        f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
+        orders_in_words(OrderAgreement(together.orders_agreed, together.orders_pairs)),
+    ]
+    if together.judge == "tournament":
+        parts.append("game_1_2 shows rollout 1 first" + (f", game_1_0 before {anchor}" if together.anchored else ""))
+    return "; ".join(filter(None, parts)) + "."

@@ -8,8 +8,7 @@ Guarantee: what is not the form of a table (another program, or somebody else, m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
 
 from judgegym.engine.terminal.output import dollars
 from judgegym.engine.terminal.summary import COMPLETION_FAULTS
@@ -18,22 +17,24 @@ from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun, mapping_of
 from judgegym.reports.run_page.figures import Mean, RunFigures
-from judgegym.reports.run_page.items import Fact, PageTable
+from judgegym.reports.run_page.items import View
 from judgegym.statistics.agreement import Interval
 
-_PREFIX = "eval/"
-
-
-def title_of(run: SavedRun) -> str:
-    """The environment, what was evaluated, and who judged; where the environment is not known, the directory."""
-    judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
-    return f"{run.environment or run.path.name}: {run.policy}{judge}"
-
-
-def overall(run: SavedRun, figures: RunFigures, *, seed: int) -> Mean | None:
-    """The headline metric with its interval: that of `metrics.json`; of an unfinished run, that of the rows so far."""
-    found, said = figures.headline(seed=seed), run.headline
-    return found if said is None or found is None else Mean(said.value, found.rows, said.interval)
+Facts = list[tuple[str, str]]
+"""Lines about the run: what each is about, and what is to be said of it."""
+_MOST_ROWS = 200
+"""Of one table; the files of the run directory have all."""
+_USAGE = {
+    "cost": {"cost_usd": ",.4f US dollars"},
+    "calls": {"calls": ",.0f calls", "requests": ",.0f requests", "cached_calls": ",.0f from the cache"},
+    "tokens": {
+        "prompt_tokens": ",.0f of prompts",
+        "cached_prompt_tokens": ",.0f of these cached",
+        "completion_tokens": ",.0f of answers",
+    },
+    "latency": {"latency_mean_s": ".3g s in the mean", "latency_p95_s": ".3g s for 95 % of them"},
+}
+"""What is said of the metrics of a role: the format of the number, and the words after it."""
 
 
 def headline(run: SavedRun, so_far: Mean | None) -> str:
@@ -51,62 +52,74 @@ def with_interval(value: float, interval: Interval | None) -> str:
 def notices(run: SavedRun, figures: RunFigures) -> list[str]:
     """What a reader of the numbers must know."""
     said = [str(notice) for notice in _list(run.general.get("notices"))]
+    failed = {
+        status: count
+        for status, count in sorted(figures.statuses.items())
+        if status not in (Status.OK.value, Status.INVALID_COMPLETION.value)
+    }
     if not run.is_complete:
         said.append("The run is not complete: there are no metrics yet, and rows may be missing.")
-    if not figures.has_values and any(not _is_failure(status) for status in figures.statuses):
+    if not figures.has_values and len(failed) < len(figures.statuses):
         said.append("The run is of a version that did not keep what each row adds to the result: bars are mean scores.")
-    failed = {status: count for status, count in figures.statuses.items() if _is_failure(status)}
     if failed:
-        kinds = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+        kinds = ", ".join(f"{count} {status}" for status, count in failed.items())
         said.append(f"{sum(failed.values())} of {len(figures)} {run.items} have no score: {kinds}.")
     return said
 
 
-def _is_failure(status: str) -> bool:
-    return status not in (Status.OK.value, Status.INVALID_COMPLETION.value)
-
-
-def facts(run: SavedRun, statuses: Counter[str]) -> list[Fact]:
-    """Lines about the run: who, when, on what, how, at which cost, and what was left out."""
-    general, selected = run.general, wire.lookup(run.general, "rows.selected")
+def first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
+    """What a reader needs before the charts: rows, faults, cost and time."""
+    selected = wire.lookup(run.general, "rows.selected")
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    rates = {words: run.metrics.get(f"eval/{name}") for name, words in COMPLETION_FAULTS.items()}
+    wrong = [f"{words} {rate:.1%} of the answers".replace("%", " %") for words, rate in rates.items() if rate]
+    suspects = run.metrics.get("eval/judge_injection_suspects")
+    seconds = run.general.get("total_evaluation_time_seconds")
+    try:
+        time = "" if seconds is None else f"{float(str(seconds)):,.1f} s"
+    except ValueError:
+        time = str(seconds)
     found = [
-        Fact(run.items, f"{selected} selected: {counts}" if selected is not None else counts, is_first=True),
-        Fact("went wrong", _went_wrong(run), is_first=True),
-        Fact("cost", _costs(run), is_first=True),
-        Fact("time", _seconds(general.get("total_evaluation_time_seconds")), is_first=True),
-        Fact("date", f"{run.date:%Y-%m-%d %H:%M} UTC" if run.is_complete else "", is_first=True),
-        Fact("environment", "" if run.is_scored else run.environment),
-        Fact("data set" if run.is_scored else "evaluated", run.policy),
-        Fact("judge", run.judge),
-        Fact("answers of", _earlier(general.get("answers_of"))),
-        Fact("version", _text(general.get("judgegym_version"))),
-        Fact("seed", _text(_seed(run))),
-        *(Fact("data", _dataset(dataset)) for dataset in _list(general.get("datasets"))),
-        Fact("digest of the rows", _text(wire.lookup(general, "rows.digest"))),
-        Fact("prompts", _pairs(general.get("judge_prompt_digests"), "")),
-        Fact("sampling", _pairs(general.get("generation_parameters"), "")),
-        Fact("protocol", _pairs(general.get("protocol"), "env.")),
-        *(fact for role in ("judge", "policy") for fact in _usage(run, role)),
-        *(Fact("left out", line) for line in _by_reason(general.get("left_out"))),
-        *(Fact("unknown", line) for line in _by_reason(general.get("unknown"))),
+        (run.items, f"{selected} selected: {counts}" if selected is not None else counts),
+        ("went wrong", ", ".join([*wrong, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])])),
+        ("cost", _costs(run)),
+        ("time", time),
+        ("date", f"{run.date:%Y-%m-%d %H:%M} UTC" if run.is_complete else ""),
     ]
-    return [fact for fact in found if fact.value]
+    return [(name, value) for name, value in found if value]
 
 
-def seed_of(run: SavedRun) -> int:
-    """The seed of the run's intervals; 0 where it is not known."""
-    return usable_seed(_seed(run))
+def facts(run: SavedRun) -> Facts:
+    """Who was evaluated on what and how, what it used, and what was left out: it is folded below the charts."""
+    general = run.general
+    found = [
+        ("environment", "" if run.is_scored else run.environment),
+        ("data set" if run.is_scored else "evaluated", run.policy),
+        ("judge", run.judge),
+        ("answers of", _earlier(general.get("answers_of"))),
+        ("version", _text(general.get("judgegym_version"))),
+        ("seed", _text(seed_of(run))),
+        *(("data", _dataset(dataset)) for dataset in _list(general.get("datasets"))),
+        ("digest of the rows", _text(wire.lookup(general, "rows.digest"))),
+        ("prompts", _pairs(general.get("judge_prompt_digests"), "")),
+        ("sampling", _pairs(general.get("generation_parameters"), "")),
+        ("protocol", _pairs(general.get("protocol"), "env.")),
+        *(fact for role in ("judge", "policy") for fact in _usage(run, role)),
+        *_by_reason("left out", general.get("left_out")),
+        *_by_reason("unknown", general.get("unknown")),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def seed_of(run: SavedRun) -> JSON:
+    """What a run says of its seed."""
+    said = run.general.get("seed")
+    return wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if said is None else said
 
 
 def usable_seed(said: JSON) -> int:
     """What a run says of its seed, where that is one; else 0."""
     return said if isinstance(said, int) and said >= 0 else 0
-
-
-def _seed(run: SavedRun) -> JSON:
-    said = run.general.get("seed")
-    return wire.lookup(run.config, "seed" if run.is_scored else "env.seed") if said is None else said
 
 
 def _dataset(dataset: JSON) -> str:
@@ -125,63 +138,37 @@ def _earlier(value: JSON) -> str:
     return ", ".join(filter(None, [path, f"judged by {judge}" if judge else "", date, digest]))
 
 
-def _went_wrong(run: SavedRun) -> str:
-    """What is wrong with answers that were judged all the same; failed rows are told in a notice."""
-    rates = {words: run.metrics.get(f"{_PREFIX}{name}") for name, words in COMPLETION_FAULTS.items()}
-    said = [f"{words} {rate:.1%} of the answers".replace("%", " %") for words, rate in rates.items() if rate]
-    suspects = run.metrics.get(f"{_PREFIX}judge_injection_suspects")
-    return ", ".join([*said, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])])
-
-
 def _costs(run: SavedRun) -> str:
-    costs = {role: f"{_PREFIX}{role}_cost_usd" for role in ("judge", "policy")}
-    there = [(role, run.metrics[name]) for role, name in costs.items() if name in run.metrics]
-    if there and all(cost is None for _, cost in there):
+    costs = {role: f"eval/{role}_cost_usd" for role in ("judge", "policy")}
+    there = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
+    if there and all(cost is None for cost in there.values()):
         return "not known"
-    return ", ".join(f"{role} {'not known' if cost is None else dollars(cost)}" for role, cost in there)
+    return ", ".join(f"{role} {'not known' if cost is None else dollars(cost)}" for role, cost in there.items())
 
 
-def _usage(run: SavedRun, role: str) -> list[Fact]:
+def _usage(run: SavedRun, role: str) -> Iterator[tuple[str, str]]:
     """Cost, calls, tokens and latency of judge or policy, as far as they are known."""
-
-    def value(name: str) -> float | None:
-        return run.metrics.get(f"{_PREFIX}{role}_{name}")
-
-    def said(name: str, what: str, form: str = ",.0f") -> list[str]:
-        number = value(name)
-        return [] if number is None else [f"{number:{form}} {what}"]
-
-    cost = said("cost_usd", "US dollars", ",.4f")
-    if not cost and f"{_PREFIX}{role}_cost_usd" in run.metrics:
-        cost = ["not known"]
-    calls = [*said("calls", "calls"), *said("requests", "requests"), *said("cached_calls", "from the cache")]
-    tokens = [
-        *said("prompt_tokens", "of prompts"),
-        *said("cached_prompt_tokens", "of these cached"),
-        *said("completion_tokens", "of answers"),
-    ]
-    mean, high = said("latency_mean_s", "s in the mean", ".3g"), said("latency_p95_s", "s for 95 % of them", ".3g")
-    parts = {"cost": cost, "calls": calls, "tokens": tokens, "latency": [*mean, *high]}
-    return [Fact(f"{role} {name}", ", ".join(words)) for name, words in parts.items() if words]
+    for name, parts in _USAGE.items():
+        said = []
+        for metric, form in parts.items():
+            number, (digits, _, words) = run.metrics.get(f"eval/{role}_{metric}"), form.partition(" ")
+            if number is not None:
+                said.append(f"{number:{digits}} {words}")
+            elif metric == "cost_usd" and f"eval/{role}_{metric}" in run.metrics:
+                said.append("not known")
+        yield f"{role} {name}", ", ".join(said)
 
 
-def _by_reason(value: JSON) -> list[str]:
+def _by_reason(name: str, value: JSON) -> Facts:
     """Metrics without a value, those with one reason together."""
     names: dict[str, list[str]] = {}
-    for name, reason in mapping_of(value).items():
-        names.setdefault(str(reason), []).append(name)
-    return [f"{', '.join(of_reason)}: {reason}" for reason, of_reason in names.items()]
+    for metric, reason in mapping_of(value).items():
+        names.setdefault(str(reason), []).append(metric)
+    return [(name, f"{', '.join(of_reason)}: {reason}") for reason, of_reason in names.items()]
 
 
 def _pairs(value: JSON, prefix: str) -> str:
     return ", ".join(f"{name.removeprefix(prefix)}={_text(item)}" for name, item in mapping_of(value).items())
-
-
-def _seconds(value: JSON) -> str:
-    try:
-        return f"{float(str(value)):,.1f} s" if value is not None else ""
-    except ValueError:
-        return str(value)
 
 
 def _text(value: JSON) -> str:
@@ -191,31 +178,19 @@ def _text(value: JSON) -> str:
 
 
 def _list(value: JSON) -> Sequence[JSON]:
-    return cast("Sequence[JSON]", value) if isinstance(value, list) else []
+    return value if isinstance(value, list) else []
 
 
-_MOST_ROWS = 200
-"""Of one table; the files of the run directory have all."""
+def tables_of(run: SavedRun) -> list[View]:
+    """Return the tables of a run, names in the first column and numbers in the others; none before it is complete."""
+    found = []
+    for each in _list(run.general.get("tables")):
+        title, header, rows = (wire.lookup(each, name) for name in ("title", "header", "rows"))
+        if isinstance(title, str) and _are_texts(header) and isinstance(rows, list):
+            kept = [row for row in rows[:_MOST_ROWS] if _are_texts(row) and len(_list(row)) == len(_list(header))]
+            found.append({"title": title, "header": header, "rows": kept})
+    return found
 
 
-def tables_of(run: SavedRun) -> list[PageTable]:
-    """Return the tables of a run; none before it is complete."""
-    listed = run.general.get("tables")
-    found = (_table(each) for each in listed) if isinstance(listed, list) else ()
-    return [table for table in found if table is not None]
-
-
-def _table(value: JSON) -> PageTable | None:
-    title, header, rows = (wire.lookup(value, name) for name in ("title", "header", "rows"))
-    names = _texts(header)
-    if not isinstance(title, str) or names is None or not isinstance(rows, list):
-        return None
-    cells = [row for each in rows[:_MOST_ROWS] if (row := _texts(each)) is not None and len(row) == len(names)]
-    return PageTable(title, names, cells)
-
-
-def _texts(value: JSON) -> Sequence[str] | None:
-    if not isinstance(value, list):
-        return None
-    texts = [each for each in value if isinstance(each, str)]
-    return texts if texts and len(texts) == len(value) else None
+def _are_texts(value: JSON) -> bool:
+    return bool(_list(value)) and all(isinstance(each, str) for each in _list(value))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import shlex
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from judgegym.engine.runs.directory import REPORT
@@ -21,32 +21,17 @@ from judgegym.engine.runs.disk import Disk, write_atomic
 from judgegym.reports.document import as_json, base_style, document, json_block, packed_block, render
 from judgegym.reports.results.run import run_of_file
 from judgegym.reports.run_page.groups import group_contents
-from judgegym.reports.run_page.items import ItemDetail, ItemSummary, PageHead, PageKind, ReportOptions
+from judgegym.reports.run_page.items import MOST_ITEMS, Item, View
 from judgegym.reports.run_page.rows import run_contents
 
 logger = logging.getLogger(__name__)
 
 _STATIC = Path(__file__).parent / "static"
 _SCRIPTS = (
-    "dom",
-    "signs",
-    "texts",
-    "markdown",
-    "tree",
-    "data",
-    "search",
-    "highlights",
-    "address",
-    "filters",
-    "controls",
-    "list",
-    "rows",
-    "calls",
-    "detail",
-    "keys",
-    "page",
+    *("dom", "signs", "texts", "markdown", "tree", "data", "search", "highlights", "address", "filters", "controls"),
+    *("list", "rows", "calls", "detail", "keys", "page"),
 )
-_WORDS: dict[PageKind, str] = {"rows": "sample", "groups": "group", "responses": "response"}
+_WORDS = {"rows": "sample", "groups": "group", "responses": "response"}
 _CHUNK_ITEMS = 25
 _CHUNK_BYTES = 500_000
 
@@ -57,12 +42,15 @@ def report_of(path: Path) -> Path:
     return path.with_suffix(".html") if run is None else run / REPORT
 
 
-def write_report(path: Path, options: ReportOptions | None = None, *, output: Path | None = None) -> Path:
+def write_report(
+    path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS, output: Path | None = None
+) -> Path:
     """Write the page of an evaluation, of a scored data set or of a file of groups.
 
     Args:
         path: the run directory; or a scored file or a file of groups, whose run directory is beside it.
-        options: how the page is made.
+        order: the order of its items; by default that of the run, and of a scored data set the worst first.
+        most: the most items that it holds; `None` for all.
         output: where to write it; by default into the run directory, or beside the file of groups.
 
     Returns:
@@ -72,12 +60,11 @@ def write_report(path: Path, options: ReportOptions | None = None, *, output: Pa
         RunDirectoryError: there is no run, or a file of it is damaged.
         OSError: the page cannot be written.
     """
-    options = options or ReportOptions()
     run = path if path.is_dir() else run_of_file(path)
-    is_of_groups = run is None and path.is_file()
-    contents = group_contents(path, options) if is_of_groups else run_contents(run or path, options)
+    read = group_contents if run is None and path.is_file() else run_contents
+    head, items = read(run or path, order=order, most=most)
     target = output or report_of(path)
-    write_atomic(target, lambda: page(contents.head, contents.items()))
+    write_atomic(target, lambda: page(head, items()))
     return target
 
 
@@ -99,11 +86,17 @@ async def write_report_after(path: Path, disk: Disk) -> Path | None:
         return None
 
 
-def page(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> Iterator[bytes]:
-    """Write the page, part by part; `items` is read once, while it is written."""
+def page(head: View, items: Iterable[Item]) -> Iterator[bytes]:
+    """Write the page, part by part; `items` is read once, while it is written.
+
+    Args:
+        head: what stands above the items: the `kind` of the items and their `total` number, of which the page may hold
+            fewer; `title`, `headline`, `notices`, `first_facts` and `facts` in words; `charts` and `tables`.
+        items: the items.
+    """
     return document(
-        title=head.title,
-        body=render("report.html", head=head, address=_address, word=_WORDS[head.kind]),
+        title=head["title"],
+        body=render("report.html", head=head, address=_address, word=_WORDS[head["kind"]]),
         styles=[base_style(), (_STATIC / "report.css").read_text("utf-8")],
         scripts=[(_STATIC / f"{name}.js").read_text("utf-8") for name in _SCRIPTS],
         data=_data(head, items),
@@ -114,27 +107,27 @@ def _address(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
 
 
-def _data(head: PageHead, items: Iterable[tuple[ItemSummary, ItemDetail]]) -> Iterator[bytes]:
-    summaries: list[ItemSummary] = []
+def _data(head: View, items: Iterable[Item]) -> Iterator[bytes]:
+    summaries: list[View] = []
     scores: list[list[float | None]] = []
     starts: list[int] = []
     chunk: list[bytes] = []
+
+    def block() -> bytes:
+        return packed_block(f"chunk-{len(starts) - 1}", b"[" + b",".join(chunk) + b"]")
+
     for summary, detail in items:
         packed = as_json(detail)
         if chunk and (len(chunk) == _CHUNK_ITEMS or sum(map(len, chunk)) + len(packed) > _CHUNK_BYTES):
-            yield _chunk(len(starts) - 1, chunk)
+            yield block()
             chunk = []
         if not chunk:
             starts.append(len(summaries))
         chunk.append(packed)
         summaries.append(summary)
-        if head.kind == "groups":
-            scores.append([completion.score for completion in detail.completions])
+        if head["kind"] == "groups":
+            scores.append([completion["score"] for completion in detail["completions"]])
     if chunk:
-        yield _chunk(len(starts) - 1, chunk)
-    index = {"kind": head.kind, "total": head.total, "chunks": starts, "scores": scores, "items": summaries}
+        yield block()
+    index = {"kind": head["kind"], "total": head["total"], "chunks": starts, "scores": scores, "items": summaries}
     yield json_block("index", index)
-
-
-def _chunk(number: int, details: Sequence[bytes]) -> bytes:
-    return packed_block(f"chunk-{number}", b"[" + b",".join(details) + b"]")

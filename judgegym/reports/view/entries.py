@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import Any
 
 from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.llm import wire
@@ -16,55 +16,6 @@ from judgegym.reports.results.run import SavedRun, objects_in
 _FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count")
 _LONGEST_COUNTED = 100_000_000
 _BLOCK = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What a column shows, and the number by which it sorts; `None` sorts last, as what is not known."""
-
-    text: str
-    number: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A run in the list.
-
-    Attributes:
-        id: names it in addresses.
-        name: its path in the folder.
-        date: when it ended, or last changed.
-        environment: what was run.
-        policy: what was evaluated.
-        judge: who judged.
-        result: the headline metric.
-        interval: its 95 % interval.
-        metric: what it is called.
-        rows: how many rows were selected; of an unfinished run, how many there are.
-        failed: how many of them have no judgment.
-        cost: US dollars of judge and policy.
-        data: the names of the datasets.
-        state: what is particular: unfinished, unreadable; empty otherwise.
-        is_open: whether it has a report.
-        is_comparable: whether it can be compared.
-    """
-
-    id: str
-    name: str
-    date: Cell
-    environment: str = ""
-    policy: str = ""
-    judge: str = ""
-    result: Cell = Cell("")
-    interval: str = ""
-    metric: str = ""
-    rows: Cell = Cell("")
-    failed: Cell = Cell("")
-    cost: Cell = Cell("")
-    data: str = ""
-    state: str = ""
-    is_open: bool = True
-    is_comparable: bool = False
 
 
 def id_of(path: Path, folder: Path) -> str:
@@ -79,57 +30,58 @@ def name_of(path: Path, folder: Path) -> str:
     return os.fsencode(shown).decode("utf-8", "replace")
 
 
-def entry_of(run: SavedRun | SavedGroups | UnreadableRun, folder: Path) -> Entry:
-    """The line of a run."""
-    key, name = id_of(run.path, folder), name_of(run.path, folder)
-    date = Cell(f"{run.date.astimezone():%Y-%m-%d %H:%M}", run.date.timestamp())
+def entry_of(run: SavedRun | SavedGroups | UnreadableRun, folder: Path) -> dict[str, Any]:
+    """The line of a run: its columns, its `id` in addresses, its `state`, and whether it can be opened and compared."""
+    texts = dict.fromkeys(("environment", "policy", "judge", "interval", "metric", "data", "state"), "")
+    entry = {
+        "id": id_of(run.path, folder),
+        "name": name_of(run.path, folder),
+        "date": _cell(f"{run.date.astimezone():%Y-%m-%d %H:%M}", run.date.timestamp()),
+        **texts,
+        **dict.fromkeys(("result", "rows", "failed", "cost"), _cell("")),
+        "is_open": True,
+        "is_comparable": False,
+    }
     if isinstance(run, UnreadableRun):
-        return Entry(key, name, date, state=f"cannot be read: {run.reason}", is_open=False)
+        return {**entry, "state": f"cannot be read: {run.reason}", "is_open": False}
     if isinstance(run, SavedGroups):
-        settings, groups = run.run, _lines(run.path)
-        return Entry(
-            key,
-            name,
-            date,
-            policy=settings.policy,
-            judge=settings.judge,
-            rows=Cell(f"{groups:,} groups", groups) if groups is not None else Cell("groups"),
-            data=_named(wire.lookup(settings.config, "env.train_prompt_dataset")),
-            state="groups of rollouts",
-        )
-    entry = Entry(key, name, date, environment=run.environment, policy=run.policy, judge=run.judge)
+        groups, data = _lines(run.path), wire.lookup(run.run.config, "env.train_prompt_dataset")
+        rows = _cell("groups" if groups is None else f"{groups:,} groups", groups)
+        known = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows, "data": _named(data)}
+        return {**entry, **known, "state": "groups of rollouts"}
+    entry |= {"environment": run.environment, "policy": run.policy, "judge": run.judge}
     if not run.is_complete:
-        rows, failed = _lines(run.path / SAMPLES), _lines(run.path / FAILURES)
-        return replace(entry, rows=_count(rows), failed=_count(failed), state="not finished")
+        rows, failed = _count(_lines(run.path / SAMPLES)), _count(_lines(run.path / FAILURES))
+        return {**entry, "rows": rows, "failed": failed, "state": "not finished"}
     names = (_named(dataset.get("name")) for dataset in objects_in(run.general, "datasets"))
-    entry = replace(
-        entry,
-        rows=_count(wire.lookup(run.general, "rows.selected")),
-        failed=_count(sum(run.metrics.get(metric) or 0 for metric in _FAILED)),
-        cost=_cost(run),
-        data=", ".join(dict.fromkeys(filter(None, names))),
-    )
+    entry |= {
+        "rows": _count(wire.lookup(run.general, "rows.selected")),
+        "failed": _count(sum(run.metrics.get(metric) or 0 for metric in _FAILED)),
+        "cost": _cost(run),
+        "data": ", ".join(dict.fromkeys(filter(None, names))),
+    }
     if run.headline is None:
-        return replace(entry, result=Cell("none"))
+        return {**entry, "result": _cell("none")}
     value, interval = run.headline.value, run.headline.interval
-    return replace(
-        entry,
-        result=Cell(f"{value:.4f}", value),
-        interval="" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}",
-        metric=run.headline.words,
-        is_comparable=True,
-    )
+    bounds = "" if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
+    result = {"result": _cell(f"{value:.4f}", value), "interval": bounds, "metric": run.headline.words}
+    return {**entry, **result, "is_comparable": True}
 
 
-def _cost(run: SavedRun) -> Cell:
+def _cell(text: str, number: float | None = None) -> dict[str, Any]:
+    """What a column shows, and the number by which it sorts; `None` sorts last, as what is not known."""
+    return {"text": text, "number": number}
+
+
+def _cost(run: SavedRun) -> dict[str, Any]:
     """The cost of judge and policy; where one is not known, that of the other, and no sum."""
     costs = {role: f"eval/{role}_cost_usd" for role in ("judge", "policy")}
     asked = {role: run.metrics[name] for role, name in costs.items() if name in run.metrics}
     known = {role: cost for role, cost in asked.items() if cost is not None}
     if len(known) == len(asked):
         total = sum(known.values())
-        return Cell(_dollars(total), total) if known else Cell("")
-    return Cell(", ".join(f"{role} {_dollars(cost)}" for role, cost in known.items()) or "not known")
+        return _cell(_dollars(total), total) if known else _cell("")
+    return _cell(", ".join(f"{role} {_dollars(cost)}" for role, cost in known.items()) or "not known")
 
 
 def _dollars(cost: float) -> str:
@@ -143,8 +95,8 @@ def _named(name: JSON) -> str:
     return PurePath(name).name if PurePath(name).is_absolute() else name
 
 
-def _count(number: JSON) -> Cell:
-    return Cell(f"{number:,}", number) if isinstance(number, int | float) else Cell("")
+def _count(number: JSON) -> dict[str, Any]:
+    return _cell(f"{number:,}", number) if isinstance(number, int | float) else _cell("")
 
 
 def _lines(path: Path) -> int | None:

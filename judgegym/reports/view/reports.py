@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import suppress
 from functools import lru_cache
 from html import unescape
 from pathlib import Path
@@ -22,7 +21,6 @@ from typing import BinaryIO, TypeAlias, TypeVar
 
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, run_directory_of
 from judgegym.engine.runs.recorded_calls import CALLS, PACKED_CALLS
-from judgegym.reports.run_page.items import PageHead
 from judgegym.reports.run_page.page import page, report_of, write_report
 
 ResultT = TypeVar("ResultT")
@@ -30,6 +28,7 @@ ResultT = TypeVar("ResultT")
 State: TypeAlias = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of the files that a report is made of."""
 
+_PARTS = ("first_facts", "facts", "notices", "charts", "tables")
 _READ = (SAMPLES, FAILURES, METRICS, CONFIG, CALLS, PACKED_CALLS)
 _NEWER = (SAMPLES, FAILURES, METRICS)
 _META_POLICY = re.compile(rb'<meta http-equiv="Content-Security-Policy" content="([^"<>]*)">')
@@ -58,21 +57,18 @@ def report_policy() -> str:
 @lru_cache
 def _empty() -> bytes:
     """The page of no rows."""
-    return b"".join(page(PageHead("rows", "", "", [], [], [], 0), []))
+    nothing = dict.fromkeys(("title", "headline"), "") | dict.fromkeys(_PARTS, ())
+    return b"".join(page({"kind": "rows", "total": 0, **nothing}, []))
 
 
-@dataclass
 class Reports:
-    """Reports that are made while the command runs.
+    """Reports that are made while the command runs."""
 
-    Attributes:
-        folder: where they are.
-    """
-
-    folder: Path
-    _made: dict[str, tuple[State, Path]] = field(default_factory=dict)
-    _locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    _one: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    def __init__(self, folder: Path) -> None:
+        """Write them into a folder."""
+        self._folder = folder
+        self._made: dict[str, State] = {}
+        self._one = asyncio.Semaphore(1)  # each holds the calls of the rows on its page
 
     async def of(self, key: str, path: Path) -> Path:
         """The file of a report.
@@ -87,14 +83,15 @@ class Reports:
         """
         if await in_thread(lambda: _is_current(path)):
             return report_of(path)
-        async with self._locks[key]:
+        target = self._folder / f"{key}.html"
+        if self._made.get(key) == _state(path):
+            return target
+        async with self._one:
             state = _state(path)
-            if key not in self._made or self._made[key][0] != state:
-                target = self.folder / f"{key}.html"
-                async with self._one:  # each holds the calls of the rows on its page
-                    await in_thread(lambda: write_report(path, output=target))
-                self._made[key] = state, target
-            return self._made[key][1]
+            if self._made.get(key) != state:
+                await in_thread(lambda: write_report(path, output=target))
+                self._made[key] = state
+        return target
 
 
 def _is_current(path: Path) -> bool:
@@ -125,14 +122,10 @@ def _leads_nowhere(file: BinaryIO) -> bool:
 
 def _state(path: Path) -> State:
     folder = run_directory_of(path) if path.is_file() else path
-    files = [*([path] if path.is_file() else []), *(folder / name for name in _READ)]
     found = []
-    for file in files:
-        try:
-            stat = file.stat()
-        except OSError:
-            continue
-        found.append((file.name, stat.st_size, stat.st_mtime_ns))
+    for file in (*([path] if path.is_file() else []), *(folder / name for name in _READ)):
+        with suppress(OSError):
+            found.append((file.name, file.stat().st_size, file.stat().st_mtime_ns))
     return tuple(found)
 
 

@@ -51,7 +51,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_UNFRAMED = "frame-ancestors 'none'"
+NOTHING = f"default-src 'none'; base-uri 'none'; form-action 'none'; {_UNFRAMED}"
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _STATIC = Path(__file__).parent / "static"
 _CHUNK = 1 << 18
@@ -70,10 +71,16 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
     stopped: asyncio.Queue[int] = asyncio.Queue()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.put_nowait, number)
-    listener = _listener(host, port)
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = f"{os.strerror(error.errno or 0)}; --port=0 takes a free port"
+        raise SettingsError(f"cannot listen at --host={host} --port={port}: {reason}") from error
     with tempfile.TemporaryDirectory(prefix="judgegym-view-", ignore_cleanup_errors=True) as made:
-        application = app_of(folder, Reports(Path(made)))
-        runner = web.AppRunner(application, access_log=None, logger=_logger(), shutdown_timeout=_PATIENCE_S)
+        application, logger = app_of(folder, Reports(Path(made))), logging.getLogger(__name__)
+        # A request that is no HTTP is answered with 400, and is no fault of the server.
+        logger.addFilter(lambda each: each.exc_info is None or not isinstance(each.exc_info[1], HttpProcessingError))
+        runner = web.AppRunner(application, access_log=None, logger=logger, shutdown_timeout=_PATIENCE_S)
         await runner.setup()
         await web.SockSite(runner, listener).start()
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
@@ -85,23 +92,6 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
             return 128 + await stopped.get()
         finally:
             await runner.cleanup()
-
-
-def _logger() -> logging.Logger:
-    """The log of the server's own faults: a request that is no HTTP is answered with 400, and is none of them."""
-    logger = logging.getLogger(__name__)
-    logger.addFilter(lambda record: record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError))
-    return logger
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        reason = os.strerror(error.errno or 0)
-        raise SettingsError(
-            f"cannot listen at --host={host} --port={port}: {reason}; --port=0 takes a free port"
-        ) from error
 
 
 def app_of(folder: Path, reports: Reports) -> web.Application:
@@ -188,13 +178,8 @@ def _page(title: str, body: str, scripts: Sequence[str] = ()) -> bytes:
 
 def _html_response(page: bytes, status: int = 200) -> web.Response:
     """A document that was just made, with its own policy as a header, too."""
-    headers = _policy_header(policy_of(page))
+    headers = {"Content-Security-Policy": f"{policy_of(page)}; {_UNFRAMED}"}
     return web.Response(body=page, status=status, content_type="text/html", charset="utf-8", headers=headers)
-
-
-def _policy_header(policy: str | None) -> dict[str, str]:
-    """The header of a document's policy, which no frame may hold."""
-    return {} if policy is None else {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"}
 
 
 class _Views:
@@ -254,7 +239,7 @@ class _Views:
 async def _sent(request: web.Request, report: Path) -> web.StreamResponse:
     """Send a file that may be large, part by part."""
     with report.open("rb") as file:
-        response = web.StreamResponse(headers=_policy_header(report_policy()))
+        response = web.StreamResponse(headers={"Content-Security-Policy": f"{report_policy()}; {_UNFRAMED}"})
         response.content_type, response.charset = "text/html", "utf-8"
         await response.prepare(request)
         with suppress(ConnectionError):  # the browser has left

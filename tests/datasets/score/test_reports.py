@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,12 @@ from judgegym.reports import __main__ as report_command
 from judgegym.reports.compare import __main__ as compare_command
 from judgegym.reports.results.folder import runs_in
 from judgegym.reports.results.run import SavedRun
-from judgegym.reports.run_page.items import ItemDetail, ReportOptions
 from judgegym.reports.run_page.rows import run_contents
 from judgegym.reports.view.entries import entry_of
 from tests.command import Ended, called, clean_environment, serving, write_lines
 from tests.datasets.scoring import by_points, rated, score
 from tests.listwise import judging
+from tests.reports.objects import objects
 from tests.scripted import ScriptedEndpoint
 
 PAIRS: Sequence[Mapping[str, JSON]] = [
@@ -64,12 +65,12 @@ def compare(*words: object) -> Ended:
     return called(lambda: compare_command.main([str(word) for word in words], prog="compare"), clean_environment())
 
 
-def details(out: Path) -> Mapping[str, ItemDetail]:
-    contents = run_contents(run_directory_of(out), ReportOptions())
-    return {summary.id: detail for summary, detail in contents.items()}
+def details(out: Path) -> Mapping[str, Any]:
+    _, items = run_contents(run_directory_of(out))
+    return {summary["id"]: objects(detail) for summary, detail in items()}
 
 
-def asked_about(detail: ItemDetail) -> str:
+def asked_about(detail: Any) -> str:
     return "\n".join(message.text for call in detail.calls for message in call.messages or ())
 
 
@@ -102,11 +103,11 @@ def test_the_page_finds_the_calls_of_rows_that_were_judged_together(tmp_path: Pa
 @pytest.mark.slow
 def test_the_worst_come_first_and_a_file_names_its_run(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
-    contents = run_contents(run_directory_of(out), ReportOptions())
-    values = [summary.value for summary, _ in contents.items()]
+    head, items = run_contents(run_directory_of(out))
+    values = [summary["value"] for summary, _ in items()]
     assert None not in values and values == sorted(value for value in values if value is not None)
-    assert contents.head.kind == "responses" and contents.head.total == 24
-    assert {chart.title for chart in contents.head.charts} >= {"Mean score by category", "Distribution of scores"}
+    assert head["kind"] == "responses" and head["total"] == 24
+    assert {chart["title"] for chart in head["charts"]} >= {"Mean score by category", "Distribution of scores"}
 
     page = run_directory_of(out) / "report.html"
     assert report(out).code == 0 and page.is_file()
@@ -118,12 +119,12 @@ def test_the_worst_come_first_and_a_file_names_its_run(tmp_path: Path, judge: Sc
 def test_the_list_of_runs_has_a_scored_data_set_once(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     out = scored(tmp_path / "scored.jsonl", judge, PAIRS)
     (run,) = runs_in(tmp_path)
-    entry = entry_of(run, tmp_path)
+    entry = objects(entry_of(run, tmp_path))
     assert (entry.environment, entry.policy, entry.metric, entry.rows.number) == ("score", "data", "mean score", 24)
     assert entry.is_comparable and entry.data == "data.jsonl"
     (run_directory_of(out) / "metrics.json").unlink()
     (run,) = runs_in(tmp_path)
-    unfinished = entry_of(run, tmp_path)
+    unfinished = objects(entry_of(run, tmp_path))
     assert (unfinished.environment, unfinished.policy, unfinished.judge) == ("score", "data", entry.judge)
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-Made = TypeVar("Made")
+from collections.abc import Iterator
+from typing import Any
 
 ATTACK = (
     "</script></style></textarea></title></noscript></template>-->"
@@ -23,50 +19,31 @@ SVG = (
     b'<script>parent.ran = true</script><image href="https://example.org/z.png"/></svg>'
 )
 _JSON_KEY = "a key of "
+_JSON = ("detail.judgment", "detail.critique")
 
 
-class _Json:
-    """Stands for `JSON`, whose definition is a text that can be read only where its names are imported."""
-
-
-def attacked(made: type[Made], path: str, **given: Any) -> Made:
-    """A dataclass whose texts attack the page; `given` are the fields that must have a certain value."""
-    types = get_type_hints(made, localns={"JSON": _Json})
-    values = {
-        field.name: given.get(field.name, _filled(types[field.name], f"{path}.{field.name}"))
-        for field in fields(made)  # type: ignore[arg-type]
-    }
-    return made(**values)
+def attacked(value: Any, path: str) -> Any:
+    """The same data with texts that attack the page; of values of any form the keys do, too."""
+    if path in _JSON:
+        return {f"{_JSON_KEY}{path};{ATTACK}": [f"{path};{ATTACK}", None, 1, {}]}
+    if isinstance(value, str):
+        return f"{path};{ATTACK}"
+    if isinstance(value, bytes):
+        return SVG
+    if isinstance(value, dict):
+        return {key: attacked(each, f"{path}.{key}") for key, each in value.items()}
+    return [attacked(each, path) for each in value] if isinstance(value, list | tuple) else value
 
 
 def paths(value: object, path: str) -> Iterator[str]:
     """The paths of all texts in what `attacked` has made."""
-    if isinstance(value, str):
+    if path in _JSON:
+        yield from (f"{_JSON_KEY}{path}", path)
+    elif isinstance(value, str):
         yield path
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from paths(getattr(value, field.name), f"{path}.{field.name}")
-    elif isinstance(value, Sequence) and not isinstance(value, bytes):
-        for item in value:
-            yield from paths(item, path)
     elif isinstance(value, dict):
-        yield f"{_JSON_KEY}{path}"
-        yield path
-
-
-def _filled(annotation: Any, path: str) -> Any:
-    if annotation is _Json:
-        return {f"{_JSON_KEY}{path};{ATTACK}": [f"{path};{ATTACK}", None, 1, {}]}
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin in (Union, UnionType):
-        return _filled(next(part for part in parts if part is not type(None)), path)
-    if origin is Literal:
-        return parts[0]
-    if origin is tuple:
-        return (0, 5)
-    if isinstance(origin, type) and issubclass(origin, Sequence):
-        return [_filled(parts[0], path)]
-    if is_dataclass(annotation) and isinstance(annotation, type):
-        return attacked(annotation, path)
-    plain = {str: f"{path};{ATTACK}", bool: True, int: 3, float: 0.25, bytes: SVG}
-    return plain[annotation]
+        for key, each in value.items():
+            yield from paths(each, f"{path}.{key}")
+    elif isinstance(value, list):
+        for each in value:
+            yield from paths(each, path)

@@ -3,86 +3,96 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from judgegym.reports.run_page.items import (
-    CallView,
-    Chart,
-    CompletionView,
-    Fact,
-    ItemDetail,
-    ItemSummary,
-    NamedText,
-    PageHead,
-)
+from judgegym.reports.run_page.items import Item, View, completion_view, named
 from judgegym.reports.run_page.page import page
 
-Item = tuple[ItemSummary, ItemDetail]
-HEAD = PageHead("rows", "arena_hard: a policy", "win rate 48.1 [44.0, 52.3]", [Fact("judge", "a judge")], [], [], 0)
+HEAD: View = {
+    "kind": "rows",
+    "title": "arena_hard: a policy",
+    "headline": "win rate 48.1 [44.0, 52.3]",
+    "first_facts": [],
+    "facts": [("judge", "a judge")],
+    "notices": [],
+    "charts": [],
+    "total": 0,
+    "tables": [],
+}
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" fill="%s"/></svg>'
-CHART = Chart("Scores", SVG % b"teal", SVG % b"orange", "how many rows have which score")
-WORDS = [
-    "the",
-    "answer",
-    "of",
-    "a",
-    "model",
-    "is",
-    "compared",
-    "with",
-    "another",
-    "and",
-    "judged",
-    "by",
-    "how",
-    "it",
-    "explains",
-]
+CHART = {
+    "title": "Scores",
+    "light": SVG % b"teal",
+    "dark": SVG % b"orange",
+    "description": "how many rows have which score",
+}
+WORDS = ["the", "answer", "of", "a", "model", "is", "compared", "with", "another", "and", "judged", "by", "how"]
 
 
-def summary(uid: str, **changes: object) -> ItemSummary:
-    plain = ItemSummary(uid, "math", "ok", "win", False, 1.0, 1.0, False, 120, 1.5, 0.001, f"The question of {uid}")
-    return replace(plain, **changes)  # type: ignore[arg-type]
+def replace(value: View, /, **changes: object) -> View:
+    return {**value, **changes}
 
 
-def call(name: str = "game_1", **changes: object) -> CallView:
+def summary(uid: str, **changes: object) -> View:
+    plain = {
+        "id": uid,
+        "category": "math",
+        "status": "ok",
+        "label": "win",
+        "failed": False,
+        "score": 1.0,
+        "value": 1.0,
+        "orders_disagree": False,
+        "length": 120,
+        "seconds": 1.5,
+        "judge_cost": 0.001,
+        "start": f"The question of {uid}",
+        "gold_differs": None,
+    }
+    return replace(plain, **changes)
+
+
+def call(name: str = "game_1", **changes: object) -> View:
     answer = "My final verdict is: [[A>B]]"
-    plain = CallView(
-        name=name,
-        vote=0,
-        model="judge-model",
-        messages=[NamedText("system", "You are a judge."), NamedText("user", "Compare these two.")],
-        answer=answer,
-        reasoning=None,
-        verdict_at=(answer.index("[["), len(answer)),
-        has_verdict=True,
-        finish_reason="stop",
-        prompt_tokens=1200,
-        cached_prompt_tokens=100,
-        completion_tokens=300,
-        cost=0.0012,
-        seconds=2.34,
-        attempts=2,
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    plain = {
+        "name": name,
+        "vote": 0,
+        "model": "judge-model",
+        "messages": [named("system", "You are a judge."), named("user", "Compare these two.")],
+        "answer": answer,
+        "reasoning": None,
+        "verdict_at": (answer.index("[["), len(answer)),
+        "has_verdict": True,
+        "finish_reason": "stop",
+        "prompt_tokens": 1200,
+        "cached_prompt_tokens": 100,
+        "completion_tokens": 300,
+        "cost": 0.0012,
+        "seconds": 2.34,
+        "attempts": 2,
+    }
+    return replace(plain, **changes)
 
 
-def detail(uid: str, **changes: object) -> ItemDetail:
-    plain = ItemDetail(
-        uid,
-        None,
-        [NamedText("user", f"The question of {uid}")],
-        [NamedText("baseline", f"The baseline's answer to {uid}"), NamedText("rubric", "Be exact.")],
-        [CompletionView("answer", f"The answer to {uid}", "", [])],
-        [call("game_1"), call("game_2")],
-        {"games": [{"verdict": "A>B", "score": 1}, {"verdict": "B>A", "score": 0}]},
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+def detail(uid: str, **changes: object) -> View:
+    plain = {
+        "id": uid,
+        "error": None,
+        "conversation": [named("user", f"The question of {uid}")],
+        "texts": [named("baseline", f"The baseline's answer to {uid}"), named("rubric", "Be exact.")],
+        "completions": [completion_view("answer", f"The answer to {uid}")],
+        "calls": [call("game_1"), call("game_2")],
+        "judgment": {"games": [{"verdict": "A>B", "score": 1}, {"verdict": "B>A", "score": 0}]},
+        "critique": None,
+        "comparison": "",
+        "verdict": [],
+        "said": [],
+    }
+    return replace(plain, **changes)
 
 
-def written(path: Path, items: Iterable[Item], head: PageHead = HEAD) -> Path:
+def written(path: Path, items: Iterable[Item], head: View = HEAD) -> Path:
     with path.open("wb") as file:
         for part in page(head, items):
             file.write(part)
@@ -111,7 +121,7 @@ def arena_like(count: int, characters: int = 18_000, seed: int = 1) -> Iterator[
         games = [
             call(
                 name,
-                messages=[NamedText("user", f"{question}\n\n{first}\n\n{second}")],
+                messages=[named("user", f"{question}\n\n{first}\n\n{second}")],
                 answer=f"{prose(chance, characters * 15 // 100)} [[A>B]]",
                 verdict_at=None,
             )
@@ -131,6 +141,7 @@ def arena_like(count: int, characters: int = 18_000, seed: int = 1) -> Iterator[
             orders_disagree=chance.random() < 0.2,
             start=question[:200],
         )
-        texts = [NamedText("baseline", baseline)]
-        completions: Sequence[CompletionView] = [CompletionView("answer", answer, "", [])]
-        yield row, ItemDetail(uid, None, [NamedText("user", question)], texts, completions, games, {"games": [1, 2]})
+        texts, completions = [named("baseline", baseline)], [completion_view("answer", answer)]
+        asked = [named("user", question)]
+        plain = {"conversation": asked, "texts": texts, "completions": completions, "calls": games}
+        yield row, detail(uid, **plain, judgment={"games": [1, 2]})

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from judgegym.reports.run_page import page
-from judgegym.reports.run_page.items import ReportOptions
 from tests.arena import Arena
 
 WRITES = "--env.write_report=True"
@@ -27,11 +26,11 @@ def full(error: int = errno.ENOSPC) -> OSError:
 def test_a_disk_that_refuses_for_a_while_gets_the_page_later(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     writes, tries = page.write_report, list[Path]()
 
-    def refused_at_first(path: Path, options: ReportOptions | None = None) -> Path:
+    def refused_at_first(path: Path) -> Path:
         tries.append(path)
         if len(tries) == 1:
             raise full()
-        return writes(path, options)
+        return writes(path)
 
     monkeypatch.setattr(page, "write_report", refused_at_first)
     run = arena.evaluate(WRITES)

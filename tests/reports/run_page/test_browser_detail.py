@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.items import CompletionView, NamedText
+from judgegym.reports.run_page.items import Item, completion_view, named
 from tests.chromium import Watched, needs_chromium, watched
-from tests.reports.run_page.made import HEAD, Item, call, detail, replace, summary, written
+from tests.reports.run_page.made import HEAD, call, detail, replace, summary, written
 
 pytestmark = needs_chromium
 
@@ -130,7 +130,7 @@ def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Pat
 
 
 def test_thinking_is_folded_and_judgments_are_trees(browser: Any, path: Path) -> None:
-    completions = [CompletionView("answer", "Yes.", "I wonder.", ["cut off"])]
+    completions = [completion_view("answer", "Yes.", "I wonder.", ["cut off"])]
     critique = {"rounds": [{"text": "better\nnow"}], "none": None, "empty": [], "many": list(range(500))}
     item = (summary("a"), detail("a", completions=completions, texts=[], critique=critique, error="it broke"))
     with opened(browser, path, item) as seen:
@@ -152,15 +152,13 @@ def test_thinking_is_folded_and_judgments_are_trees(browser: Any, path: Path) ->
 
 def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> None:
     rollouts = [
-        CompletionView(
+        completion_view(
             f"rollout {number}",
             f"text {number}",
-            "",
-            [],
-            reward,
-            status,
-            "better",
-            "well argued",
+            score=reward,
+            status=status,
+            label="better",
+            explanation="well argued",
             calls=[call(f"judge_{number}")],
         )
         for number, (reward, status) in enumerate([(0.5, "ok"), (-1.0, "ok"), (None, "judge_failed")])
@@ -186,7 +184,11 @@ def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> No
 
 def test_a_group_that_was_compared_shows_how_and_what_was_seen_of_each_rollout(browser: Any, path: Path) -> None:
     hostile = "place 1 of 2: <img src=x onerror='window.ran = true'>"
-    rollouts = [CompletionView("rollout 1", "a text", "", [], 0.7, "ok", "scored 0.9", "well argued", hostile)]
+    rollouts = [
+        completion_view(
+            "rollout 1", "a text", score=0.7, status="ok", label="scored 0.9", explanation="well argued", seen=hostile
+        )
+    ]
     compared = "Compared with each other by a listwise judge, in 2 calls."
     item = (summary("7"), detail("7", completions=rollouts, texts=[], comparison=compared))
     with opened(browser, path, item, kind="groups") as seen:
@@ -198,7 +200,7 @@ def test_a_group_that_was_compared_shows_how_and_what_was_seen_of_each_rollout(b
 
 
 def test_markdown_is_rendered_to_elements_that_can_do_nothing(browser: Any, path: Path) -> None:
-    completions = [CompletionView("answer", MARKDOWN, "", [])]
+    completions = [completion_view("answer", MARKDOWN, "", [])]
     with opened(browser, path, (summary("a"), detail("a", completions=completions, texts=[]))) as seen:
         seen.page.locator(".column button", has_text="Rendered").click()
         page, shown = seen.page, seen.page.locator(".markdown")
@@ -230,7 +232,7 @@ def test_markdown_is_rendered_to_elements_that_can_do_nothing(browser: Any, path
 def test_markdown_of_many_delimiters_does_not_hang(browser: Any, path: Path, unit: str) -> None:
     text = unit * (60_000 // len(unit))
     with opened(
-        browser, path, (summary("a"), detail("a", completions=[CompletionView("answer", text, "", [])]))
+        browser, path, (summary("a"), detail("a", completions=[completion_view("answer", text, "", [])]))
     ) as seen:
         seen.page.locator(".column button", has_text="Rendered").first.click()
         seen.page.wait_for_selector(".markdown")
@@ -268,7 +270,7 @@ def test_searched_words_are_highlighted_and_folded_places_say_so(browser: Any, p
 
 def test_a_megabyte_of_answer_is_shown_in_parts_and_can_be_copied(browser: Any, path: Path) -> None:
     text = "0123456789" * 100_000 + "the end"
-    item = (summary("a"), detail("a", completions=[CompletionView("answer", text, "", [])], texts=[]))
+    item = (summary("a"), detail("a", completions=[completion_view("answer", text, "", [])], texts=[]))
     with opened(browser, path, item, permissions=["clipboard-read", "clipboard-write"]) as seen:
         seen.page.wait_for_selector(".column pre")
         assert seen.page.locator(".column pre").evaluate("e => e.textContent.length") == 50_000
@@ -297,7 +299,7 @@ def test_a_browser_that_cannot_unpack_says_so_and_still_lists(browser: Any, path
 @pytest.mark.parametrize("width", [320, 375])
 def test_nothing_scrolls_sideways_on_a_phone(browser: Any, path: Path, width: int, scheme: str) -> None:
     wide = "w" * 5000
-    texts = [NamedText("baseline", wide), NamedText(wide, wide)]
+    texts = [named("baseline", wide), named(wide, wide)]
     calls = [call(wide, model=wide)]
     item = (
         summary("a" * 300, category=wide, label=wide, start=wide, orders_disagree=True),

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from judgegym.reports.run_page.items import CompletionView, ItemDetail, ItemSummary, NamedText, PageHead, PageKind
+from judgegym.reports.run_page.items import Item, View, completion_view, named
 from tests.chromium import Watched, needs_chromium, watched
 from tests.reports.run_page.hostile import ATTACK, attacked, paths
-from tests.reports.run_page.made import HEAD, Item, detail, replace, summary, written
+from tests.reports.run_page.made import CHART, HEAD, call, detail, replace, summary, written
 from tests.reports.run_page.test_browser_detail import unfold
 
 pytestmark = needs_chromium
@@ -25,10 +25,22 @@ NOT_SHOWN = {
 """Rows have one judgment, which is shown as a whole; only rollouts have one each."""
 
 
-def attack(kind: PageKind) -> tuple[PageHead, Item]:
-    head = attacked(PageHead, "head", kind=kind, total=2)
-    item = attacked(ItemSummary, "summary", failed=False), attacked(ItemDetail, "detail")
-    return head, (item[0], replace(item[1], id=item[0].id))
+def attack(kind: str) -> tuple[View, Item]:
+    text = named("a", "b")
+    of_rollout = {"status": "s", "label": "l", "explanation": "e", "seen": "s", "calls": [call()]}
+    filled = completion_view("t", "t", "t", ["n"], 0.25, **of_rollout)
+    head = replace(
+        HEAD,
+        first_facts=[("a", "b")],
+        notices=["a"],
+        charts=[CHART],
+        tables=[{"title": "t", "header": ["a", "b"], "rows": [["c", "d"]]}],
+    )
+    full = detail("a", error="e", completions=[filled], calls=[call(reasoning="r")], critique={})
+    full |= {"comparison": "c", "verdict": ["v"], "said": [text]}
+    item = attacked(summary("a"), "summary"), attacked(full, "detail")
+    item[1]["id"] = item[0]["id"]
+    return replace(attacked(head, "head"), kind=kind, total=2), item
 
 
 def everything_opened(seen: Watched) -> str:
@@ -49,7 +61,7 @@ def everything_opened(seen: Watched) -> str:
 @pytest.mark.parametrize("kind", ["rows", "groups"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_hostile_text_in_every_field_runs_nothing_and_is_shown(
-    browser: Any, tmp_path: Path, kind: PageKind, scheme: str
+    browser: Any, tmp_path: Path, kind: str, scheme: str
 ) -> None:
     head, item = attack(kind)
     path = written(tmp_path / "report.html", [item, (summary("plain"), detail("plain"))], head)
@@ -87,7 +99,7 @@ def test_no_direction_leaks_and_what_cannot_be_seen_has_a_sign(browser: Any, tmp
     text = "safe \u202e txet \u202c\u200b\u200b\u200b\x00 fam: 👨‍👩‍👧 می‌خواهم a\u200db"
     item = (
         summary("\u202eid", start=text, category="\u202ecat"),
-        detail("\u202eid", completions=[CompletionView(text, text, "", [])]),
+        detail("\u202eid", completions=[completion_view(text, text, "", [])]),
     )
     with watched(browser, written(tmp_path / "report.html", [item], replace(HEAD, title=text, total=1))) as seen:
         page = seen.page
@@ -108,8 +120,8 @@ def test_no_direction_leaks_and_what_cannot_be_seen_has_a_sign(browser: Any, tmp
 @pytest.mark.parametrize("unit", ["\u200b", "\u200ba", "<", "\n", "🙂", "\u202e🙂", "a"])
 def test_a_megabyte_of_one_kind_in_every_text_does_not_hang(browser: Any, tmp_path: Path, unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
-    completions = [CompletionView("answer", text, text, [])]
-    item = (summary("a"), detail("a", completions=completions, texts=[NamedText("baseline", text)], error=text[:1000]))
+    completions = [completion_view("answer", text, text, [])]
+    item = (summary("a"), detail("a", completions=completions, texts=[named("baseline", text)], error=text[:1000]))
     with watched(browser, written(tmp_path / "report.html", [item], replace(HEAD, total=1))) as seen:
         seen.page.click(".row-link")
         seen.page.wait_for_selector(".column pre")

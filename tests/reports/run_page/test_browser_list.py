@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from judgegym.reports.run_page.items import CompletionView, Fact
+from judgegym.reports.run_page.items import Item, completion_view
 from tests.chromium import Watched, needs_chromium, watched
-from tests.reports.run_page.made import HEAD, Item, arena_like, call, detail, replace, summary, written
+from tests.reports.run_page.made import HEAD, arena_like, call, detail, replace, summary, written
 
 pytestmark = needs_chromium
 
@@ -31,7 +31,7 @@ ITEMS: list[Item] = [
     ),
     (
         summary(ODD, status="invalid_completion", label="loss", score=0.0, value=0.0, seconds=9.0),
-        detail(ODD, completions=[CompletionView("answer", "word by word", "a rare thought", [])]),
+        detail(ODD, completions=[completion_view("answer", "word by word", "a rare thought", [])]),
     ),
 ]
 
@@ -328,8 +328,8 @@ def test_long_labels_are_shown_from_where_they_differ(browser: Any, tmp_path: Pa
 
 
 def test_what_stands_first_is_seen_and_the_rest_is_folded(browser: Any, tmp_path: Path) -> None:
-    facts = [Fact("rows", "5 selected", is_first=True), Fact("protocol", "a long one")]
-    with watched(browser, written(tmp_path / "report.html", ITEMS, replace(HEAD, facts=facts))) as seen:
+    head = replace(HEAD, first_facts=[("rows", "5 selected")], facts=[("protocol", "a long one")])
+    with watched(browser, written(tmp_path / "report.html", ITEMS, head)) as seen:
         seen.page.wait_for_selector(".row-link")
         assert "5 selected" in seen.page.inner_text(".first-facts")
         assert not seen.page.is_visible("#about dd")

@@ -13,9 +13,8 @@ import pytest
 
 from judgegym.judges.core.group import Look
 from judgegym.reports.run_page.charts import Words, by_place, charts
-from judgegym.reports.run_page.drawing import LIGHT
+from judgegym.reports.run_page.drawing import ACCENT, BAR, MUTED, TEXT, Chart
 from judgegym.reports.run_page.figures import RunFigures
-from judgegym.reports.run_page.items import Chart
 from tests.forking import ROOT
 from tests.reports.run_page.test_figures import row
 
@@ -27,18 +26,18 @@ def of_rows(count: int, *, categories: tuple[str, ...] = ("math", "code")) -> Ru
     figures = RunFigures()
     for n in range(count):
         score = (n * 7 % 5) / 4
-        calls = (0.1 + n % 13 / 10,)
         orders = {"model_is_a": score, "model_is_b": float(n % 2)}
         figures.add(
             **row(category=categories[n % len(categories)], score=score, total=score, weight=1.0,
-                length=100 + n * 37 % 900, judge_cost=0.001 * (1 + n % 7),
-                judge_seconds=calls, policy_seconds=calls, orders=orders)
+                length=100 + n * 37 % 900, judge_cost=0.001 * (1 + n % 7), orders=orders)
         )  # fmt: skip
+        figures.judge_seconds.append(0.1 + n % 13 / 10)
+        figures.policy_seconds.append(0.1 + n % 13 / 10)
     return figures
 
 
 def drawn(figures: RunFigures) -> dict[str, Chart]:
-    return {chart.title: chart for chart in charts(figures, WORDS, overall=figures.headline())}
+    return {chart["title"]: chart for chart in charts(figures, WORDS, overall=figures.headline())}
 
 
 @pytest.mark.slow
@@ -53,11 +52,11 @@ def test_a_run_has_all_charts_each_for_light_and_dark() -> None:
         "Judge cost of a row",
     ]
     for chart in found.values():
-        for image in (chart.light, chart.dark):
+        for image in (chart["light"], chart["dark"]):
             assert ElementTree.fromstring(image).tag == "{http://www.w3.org/2000/svg}svg"
-        assert LIGHT.text.encode() in chart.light
-        assert not any(color.encode() in chart.dark for color in (LIGHT.text, LIGHT.bar, LIGHT.muted))
-        assert chart.description.startswith(chart.title)
+        assert TEXT.encode() in chart["light"]
+        assert not any(color.encode() in chart["dark"] for color in (TEXT, BAR, MUTED))
+        assert chart["description"].startswith(chart["title"])
 
 
 @pytest.mark.slow
@@ -68,44 +67,44 @@ def test_equal_numbers_give_equal_bytes() -> None:
 @pytest.mark.slow
 def test_images_do_not_grow_with_the_rows() -> None:
     few, many = drawn(of_rows(2_000)), drawn(of_rows(40_000))
-    assert {title: len(chart.light) < 1.5 * len(few[title].light) for title, chart in many.items()} == dict.fromkeys(
-        few, True
-    )
+    assert {
+        title: len(chart["light"]) < 1.5 * len(few[title]["light"]) for title, chart in many.items()
+    } == dict.fromkeys(few, True)
 
 
 @pytest.mark.slow
 def test_names_of_categories_are_text_in_one_short_line() -> None:
     chart = drawn(of_rows(70, categories=EVIL))["Win rate by category"]
     texts = [
-        "".join(each.itertext()) for each in ElementTree.fromstring(chart.light).iter() if each.tag.endswith("text")
+        "".join(each.itertext()) for each in ElementTree.fromstring(chart["light"]).iter() if each.tag.endswith("text")
     ]
     assert "$\\frac{ (10)" in texts, "no formula"
     assert "a b [0m (10)" in texts
     assert "gnp.exe (10)" in texts, "without the override of the direction"
     assert "日本語 😀 (10)" in texts
-    assert b"<script" not in chart.light
+    assert b"<script" not in chart["light"]
     assert max(map(len, texts)) < 50
 
 
 @pytest.mark.slow
 def test_categories_whose_names_are_cut_to_one_label_have_a_bar_each() -> None:
     chart = drawn(of_rows(9, categories=("x" * 50, "x" * 60, "all")))["Win rate by category"]
-    assert chart.description.count("all: ") == 2 and chart.description.count("x…: ") == 2
+    assert chart["description"].count("all: ") == 2 and chart["description"].count("x…: ") == 2
 
 
 @pytest.mark.slow
 def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
     figures = of_rows(31, categories=tuple(f"category {n}" for n in range(30)))
     chart = drawn(figures)["Win rate by category"]
-    assert "6 smaller categories are not drawn" in chart.description
-    assert "category 0 (2)" in chart.light.decode(), "the largest one is drawn"
+    assert "6 smaller categories are not drawn" in chart["description"]
+    assert "category 0 (2)" in chart["light"].decode(), "the largest one is drawn"
 
 
 def test_position_bias_is_said_with_the_rows_whose_orders_disagree() -> None:
     figures = RunFigures()
     for a, b in ((1.0, 1.0), (1.0, 0.0), (0.0, 0.0), (1.0, 0.5)):
         figures.add(**row(score=a, orders={"model_is_a": a, "model_is_b": b}))
-    said = drawn(figures)["Points by the order of the answers"].description
+    said = drawn(figures)["Points by the order of the answers"]["description"]
     assert "model is a: 0.750 of 4; model is b: 0.375 of 4" in said
     assert "The orders disagree for 2 of 4 rows (50.0%)" in said
 
@@ -162,9 +161,9 @@ def test_matplotlib_is_imported_when_a_chart_is_drawn() -> None:
 @pytest.mark.slow
 def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
     few, many = (drawn(of_rows(count))["Score against length"] for count in (29, 30))
-    assert "the line is the mean of each of 3 equally large parts" in many.description
-    assert "line" not in few.description
-    assert LIGHT.accent.encode() in many.light and LIGHT.accent.encode() not in few.light
+    assert "the line is the mean of each of 3 equally large parts" in many["description"]
+    assert "line" not in few["description"]
+    assert ACCENT.encode() in many["light"] and ACCENT.encode() not in few["light"]
 
 
 def test_few_values_that_lie_close_are_drawn_in_bins_as_their_labels_have_no_room() -> None:
@@ -173,8 +172,8 @@ def test_few_values_that_lie_close_are_drawn_in_bins_as_their_labels_have_no_roo
         apart.add(**row(score=score))
     for score in (53.8, 54.5, 67.2, 67.3):
         close.add(**row(score=score))
-    assert "scores: 1: 1; 2: 1; 5: 1." in drawn(apart)["Distribution of scores"].description
-    assert "scores: from 53.8 to 67.3" in drawn(close)["Distribution of scores"].description
+    assert "scores: 1: 1; 2: 1; 5: 1." in drawn(apart)["Distribution of scores"]["description"]
+    assert "scores: from 53.8 to 67.3" in drawn(close)["Distribution of scores"]["description"]
 
 
 def said_of_places(*groups: Sequence[float]) -> str:
@@ -186,7 +185,7 @@ def said_of_places(*groups: Sequence[float]) -> str:
             figures.add(status="ok", score=point, length=1, looks=[look])
     chart = by_place(figures)
     assert chart is not None
-    return chart.description
+    return chart["description"]
 
 
 def test_places_have_bars_of_the_mean_points_of_each_place() -> None:

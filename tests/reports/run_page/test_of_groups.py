@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.reports.run_page.items import ReportOptions
 from judgegym.reports.run_page.page import write_report
 from tests.command import in_process
 from tests.reports.run_page.written import Written
@@ -25,7 +24,7 @@ def rollout(text: str, label: str | None = "win", status: str = "ok") -> list[di
 def page(path: Path, *groups: dict[str, Any], **options: Any) -> Written:
     file = path / "groups.jsonl"
     file.write_text("".join(json.dumps(group) + "\n" for group in groups))
-    written = write_report(file, ReportOptions(**options))
+    written = write_report(file, **options)
     assert written == path / "groups.html"
     return Written.read(written)
 

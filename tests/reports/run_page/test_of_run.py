@@ -11,7 +11,6 @@ import pytest
 
 from judgegym.engine.records import SampleRun
 from judgegym.reports.__main__ import main
-from judgegym.reports.run_page.items import ReportOptions
 from judgegym.reports.run_page.page import write_report
 from tests.arena import Arena, always, for_model
 from tests.engine.samples_of import sample
@@ -208,10 +207,10 @@ def test_a_page_of_few_rows_does_not_hold_the_texts_of_all(tmp_path: Path) -> No
     with (tmp_path / "samples.jsonl").open("wb") as file:
         for number in range(1_000):
             file.write(sample(f"row-{number}", question=text, run=SampleRun(0.1)).to_line())
-    write_report(tmp_path, ReportOptions(samples=5))  # what is imported and cached at first
+    write_report(tmp_path, most=5)  # what is imported and cached at first
     tracemalloc.start()
     try:
-        write_report(tmp_path, ReportOptions(samples=5))
+        write_report(tmp_path, most=5)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

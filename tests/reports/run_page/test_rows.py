@@ -69,9 +69,11 @@ def test_gold_stands_beside_what_the_judge_says() -> None:
 
 
 def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
-    assert [(text.title, text.text) for text in texts_of_judge(sample(games("A>B", None)))] == [
+    assert [(text["title"], text["text"]) for text in texts_of_judge(sample(games("A>B", None)))] == [
         ("judge, the answer as A: A>B", "tA>B"),
         ("judge, the answer as B", "tNone"),
     ]
-    assert [text.title for text in texts_of_judge(sample({"explanation": "Because."}))] == ["explanation of the judge"]
+    assert [text["title"] for text in texts_of_judge(sample({"explanation": "Because."}))] == [
+        "explanation of the judge"
+    ]
     assert texts_of_judge(sample({"games": 1, "explanation": 3})) == []

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from judgegym.reports.results.folder import runs_in
-from judgegym.reports.view.entries import Entry, entry_of, id_of, name_of
+from judgegym.reports.view.entries import entry_of, id_of, name_of
 from tests.engine.samples_of import sample
+from tests.reports.objects import objects
 from tests.reports.results.test_folder import groups
 from tests.reports.results.test_run import written
 from tests.reports.view.made import DATASET, run_of, with_metrics
 
 
-def only(folder: Path) -> Entry:
+def only(folder: Path) -> Any:
     (run,) = runs_in(folder)
-    return entry_of(run, folder)
+    return objects(entry_of(run, folder))
 
 
 def test_a_finished_run_says_result_judge_data_cost_and_rows(tmp_path: Path) -> None:

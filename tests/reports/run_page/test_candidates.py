@@ -10,9 +10,10 @@ from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.calls import CallsOfRows
-from judgegym.reports.results.run import CandidateOfRow, SavedRun, candidates_of
-from judgegym.reports.run_page.rows import row_detail, row_summary
+from judgegym.reports.results.run import SavedRun
+from judgegym.reports.run_page.rows import completions_of, row_item
 from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
+from tests.reports.objects import objects
 from tests.scripted import Json, Reply
 
 
@@ -26,52 +27,34 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     run = evaluate(tmp_path, "--env.max_judge_error_rate=1", minds=answered_by_two, rows=queries(1))
     saved = SavedRun.open(run.files.path)
     (sample,) = saved.samples()
-    ann, bob, cid = candidates_of(sample)
-    assert [ann.name, bob.name, cid.name] == ["ann", "bob", "cid"]
-    assert (ann.answer, bob.answer, cid.answer) == (
-        answer_of("ann", "Question 0?"),
-        answer_of("bob", "Question 0?"),
-        None,
-    )
+    summary, detail = objects([*row_item(sample, CallsOfRows.read(saved.path).of(sample.uid))])
+    ann, bob, cid = detail.completions
+    answers = [answer_of("ann", "Question 0?"), answer_of("bob", "Question 0?"), ""]
+    assert [ann.text, bob.text, cid.text] == answers
     cells = run.files.samples[0]["detail"]["cells"]
     of_ann = [cell["score"] for cell in cells if cell["candidate"] == "ann"]
     assert len(of_ann) == 2 and ann.score == pytest.approx(sum(of_ann) / 2)
-    assert cid.score is None and cid.error is not None and "not today" in cid.error
-
-    detail = row_detail(sample, CallsOfRows.read(saved.path).of(sample.uid))
-    assert [completion.text for completion in detail.completions] == [ann.answer, bob.answer, ""]
-    assert (
-        detail.completions[0].title == f"ann, scored {ann.score:.4g}" and "not today" in detail.completions[2].notes[0]
-    )
+    assert ann.title == f"ann, scored {ann.score:.4g}" and bob.title.startswith("bob, scored ")
+    assert cid.title == "cid" and cid.score is None and "not today" in cid.notes[0]
     assert [message.text for message in detail.conversation] == ["Question 0?"], "which all three were asked"
-    assert row_summary(sample).length == len(ann.answer or "") + len(bob.answer or "")
+    assert summary.length == sum(map(len, answers))
 
 
 def sample_of(detail: JSON) -> Sample[JSON]:
     return Sample("row-0", None, "?", judgment=Judgment(1.0, Status.OK, detail=detail), score=1.0)
 
 
-@pytest.mark.parametrize(
-    "detail",
-    [
-        None,
-        7,
-        [],
-        {},
-        {"answers": 7},
-        {"answers": ["x", {}]},
-        {"answers": {"candidate": "a"}},
-        {"games": [], "cells": [7]},
-    ],
-)
-def test_other_details_have_no_candidates(detail: JSON) -> None:
-    assert candidates_of(sample_of(detail)) == []
+def test_other_details_have_no_candidates() -> None:
+    answers: list[JSON] = [7, ["x", {}], {"candidate": "a"}]
+    for detail in (None, 7, [], {}, *({"answers": each} for each in answers), {"games": [], "cells": [7]}):
+        assert completions_of(sample_of(detail)) == []
 
 
-def test_a_candidate_without_a_cell_has_no_score() -> None:
-    detail: JSON = {"answers": [{"candidate": "a", "answer": "A."}], "cells": [{"candidate": "b", "score": 3}]}
-    sample = sample_of(detail)
-    assert candidates_of(sample) == [CandidateOfRow("a", "A.", None, None)]
+def test_a_candidate_without_a_cell_has_no_score_and_the_page_shows_why_an_answer_is_wrong() -> None:
+    answer: JSON = {"candidate": "a", "answer": "A.", "error": "the answer is wrong"}
+    (found,) = completions_of(sample_of({"answers": [answer], "cells": [{"candidate": "b", "score": 3}]}))
+    assert (found["title"], found["text"], found["score"]) == ("a", "A.", None)
+    assert found["notes"] == ["the answer is wrong"]
 
 
 def test_score_of_a_candidate_that_plays_is_its_share_of_the_points() -> None:
@@ -85,12 +68,8 @@ def test_score_of_a_candidate_that_plays_is_its_share_of_the_points() -> None:
             {"first": "c", "second": "baseline", "points": 0, "weight": "heavy"},
         ],
     }
-    sample = sample_of(detail)
-    assert [each.score for each in candidates_of(sample)] == [pytest.approx(0.5), pytest.approx(0.5), None]
-
-
-def test_page_shows_why_an_answer_counts_as_wrong() -> None:
-    detail: JSON = {"answers": [{"candidate": "a", "answer": " ", "error": "the answer is empty"}], "games": []}
-    sample = sample_of(detail)
-    (shown,) = row_detail(sample, []).completions
-    assert shown.notes == ["the answer is empty"]
+    assert [each["score"] for each in completions_of(sample_of(detail))] == [
+        pytest.approx(0.5),
+        pytest.approx(0.5),
+        None,
+    ]
