@@ -14,7 +14,7 @@ from judgegym.engine import terminal
 from judgegym.engine.runs.directory import read_settings, run_directory_of
 from judgegym.engine.runs.recorded_calls import RecordedCall, read_calls
 from judgegym.engine.settings.policy import STAND_IN_JUDGE, STAND_IN_POLICY
-from judgegym.judges.core.group import OrderAgreement, looks_in_words, orders_in_words
+from judgegym.judges.core.group import looks_in_words, orders_in_words
 from judgegym.judges.core.judgment import Status
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
@@ -252,7 +252,7 @@ def _comparison(group: SavedGroup) -> str:
         f"in {together.calls} {'call' if together.calls == 1 else 'calls'}",
         "judged a second time, since a verdict was missing" if together.is_again else "",
         f"{anchor} is one more of them, as good as the middle of the rewards' range" if together.anchored else "",
-        orders_in_words(OrderAgreement(together.orders_agreed, together.orders_pairs)),
+        orders_in_words(together.orders),
     ]
     if together.judge == "tournament":
         parts.append("game_1_2 shows rollout 1 first" + (f", game_1_0 before {anchor}" if together.anchored else ""))

@@ -31,24 +31,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_mirror_comes_first_then_importers_then_tests_of_importing_modules(checkout: Path) -> None:
-    assert Selection(checkout, [], limit=8).files_for("judgegym/judges/scale.py") == (
-        "tests/judges/test_scale.py",
-        "tests/judges/test_scale_errors.py",
-        "tests/test_direct.py",
-        "tests/test_with_helper.py",
-        "tests/judges/test_parser.py",
-    )
-
-
-def test_limit_counts_the_files_beside_the_mirror(checkout: Path) -> None:
-    assert Selection(checkout, [], limit=1).files_for("judgegym/judges/scale.py") == (
-        "tests/judges/test_scale.py",
-        "tests/judges/test_scale_errors.py",
-        "tests/test_direct.py",
-    )
-
-
-def test_a_conftest_counts_for_the_tests_of_its_folder(checkout: Path) -> None:
-    assert Selection(checkout, [], limit=8).files_for("judgegym/judges/lonely.py") == (
-        "tests/commands/test_command.py",
-    )
+    mirror = ("tests/judges/test_scale.py", "tests/judges/test_scale_errors.py")
+    others = ("tests/test_direct.py", "tests/test_with_helper.py", "tests/judges/test_parser.py")
+    assert Selection(checkout, [], limit=8).files_for("judgegym/judges/scale.py") == (*mirror, *others)
+    assert Selection(checkout, [], limit=1).files_for("judgegym/judges/scale.py") == (*mirror, others[0])
+    lonely = Selection(checkout, [], limit=8).files_for("judgegym/judges/lonely.py")
+    assert lonely == ("tests/commands/test_command.py",), "a conftest counts for the tests of its folder"

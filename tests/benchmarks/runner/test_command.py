@@ -118,10 +118,14 @@ def test_a_script_that_is_too_late_is_ended_with_what_it_has_started(checkout: C
         time.sleep(0.05)
 
 
-def test_scripts_for_which_no_time_is_left_are_rows_that_say_so(checkout: Checkout) -> None:
+def test_a_script_without_time_left_or_that_reports_nothing_is_a_row_that_says_so(checkout: Checkout) -> None:
     checkout.script("one")
     assert checkout.run("--total", "0")[0] == 1
     assert "no time was left" in checkout.rows()["one"][0][1]
+    path = checkout.path / "benchmarks/one.py"
+    path.write_text(path.read_text().replace("report([", "list([").replace(", results)", ")"))
+    assert checkout.run()[0] == 1
+    assert "reported no ratio" in checkout.rows()["one"][0][1]
 
 
 def test_ctrl_c_keeps_what_is_measured(checkout: Checkout) -> None:
@@ -137,14 +141,6 @@ def test_ctrl_c_keeps_what_is_measured(checkout: Checkout) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in err
     assert list(checkout.rows()) == ["first"]
-
-
-def test_a_script_that_reports_nothing_is_a_row_that_says_so(checkout: Checkout) -> None:
-    checkout.script("silent")
-    path = checkout.path / "benchmarks/silent.py"
-    path.write_text(path.read_text().replace("report([", "list([").replace(", results)", ")"))
-    assert checkout.run()[0] == 1
-    assert "reported no ratio" in checkout.rows()["silent"][0][1]
 
 
 def _is_running(pid: int) -> bool:

@@ -52,22 +52,18 @@ def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixtur
     assert max(len(line) for line in out.splitlines() if not line.endswith(tuple(pair))) <= 80, "paths are whole"
 
 
-def test_a_table_says_which_rows_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_says_which_rows_are_left_out_and_that_no_outcome_differs(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = run(tmp_path / "a", [row("a", 1.0), row("b", 1.0), row("c", 1.0)])
     second = run(tmp_path / "b", [row("a", 1.0), row("b", 0.0), sample("c", "unparsable")])
     assert main([str(first), str(second)]) == 0
     out = capsys.readouterr().out
     assert "left out of its 3 rows: 1 without a value in another run" in out
     assert "left out of its 3 rows: 1 failed" in out
-
-
-def test_json_goes_to_standard_output_alone(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*pair, "--json=-", "--rows=1", "--rounds=200", "--seed=3"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (found["environment"], found["rows"], found["settings"]["seed"]) == ("arena_hard", 6, 3)
-    (difference,) = found["differences"]
-    assert [each["uid"] for each in difference["changed"]] == ["row-0"]
-    assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
+    assert main([pair[0], str(shutil.copytree(pair[0], tmp_path / "copy"))]) == 0
+    out = capsys.readouterr().out
+    assert "no row has another outcome" in out and "won → lost" not in out
 
 
 @pytest.mark.slow
@@ -84,7 +80,9 @@ def test_directories_whose_names_are_no_utf8_are_compared(
     assert json.loads(capsys.readouterr().out)["runs"][0]["path"].endswith("/a\ufffd\n")
 
 
-def test_files_are_written_and_named(pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_written_and_named_and_json_goes_to_standard_output_alone(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = [tmp_path / "c.html", tmp_path / "c.json"]
     assert main([*pair, f"--html={files[0]}", f"--json={files[1]}"]) == 0
     out, err = capsys.readouterr()
@@ -92,11 +90,12 @@ def test_files_are_written_and_named(pair: list[str], tmp_path: Path, capsys: py
     assert err == f"wrote {files[1]}\nwrote {files[0]}\n"
     assert json.loads(files[1].read_bytes())["rows"] == 6
     assert files[0].read_bytes().startswith(b"<!DOCTYPE html>")
-
-
-def test_a_file_that_cannot_be_written_is_one_line(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*pair, "--html=/proc/nowhere/c.html"]) == 2
-    assert capsys.readouterr().err == "/proc/nowhere/c.html cannot be written: No such file or directory\n"
+    assert main([*pair, "--json=-", "--rows=1", "--rounds=200", "--seed=3"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (found["environment"], found["rows"], found["settings"]["seed"]) == ("arena_hard", 6, 3)
+    (difference,) = found["differences"]
+    assert [each["uid"] for each in difference["changed"]] == ["row-0"]
+    assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
 
 
 def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,47 +112,27 @@ def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest
     assert "better" not in out
 
 
-def test_runs_with_equal_outcomes_say_so_in_words(
-    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copy = shutil.copytree(pair[0], tmp_path / "copy")
-    assert main([pair[0], str(copy)], prog="compare") == 0
-    out = capsys.readouterr().out
-    assert "no row has another outcome" in out and "won → lost" not in out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["{runs}/a"], "give two runs or more: the first is the one that the others are compared with\n"),
-        (["{runs}/a", "{runs}/a"], "{runs}/a is given twice\n"),
-        (
-            ["{runs}/a", "{runs}/none"],
-            "{runs}/none: there is no such run directory, nor a scored file with a run beside it\n",
-        ),
-        (
-            ["{runs}/a", "{runs}/b/metrics.json"],
-            "{runs}/b/metrics.json is a file; give the run directory that it is in: {runs}/b\n",
-        ),
-        ([], "compare: the following arguments are required: RUN\n"),
-        (["{runs}/a", "{runs}/b", "--wrong"], "compare: unrecognized arguments: --wrong\n"),
-        (
-            ["{runs}/a", "{runs}/b", "--rounds=9"],
-            "compare: argument --rounds: expected a whole number from 100, found 9\n",
-        ),
-        (["{runs}/a", "{runs}/b", "--rows=x"], "compare: argument --rows: expected a whole number from 0, found x\n"),
-    ],
-)
-def test_wrong_input_is_one_line_and_code_2(
-    pair: list[str], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = str(Path(pair[0]).parent)
-    try:
-        code = main([word.format(runs=runs) for word in words], prog="compare")
-    except SystemExit as ended:  # argparse's way
-        code = int(ended.code or 0)
-    assert code == 2
-    assert capsys.readouterr().err == said.format(runs=runs)
+def test_wrong_input_is_one_line_and_code_2(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = pair
+    none = one.replace("/a", "/none")
+    cases: dict[tuple[str, ...], str] = {
+        (one,): "give two runs or more: the first is the one that the others are compared with",
+        (one, one): f"{one} is given twice",
+        (one, none): f"{none}: there is no such run directory, nor a scored file with a run beside it",
+        (one, f"{two}/metrics.json"): f"{two}/metrics.json is a file; give the run directory that it is in: {two}",
+        (): "compare: the following arguments are required: RUN",
+        (one, two, "--wrong"): "compare: unrecognized arguments: --wrong",
+        (one, two, "--rounds=9"): "compare: argument --rounds: expected a whole number from 100, found 9",
+        (one, two, "--rows=x"): "compare: argument --rows: expected a whole number from 0, found x",
+        (one, two, "--html=/proc/nowhere/c.html"): "/proc/nowhere/c.html cannot be written: No such file or directory",
+    }
+    for words, said in cases.items():
+        try:
+            code = main(words, prog="compare")
+        except SystemExit as ended:  # argparse's way
+            code = int(ended.code or 0)
+        assert code == 2
+        assert capsys.readouterr().err == f"{said}\n"
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +17,34 @@ from tests.reports.compare.written import DATASET, compare_runs, opened, row, ru
 OTHER = "sha256:" + "ef" * 32
 Facts = dict[str, Any]
 
-DIFFERING: dict[str, tuple[Condition, Facts, str]] = {
-    "judge's model": ("judge", {"judge_model_name": "b-judge"}, "env.judge_model_name: A a-judge; B b-judge"),
-    "judge's prompt": (
+DIFFERING: Sequence[tuple[Condition, Facts, str]] = [
+    ("judge", {"judge_model_name": "b-judge"}, "env.judge_model_name: A a-judge; B b-judge"),
+    (
         "judge",
         {"judge_prompt_digests": {"judge_system_prompt": OTHER}},
         "env.judge_system_prompt: A sha256:abababababab…; B sha256:efefefefefef…",
     ),
-    "judge's temperature": (
-        "judge",
-        {"protocol": {"env.judge_temperature": 0.7}},
-        "env.judge_temperature: A 0.2; B 0.7",
-    ),
-    "judge's extra body": (
+    ("judge", {"protocol": {"env.judge_temperature": 0.7}}, "env.judge_temperature: A 0.2; B 0.7"),
+    (
         "judge",
         {"protocol": {"env.judge_extra_body": {"seed": 1, "top_p": 0.5}}},
         'env.judge_extra_body: A {}; B {"top_p":0.5}',
     ),
-    "judges of peer evaluation": (
-        "judge",
-        {"protocol": {"env.judges.0.model_name": "b-judge"}},
-        "env.judges.0.model_name: A unset; B b-judge",
-    ),
-    "candidates that judge each other": ("judge", {"protocol": {"env.judges": []}}, "env.judges: A unset; B []"),
-    "protocol": (
-        "protocol",
-        {"protocol": {"env.judge_protocol": "official5"}},
-        "env.judge_protocol: A three_way; B official5",
-    ),
-    "a setting of one's own": ("protocol", {"protocol": {"env.strict": True}}, "env.strict: A unset; B true"),
-    "data": (
+    ("judge", {"protocol": {"env.judges.0.model_name": "b"}}, "env.judges.0.model_name: A unset; B b"),
+    ("judge", {"protocol": {"env.judges": []}}, "env.judges: A unset; B []"),
+    ("protocol", {"protocol": {"env.judge_protocol": "official5"}}, "env.judge_protocol: A three_way; B official5"),
+    ("protocol", {"protocol": {"env.strict": True}}, "env.strict: A unset; B true"),
+    (
         "data",
         {"datasets": [{**DATASET, "name": "others.jsonl", "digest": OTHER}]},
         "datasets: A prompts.jsonl (500 rows, sha256:cdcdcdcdcdcd…); B others.jsonl (500 rows, sha256:efefefefefef…)",
     ),
-    "one dataset more": (
+    (
         "data",
         {"datasets": [DATASET, {**DATASET, "name": "more.jsonl", "digest": OTHER}]},
         "datasets: A none further; B more.jsonl (500 rows, sha256:efefefefefef…)",
     ),
-}
+]
 ALIKE: dict[str, Facts] = {
     "policy": {"model_name": "b-policy"},
     "policy's sampling": {"protocol": {"env.eval_temperature": 1.0, "env.custom_system_prompt": "Be brief."}},
@@ -84,20 +73,20 @@ def pair(folder: Path, second: list[Sample[Any]] | None = None, **facts: Any) ->
     return [opened(folder / "0", rows), opened(folder / "1", rows if second is None else second, **facts)]
 
 
-@pytest.mark.parametrize("name", DIFFERING)
-def test_a_condition_that_differs_is_refused_with_both_values_unless_allowed(tmp_path: Path, name: str) -> None:
-    condition, facts, said = DIFFERING[name]
+@pytest.mark.parametrize(("condition", "facts", "said"), DIFFERING)
+def test_a_condition_that_differs_is_refused_with_both_values_unless_allowed(
+    tmp_path: Path, condition: Condition, facts: Facts, said: str
+) -> None:
     runs = pair(tmp_path, **facts)
-    with pytest.raises(NotComparableError) as refused:
-        compare_runs(runs, rounds=100)
+    others = {"judge", "protocol", "data"} - {condition}
+    for across in ((), others):
+        with pytest.raises(NotComparableError) as refused:
+            compare_runs(runs, rounds=100, across=across)
     message = str(refused.value)
     flag = {"judge": "--across_judges", "protocol": "--across_protocols", "data": "--across_data"}[condition]
     assert f"{condition}: {said}" in message
     assert str(tmp_path / "0") in message and str(tmp_path / "1") in message
     assert message.endswith(f": {flag}")
-    others = {"judge", "protocol", "data"} - {condition}
-    with pytest.raises(NotComparableError):
-        compare_runs(runs, rounds=100, across=others)  # type: ignore[arg-type]
     allowed = compare_runs(runs, rounds=100, across=[condition])
     assert [f"{each.name}: A {each.reference}; B {each.run}" for each in allowed.differing] == [said]
 
@@ -141,31 +130,18 @@ def test_seeds_of_the_judge_may_differ_and_are_noted(tmp_path: Path, setting: st
     assert "The seeds differ, as they may (A: 0, its judge's 1; B: 0, its judge's 2)." in notes
 
 
-def test_where_the_policy_is_the_judge_another_judge_is_another_policy(tmp_path: Path) -> None:
+def test_where_the_policy_is_the_judge_another_is_another_policy_and_its_prompt_must_be_the_same(
+    tmp_path: Path,
+) -> None:
     rows = [row("a", 1.0), row("b", 0.0)]
     alone: Facts = {"generation_parameters": {"temperature": 0.6}}
-    runs = [
-        opened(tmp_path / "0", rows, model_name="one", judge_model_name="one", **alone),
-        opened(
-            tmp_path / "1",
-            rows,
-            model_name="other",
-            judge_model_name="other",
-            protocol={"env.judge_temperature": 0.9},
-            **alone,
-        ),
-    ]
-    assert compare_runs(runs, rounds=100).differing == []
-
-
-def test_where_the_policy_is_the_judge_its_prompt_must_be_the_same(tmp_path: Path) -> None:
-    alone: Facts = {"generation_parameters": {"temperature": 0.6}}
-    runs = [
-        opened(tmp_path / "0", [row("a", 1.0)], **alone),
-        opened(tmp_path / "1", [row("a", 1.0)], judge_prompt_digests={"judge_system_prompt": OTHER}, **alone),
-    ]
+    one, other = ({"model_name": name, "judge_model_name": name, **alone} for name in ("one", "other"))
+    first = opened(tmp_path / "0", rows, **one)
+    second = opened(tmp_path / "1", rows, protocol={"env.judge_temperature": 0.9}, **other)
+    assert compare_runs([first, second], rounds=100).differing == []
+    third = opened(tmp_path / "2", rows, judge_prompt_digests={"judge_system_prompt": OTHER}, **one)
     with pytest.raises(NotComparableError, match=r"judge: env\.judge_system_prompt"):
-        compare_runs(runs, rounds=100)
+        compare_runs([first, third], rounds=100)
 
 
 def test_all_that_is_refused_is_said_at_once_with_the_flags(tmp_path: Path) -> None:
@@ -178,26 +154,15 @@ def test_all_that_is_refused_is_said_at_once_with_the_flags(tmp_path: Path) -> N
     assert message.endswith("--across_judges --across_protocols --across_data")
 
 
-def test_what_was_allowed_and_does_not_differ_is_said(tmp_path: Path) -> None:
-    found = compare_runs(pair(tmp_path), rounds=100, across=["judge"])
-    assert "The judge may differ, and does not." in found.notes
-
-
-def test_another_version_and_the_notices_of_runs_are_noted_once(tmp_path: Path) -> None:
-    notice = "The judge is an offline stand-in."
+def test_what_does_not_differ_another_version_and_the_notices_of_runs_are_noted_once(tmp_path: Path) -> None:
     rows = [row("a", 1.0), row("b", 0.0)]
-    runs = [
-        opened(tmp_path / version, rows, judgegym_version=version, notices=[notice]) for version in ("0.1.0", "0.2.0")
-    ]
-    notes = compare_runs(runs, rounds=100).notes
+    same, old = "All say so.", "The answers are old."
+    facts = {"0.1.0": [same], "0.2.0": [same, old], "0.3.0": [old, same]}
+    runs = [opened(tmp_path / name, rows, judgegym_version=name, notices=said) for name, said in facts.items()]
+    notes = compare_runs(runs, rounds=100, across=["judge"]).notes
+    assert "The judge may differ, and does not." in notes
     assert "B was made with version 0.2.0, A with version 0.1.0." in notes
-    assert notes.count(notice) == 1
-
-
-def test_a_notice_that_not_all_runs_give_begins_with_those_that_do(tmp_path: Path) -> None:
-    rows = [row("a", 1.0), row("b", 0.0)]
-    said = {"0": [], "1": ["The answers are old."], "2": ["The answers are old."]}
-    notes = compare_runs([opened(tmp_path / name, rows, notices=each) for name, each in said.items()], rounds=100).notes
+    assert [note for note in notes if "All say so" in note] == [same]
     assert [note for note in notes if "old" in note] == ["B, C: The answers are old."]
 
 

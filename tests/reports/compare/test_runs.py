@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,12 @@ def test_flips_are_counted_by_both_outcomes(tmp_path: Path) -> None:
         assert each.rows == pairs.count((each.before, each.after))
 
 
+def two(folder: Path, first: list[Any], second: list[Any], **options: Any) -> Any:
+    return compare_runs([opened(folder / "0", first), opened(folder / "1", second)], rounds=100, **options)
+
+
 def test_a_row_counts_by_its_weight(tmp_path: Path) -> None:
-    first = [row("a", 0.0, weight=3.0), row("b", 1.0)]
-    second = [row("a", 1.0), row("b", 1.0)]
-    found = compare_runs([opened(tmp_path / "0", first), opened(tmp_path / "1", second)], rounds=100)
+    found = two(tmp_path, [row("a", 0.0, weight=3.0), row("b", 1.0)], [row("a", 1.0), row("b", 1.0)])
     assert [each.headline for each in found.runs] == [0.25, 1.0]
     assert only(found).difference.value == 0.75
 
@@ -72,33 +75,19 @@ def test_a_row_counts_by_its_weight(tmp_path: Path) -> None:
 def test_rows_that_a_run_lacks_or_has_failed_are_left_out_and_counted(tmp_path: Path) -> None:
     first = [row("a", 1.0), row("b", 0.0), row("c", 0.0), row("only-here", 1.0), sample("no-share", headline=None)]
     second = [row("a", 1.0), row("b", 1.0), sample("c", "judge_failed"), row("other", 0.0), row("another", 0.0)]
-    found = compare_runs([opened(tmp_path / "0", first), opened(tmp_path / "1", second)], rounds=100)
+    found = two(tmp_path, first, second)
     assert found.rows == 2
     one, other = found.runs
     assert (one.rows, one.failed, one.uncounted, one.not_shared, one.headline) == (5, 0, 1, 2, 0.5)
     assert (other.rows, other.failed, other.uncounted, other.not_shared, other.headline) == (5, 1, 0, 2, 1.0)
 
 
-def test_a_row_without_an_answer_counts_where_it_counts_in_the_result(tmp_path: Path) -> None:
+def test_a_row_without_an_answer_or_in_the_wrong_format_counts_where_it_counts_in_the_result(tmp_path: Path) -> None:
     """A policy that judges and gives no verdict is wrong (`policy_failed` with a share)."""
-    silent = row("a", 0.0, status="policy_failed")
-    found = compare_runs(
-        [opened(tmp_path / "0", [row("a", 1.0), row("b", 1.0)]), opened(tmp_path / "1", [silent, row("b", 1.0)])],
-        rounds=100,
-    )
-    assert (found.rows, found.runs[1].failed, only(found).difference.value) == (2, 0, -0.5)
-
-
-def test_an_answer_in_the_wrong_format_is_a_row_like_any_other(tmp_path: Path) -> None:
-    found = compare_runs(
-        [
-            opened(tmp_path / "0", [row("a", 1.0), row("b", 0.0)]),
-            opened(tmp_path / "1", [row("a", 0.0, status="invalid_completion"), row("b", 0.0)]),
-        ],
-        rounds=100,
-    )
-    assert found.rows == 2
-    assert only(found).difference.value == -0.5
+    for status in ("policy_failed", "invalid_completion"):
+        second = [row("a", 0.0, status=status), row("b", 1.0)]
+        found = two(tmp_path / status, [row("a", 1.0), row("b", 1.0)], second)
+        assert (found.rows, found.runs[1].failed, only(found).difference.value) == (2, 0, -0.5)
 
 
 def test_with_three_runs_rows_that_all_have_are_compared_and_p_values_are_corrected(tmp_path: Path) -> None:
@@ -143,7 +132,7 @@ def test_other_values_are_scores_which_go_up_or_down(tmp_path: Path) -> None:
 def test_categories_are_compared_each_by_itself(tmp_path: Path) -> None:
     first = [row("a", 0.0), row("b", 1.0, category="code"), row("c", 0.0), row("d", 1.0, category=None)]
     second = [row("a", 1.0), row("b", 1.0, category="code"), row("c", 0.0), row("d", 0.0, category=None)]
-    found = only(compare_runs([opened(tmp_path / "0", first), opened(tmp_path / "1", second)], rounds=100))
+    found = only(two(tmp_path, first, second))
     assert [(each.name, each.rows, each.difference.value) for each in found.categories] == [
         ("code", 1, 0.0),
         ("math", 2, 0.5),
@@ -210,15 +199,12 @@ def test_agreement_that_is_undefined_has_a_reason(tmp_path: Path) -> None:
     assert "one side gives 1 to every item" in agreement.correlation_reason
 
 
-def test_equal_answers_are_said_to_be_equal(tmp_path: Path) -> None:
-    assert any("the same answers as A" in note for note in compared(tmp_path, FIRST, SECOND).notes)
+def test_equal_answers_are_said_to_be_equal_and_equal_seeds_give_equal_comparisons(tmp_path: Path) -> None:
+    first, again = compared(tmp_path, FIRST, SECOND), compared(tmp_path / "again", FIRST, SECOND)
+    assert any("the same answers as A" in note for note in first.notes)
+    assert first.differences == again.differences
     others = [row(f"row-{number}", value, completions=()) for number, value in enumerate(SECOND)]
-    runs = [opened(tmp_path / "a", rows_of(FIRST)), opened(tmp_path / "b", others)]
-    assert not any("answers" in note for note in compare_runs(runs, rounds=100).notes)
-
-
-def test_equal_seeds_give_equal_comparisons(tmp_path: Path) -> None:
-    assert compared(tmp_path, FIRST, SECOND).differences == compared(tmp_path / "again", FIRST, SECOND).differences
+    assert not any("answers" in note for note in two(tmp_path / "others", rows_of(FIRST), others).notes)
 
 
 @pytest.mark.slow
@@ -237,16 +223,28 @@ def test_of_rows_numbers_are_kept_and_no_text(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_runs_that_share_no_row_are_no_comparison(tmp_path: Path) -> None:
-    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [row("b", 1.0)])]
-    with pytest.raises(NotComparableError, match="share no row"):
-        compare_runs(runs)
-
-
-def test_a_run_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
-    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [sample("a")])]
-    with pytest.raises(RunDirectoryError, match=r"1: no line .* adds to eval/overall_winrate.*--resume adds it"):
-        compare_runs(runs)
+def test_runs_that_cannot_be_compared_are_refused_with_the_reason(tmp_path: Path) -> None:
+    good = [row("a", 1.0)]
+    one = opened(tmp_path / "0", good)
+    unfinished = opened(tmp_path / "unfinished", good)
+    (unfinished.path / "metrics.json").unlink()
+    anything: Any = ("judge", "protocol", "data")
+    cases: Sequence[tuple[Sequence[SavedRun], str]] = [
+        ([one], "two runs or more"),
+        ([one, SavedRun.open(tmp_path / "0" / ".." / "0")], "given twice"),
+        ([one, opened(tmp_path / "1", [row("b", 1.0)])], "share no row"),
+        ([one, SavedRun.open(unfinished.path)], "unfinished is not finished"),
+        ([one, opened(tmp_path / "e", good, environment="another")], "another"),
+        ([one, opened(tmp_path / "h", good, headline="eval/another")], "another"),
+    ]
+    for runs, why in cases:
+        with pytest.raises(NotComparableError, match=why):
+            compare_runs(runs, across=anything)
+    former = opened(tmp_path / "former", [sample("a")])
+    with pytest.raises(RunDirectoryError, match=r"former: no line .* adds to eval/overall_winrate.*--resume adds it"):
+        compare_runs([one, former])
+    with pytest.raises(RunDirectoryError, match="failed: no row has a judgment"):
+        compare_runs([one, opened(tmp_path / "failed", [sample("a", "judge_failed")])])
 
 
 def test_a_run_that_has_lost_lines_is_named(tmp_path: Path) -> None:
@@ -257,31 +255,3 @@ def test_a_run_that_has_lost_lines_is_named(tmp_path: Path) -> None:
     (tmp_path / "1" / "samples.jsonl").write_bytes(lines[:-1])  # a torn line is none
     with pytest.raises(RunDirectoryError, match=r"1: metrics.json is of 3 rows, and .* hold 2"):
         compare_runs(runs)
-
-
-def test_a_run_whose_rows_all_failed_is_named(tmp_path: Path) -> None:
-    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [sample("a", "judge_failed")])]
-    with pytest.raises(RunDirectoryError, match="1: no row has a judgment"):
-        compare_runs(runs)
-
-
-def test_an_unfinished_run_is_named(tmp_path: Path) -> None:
-    unfinished = run(tmp_path / "1", [row("a", 1.0)])
-    (unfinished / "metrics.json").unlink()
-    with pytest.raises(NotComparableError, match="1 is not finished"):
-        compare_runs([opened(tmp_path / "0", [row("a", 1.0)]), SavedRun.open(unfinished)])
-
-
-def test_one_run_and_a_run_given_twice_are_refused(tmp_path: Path) -> None:
-    one = opened(tmp_path / "0", [row("a", 1.0)])
-    with pytest.raises(NotComparableError, match="two runs or more"):
-        compare_runs([one])
-    with pytest.raises(NotComparableError, match="given twice"):
-        compare_runs([one, SavedRun.open(tmp_path / "0" / ".." / "0")])
-
-
-@pytest.mark.parametrize("facts", [{"environment": "another"}, {"headline": "eval/another"}])
-def test_runs_that_measured_other_things_are_refused_whatever_is_allowed(tmp_path: Path, facts: dict[str, str]) -> None:
-    runs = [opened(tmp_path / "0", [row("a", 1.0)]), opened(tmp_path / "1", [row("a", 1.0)], **facts)]
-    with pytest.raises(NotComparableError, match="another"):
-        compare_runs(runs, across=("judge", "protocol", "data"))

@@ -104,40 +104,33 @@ def test_calls_are_smaller_in_memory_than_their_texts(tmp_path: Path) -> None:
     assert len(calls.of(rows[-1])) == 2
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        ("", 7),
-        ("", []),
-        ("row", []),
-        ("row", None),
-        ("group", "first"),
-        ("component", 7),
-        ("vote", "x"),
-        ("model", None),
-        ("parameters", []),
-        ("has_verdict", "yes"),
-        ("verdict_at", [3, 1]),
-        ("verdict_at", [-1, 1]),
-        ("verdict_at", 7),
-        ("messages", 7),
-        ("messages", [7]),
-        ("messages", [{"role": "user", "content": []}]),
-        ("messages", [{"role": [], "content": "x"}]),
-        ("messages", [{"role": "user", "text": "never written"}]),
-        ("answer", []),
-        ("answer", {"choices": []}),
-        ("answer", {"choices": [{"text": 7, "tokens": None}]}),
-        ("answer", {"choices": [{"text": "x", "tokens": [{"text": "7", "top": [["7"]]}]}]}),
-        ("answer", {"choices": [{"text": "x", "tokens": None}], "latency_s": float("nan")}),
-    ],
-)
-def test_a_call_of_another_form_is_named(tmp_path: Path, place: str, value: Any) -> None:
+def test_a_call_of_another_form_is_named(tmp_path: Path) -> None:
     ledger(tmp_path, [("row-0", None)])
     path = tmp_path / "calls.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[1] = {"call": {**lines[1]["call"], place: value} if place else value}
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 2: not a recorded call: .*") as raised:
-        CallsOfRows.read(tmp_path)
-    assert "\n" not in str(raised.value)
+    call = lines[1]["call"]
+    others: dict[str, list[Any]] = {
+        "row": [[], None],
+        "group": ["first"],
+        "component": [7],
+        "vote": ["x"],
+        "model": [None],
+        "parameters": [[]],
+        "has_verdict": ["yes"],
+        "verdict_at": [[3, 1], [-1, 1], 7],
+        "messages": [
+            *(7, [7], [{"role": "user", "content": []}], [{"role": [], "content": "x"}]),
+            [{"role": "user", "text": "never written"}],
+        ],
+        "answer": [
+            *([], {"choices": []}, {"choices": [{"text": 7, "tokens": None}]}),
+            {"choices": [{"text": "x", "tokens": [{"text": "7", "top": [["7"]]}]}]},
+            {"choices": [{"text": "x", "tokens": None}], "latency_s": float("nan")},
+        ],
+    }
+    for damaged in (7, [], *({**call, place: value} for place, values in others.items() for value in values)):
+        lines[1] = {"call": damaged}
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        with pytest.raises(RunDirectoryError, match=r"calls\.jsonl, line 2: not a recorded call: .*") as raised:
+            CallsOfRows.read(tmp_path)
+        assert "\n" not in str(raised.value)

@@ -120,22 +120,23 @@ def test_what_is_no_run_directory_is_told_in_one_line(tmp_path: Path) -> None:
         assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "name, text",
-    [
-        ("metrics.json", "{"),
-        ("metrics.json", "[]"),
-        ("metrics.json", '{"config_general": []}'),
-        ("metrics.json", '{"config_general": {}, "results": {"all": 7}}'),
-        ("config.yaml", "env: ["),
-        ("config.yaml", "- env"),
-    ],
-)
-def test_a_damaged_file_is_named(tmp_path: Path, name: str, text: str) -> None:
-    path = written(tmp_path / "run", [sample()], general=GENERAL)
-    (path / name).write_text(text)
-    with pytest.raises(RunDirectoryError, match=name):
-        SavedRun.open(path)
+def test_a_damaged_file_or_a_pipe_in_its_place_is_named_and_not_read(tmp_path: Path) -> None:
+    damaged = {
+        "metrics.json": ["{", "[]", '{"config_general": []}', '{"config_general": {}, "results": {"all": 7}}'],
+        "config.yaml": ["env: [", "- env"],
+    }
+    for name, texts in damaged.items():
+        for number, text in enumerate(texts):
+            path = written(tmp_path / f"{name}-{number}", [sample()], general=GENERAL)
+            (path / name).write_text(text)
+            with pytest.raises(RunDirectoryError, match=name):
+                SavedRun.open(path)
+    for name in ("config.yaml", "samples.jsonl", "failures.jsonl", "calls.jsonl", "calls.jsonl.gz"):
+        path = written(tmp_path / name, [sample()], general=GENERAL)
+        (path / name).unlink(missing_ok=True)
+        os.mkfifo(path / name)
+        with pytest.raises(RunDirectoryError, match=f"{name} is no file"):
+            SavedRun.open(path)
 
 
 @pytest.mark.parametrize("said", ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "2026-99-99", 7])
@@ -145,29 +146,21 @@ def test_a_date_that_no_clock_shows_is_that_of_the_files(tmp_path: Path, said: A
     assert run.date.astimezone()
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "0.5"])
-def test_a_metric_that_is_no_finite_number_is_not_known(tmp_path: Path, value: Any) -> None:
-    run = SavedRun.open(written(tmp_path / "run", [sample()], general=GENERAL, **{"eval/overall_winrate": value}))
-    assert run.metrics.get("eval/overall_winrate") is None and run.headline is None
+def test_a_metric_that_is_no_finite_number_is_not_known(tmp_path: Path) -> None:
+    for number, value in enumerate([float("nan"), float("inf"), 10**400, True, "0.5"]):
+        path = written(tmp_path / str(number), [sample()], general=GENERAL, **{"eval/overall_winrate": value})
+        run = SavedRun.open(path)
+        assert run.metrics.get("eval/overall_winrate") is None and run.headline is None
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "samples.jsonl", "failures.jsonl", "calls.jsonl", "calls.jsonl.gz"])
-def test_a_pipe_in_the_place_of_a_file_is_named_and_not_read(tmp_path: Path, name: str) -> None:
-    path = written(tmp_path / "run", [sample()], general=GENERAL)
-    (path / name).unlink(missing_ok=True)
-    os.mkfifo(path / name)
-    with pytest.raises(RunDirectoryError, match=f"{name} is no file"):
-        SavedRun.open(path)
-
-
-@pytest.mark.parametrize("damaged", [b"{\n", b"[]\n", b'{"uid": 7}\n', b'{"uid": "row-1", "score": "high"}\n'])
 @pytest.mark.parametrize("general", [None, GENERAL])
-def test_a_damaged_line_is_named(tmp_path: Path, damaged: bytes, general: dict[str, Any] | None) -> None:
+def test_a_damaged_line_is_named(tmp_path: Path, general: dict[str, Any] | None) -> None:
     path = written(tmp_path / "run", [sample()], general=general)
-    with (path / "samples.jsonl").open("ab") as file:
-        file.write(damaged)
-    with pytest.raises(RunDirectoryError, match=r"samples.jsonl, line 2: "):
-        list(SavedRun.open(path).samples())
+    whole = (path / "samples.jsonl").read_bytes()
+    for damaged in (b"{\n", b"[]\n", b'{"uid": 7}\n', b'{"uid": "row-1", "score": "high"}\n'):
+        (path / "samples.jsonl").write_bytes(whole + damaged)
+        with pytest.raises(RunDirectoryError, match=r"samples.jsonl, line 2: "):
+            list(SavedRun.open(path).samples())
 
 
 def test_runs_of_a_folder_come_newest_first_with_those_that_cannot_be_read(tmp_path: Path) -> None:
@@ -186,16 +179,13 @@ def test_runs_of_a_folder_come_newest_first_with_those_that_cannot_be_read(tmp_p
         runs_in(tmp_path / "none")
 
 
-@pytest.mark.parametrize(
-    ("answers", "name"),
-    [
+def test_run_in_progress_that_judges_given_answers_is_named_after_them(tmp_path: Path) -> None:
+    path = written(tmp_path / "run", [sample()])
+    for answers, name in (
         ("files/gpt-4.1.jsonl", "gpt-4.1"),
         ("runs/arena_hard--gpt-4.1--judge--20261120", "arena_hard--gpt-4.1--judge--20261120"),
         ("runs/of-then/samples.jsonl", "of-then"),
         ("null", "b-policy"),
-    ],
-)
-def test_run_in_progress_that_judges_given_answers_is_named_after_them(tmp_path: Path, answers: str, name: str) -> None:
-    path = written(tmp_path / "run", [sample()])
-    (path / "config.yaml").write_text(f"env: {{model_answers: {answers}}}\nopenai: {{model_name: b-policy}}\n")
-    assert SavedRun.open(path).policy == name
+    ):
+        (path / "config.yaml").write_text(f"env: {{model_answers: {answers}}}\nopenai: {{model_name: b-policy}}\n")
+        assert SavedRun.open(path).policy == name

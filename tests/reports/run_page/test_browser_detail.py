@@ -42,7 +42,7 @@ second line
 
 def opened(browser: Any, path: Path, item: Item, *, kind: str = "rows", query: str = "", **options: Any) -> Any:
     written(path, [item], replace(HEAD, kind=kind, total=1))
-    return watched(browser, f"{path.as_uri()}#{item[0].id}{query}", **options)
+    return watched(browser, f"{path.as_uri()}#{item[0]['id']}{query}", **options)
 
 
 def text_of(seen: Watched, title: str, nth: int = 0) -> str:
@@ -78,26 +78,21 @@ def test_answer_and_baseline_are_side_by_side_and_stacked_on_a_phone(browser: An
     assert answer_on_phone["y"] + answer_on_phone["height"] <= baseline_on_phone["y"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [
-        ("so: [[A>B]] it is", "[[A>B]]"),
-        ("🙂🙂 é 漢字: [[B]]", "[[B]]"),
-        ("👨‍👩‍👧 5", "5"),
-        ("[[A]]", "[[A]]"),
-        ("\u200b\u202e🙂 x", "x"),
-    ],
-)
-def test_the_verdict_is_marked_where_it_stands_in_code_points(
-    browser: Any, path: Path, answer: str, verdict: str
-) -> None:
-    start = answer.index(verdict)
-    judged = call(answer=answer, verdict_at=(start, start + len(verdict)))
-    with opened(browser, path, (summary("a"), detail("a", calls=[judged]))) as seen:
-        unfold(seen)
-        assert seen.page.locator(".text-box mark").all_text_contents() == [verdict]
-        assert seen.page.locator("summary mark").all_text_contents() == [verdict]
-        seen.assert_clean()
+def test_the_verdict_is_marked_where_it_stands_in_code_points(browser: Any, path: Path) -> None:
+    for answer, verdict in {
+        "so: [[A>B]] it is": "[[A>B]]",
+        "🙂🙂 é 漢字: [[B]]": "[[B]]",
+        "👨‍👩‍👧 5": "5",
+        "[[A]]": "[[A]]",
+        "\u200b\u202e🙂 x": "x",
+    }.items():
+        start = answer.index(verdict)
+        judged = call(answer=answer, verdict_at=(start, start + len(verdict)))
+        with opened(browser, path, (summary("a"), detail("a", calls=[judged]))) as seen:
+            unfold(seen)
+            assert seen.page.locator(".text-box mark").all_text_contents() == [verdict]
+            assert seen.page.locator("summary mark").all_text_contents() == [verdict]
+            seen.assert_clean()
 
 
 def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Path) -> None:
@@ -150,7 +145,7 @@ def test_thinking_is_folded_and_judgments_are_trees(browser: Any, path: Path) ->
         seen.assert_clean()
 
 
-def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> None:
+def test_a_group_shows_its_rollouts_with_rewards_and_how_they_were_compared(browser: Any, path: Path) -> None:
     rollouts = [
         completion_view(
             f"rollout {number}",
@@ -163,14 +158,18 @@ def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> No
         )
         for number, (reward, status) in enumerate([(0.5, "ok"), (-1.0, "ok"), (None, "judge_failed")])
     ]
-    item = (summary("7", label=None), detail("7", completions=rollouts, texts=[], calls=[]))
+    hostile = "place 1 of 2: <img src=x onerror='window.ran = true'>"
+    rollouts[0]["seen"], compared = hostile, "Compared with each other by a listwise judge, in 2 calls."
+    item = (summary("7", label=None), detail("7", completions=rollouts, texts=[], calls=[], comparison=compared))
     with opened(browser, path, item, kind="groups") as seen:
         seen.page.wait_for_selector(".rollout")
         assert seen.page.inner_text("h1#detail-title") == "Group 7"
         summaries = [" ".join(text.split()) for text in seen.page.locator(".rollout > summary").all_inner_texts()]
         assert summaries[0].startswith("rollout 0 reward 0.5 · better")
         assert summaries[2].startswith("rollout 2 no reward")
+        assert compared in seen.page.inner_text("section[aria-label='Rollouts'] > .note")
         unfold(seen)
+        assert f"Seen by the judge: {hostile}" in seen.page.locator(".rollout").first.inner_text()
         shown = seen.page.inner_text("#detail")
         assert "Status of the judgment: judge_failed" in shown
         assert text_of(seen, "explanation of the judge", 1) == "well argued"
@@ -179,23 +178,6 @@ def test_a_group_shows_its_rollouts_with_rewards(browser: Any, path: Path) -> No
         seen.page.wait_for_selector(".row-link")
         assert " ".join(seen.page.inner_text(".row-score").split()) == "0.5 -1 –"
         assert seen.page.inner_text("#count") == "1 group"
-        seen.assert_clean()
-
-
-def test_a_group_that_was_compared_shows_how_and_what_was_seen_of_each_rollout(browser: Any, path: Path) -> None:
-    hostile = "place 1 of 2: <img src=x onerror='window.ran = true'>"
-    rollouts = [
-        completion_view(
-            "rollout 1", "a text", score=0.7, status="ok", label="scored 0.9", explanation="well argued", seen=hostile
-        )
-    ]
-    compared = "Compared with each other by a listwise judge, in 2 calls."
-    item = (summary("7"), detail("7", completions=rollouts, texts=[], comparison=compared))
-    with opened(browser, path, item, kind="groups") as seen:
-        seen.page.wait_for_selector(".rollout")
-        assert compared in seen.page.inner_text("section[aria-label='Rollouts'] > .note")
-        unfold(seen)
-        assert f"Seen by the judge: {hostile}" in seen.page.inner_text(".rollout")
         seen.assert_clean()
 
 
@@ -226,35 +208,27 @@ def test_markdown_is_rendered_to_elements_that_can_do_nothing(browser: Any, path
         seen.assert_clean()
 
 
-@pytest.mark.parametrize(
-    "unit", ["**", "*a ", "[", "[a](", "`", "``a", "> ", "- ", "_", "|a|\n|-|\n", "1. ", "~~a", "\\", "#", "\n"]
-)
-def test_markdown_of_many_delimiters_does_not_hang(browser: Any, path: Path, unit: str) -> None:
-    text = unit * (60_000 // len(unit))
-    with opened(
-        browser, path, (summary("a"), detail("a", completions=[completion_view("answer", text, "", [])]))
-    ) as seen:
-        seen.page.locator(".column button", has_text="Rendered").first.click()
-        seen.page.wait_for_selector(".markdown")
-        seen.assert_clean()
-
-
-@pytest.mark.parametrize("text", ["x " + "* " * 24_000 + "y*", "x " + "~~ " * 16_000 + "y~~"])
-def test_markdown_of_delimiters_that_stand_alone_takes_no_more_time_than_its_length(
-    browser: Any, path: Path, text: str
-) -> None:
+def test_markdown_takes_no_more_time_than_its_length(browser: Any, path: Path) -> None:
     """Each delimiter looks for its counterpart at most once; what that takes is counted, not timed."""
-    with opened(browser, path, (summary("a"), detail("a"))) as seen:
-        steps = """(text) => {
-          let steps = 0;
-          for (const [of, name] of [[String.prototype, "indexOf"], [RegExp.prototype, "test"]]) {
-            const own = of[name];
-            of[name] = function (...words) { steps += 1; return own.apply(this, words); };
-          }
-          markdownOf(text);
-          return steps;
-        }"""
-        assert seen.page.evaluate(steps, text) < 10 * len(text)
+    units = ["**", "*a ", "[", "[a](", "`", "``a", "> ", "- ", "_", "|a|\n|-|\n", "1. ", "~~a", "\\", "#", "\n"]
+    for unit in units:  # none hangs
+        answer = completion_view("answer", unit * (60_000 // len(unit)))
+        with opened(browser, path, (summary("a"), detail("a", completions=[answer]))) as seen:
+            seen.page.locator(".column button", has_text="Rendered").first.click()
+            seen.page.wait_for_selector(".markdown")
+            seen.assert_clean()
+    steps = """(text) => {
+      let steps = 0;
+      for (const [of, name] of [[String.prototype, "indexOf"], [RegExp.prototype, "test"]]) {
+        const own = of[name];
+        of[name] = function (...words) { steps += 1; return own.apply(this, words); };
+      }
+      markdownOf(text);
+      return steps;
+    }"""
+    for text in ("x " + "* " * 24_000 + "y*", "x " + "~~ " * 16_000 + "y~~"):
+        with opened(browser, path, (summary("a"), detail("a"))) as seen:
+            assert seen.page.evaluate(steps, text) < 10 * len(text)
 
 
 def test_searched_words_are_highlighted_and_folded_places_say_so(browser: Any, path: Path) -> None:

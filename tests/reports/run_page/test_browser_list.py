@@ -72,26 +72,23 @@ def heading(seen: Watched) -> str:
 SHOWN_ODD = ODD.replace("\u202e", "RLO")
 
 
-@pytest.mark.parametrize(
-    ("control", "value", "wanted"),
-    [
+def test_a_filter_shows_its_items_and_their_count(seen: Watched) -> None:
+    for control, value, wanted in (
         ("#category", "=math", ["one", "four", SHOWN_ODD]),
         ("#category", "=", ["three"]),
         ("#outcome", "=loss", ["one", SHOWN_ODD]),
         ("#status", "=!failed", ["three"]),
         ("#status", "=invalid_completion", [SHOWN_ODD]),
-    ],
-)
-def test_a_filter_shows_its_items_and_their_count(seen: Watched, control: str, value: str, wanted: list[str]) -> None:
-    seen.page.select_option(control, value)
-    until_ids(seen, *wanted)
-    assert seen.page.inner_text("#count") == f"{len(wanted)} of 5 samples"
-    seen.page.select_option(control, "*")
-    until_ids(seen, "one", "two", "three", "four", SHOWN_ODD)
-    assert seen.page.inner_text("#count") == "5 samples"
+    ):
+        seen.page.select_option(control, value)
+        until_ids(seen, *wanted)
+        assert seen.page.inner_text("#count") == f"{len(wanted)} of 5 samples"
+        seen.page.select_option(control, "*")
+        until_ids(seen, "one", "two", "three", "four", SHOWN_ODD)
+        assert seen.page.inner_text("#count") == "5 samples"
 
 
-def test_filters_of_orders_and_of_a_score_range_are_combined(seen: Watched) -> None:
+def test_filters_are_combined_and_one_that_all_pass_is_in_the_links_of_the_rows(seen: Watched) -> None:
     seen.page.fill("#min", "0.2")
     until_ids(seen, "one", "two", "four")
     seen.page.fill("#max", "0.5")
@@ -103,6 +100,11 @@ def test_filters_of_orders_and_of_a_score_range_are_combined(seen: Watched) -> N
     assert seen.page.is_visible("#none")
     seen.page.click("#clear")
     until_ids(seen, "one", "two", "three", "four", SHOWN_ODD)
+    seen.page.fill("#q", "question")
+    seen.until("location.hash === '#?q=question'")
+    open_row(seen, "two")
+    seen.page.wait_for_selector(".text-box")
+    assert seen.page.url.endswith("#two?q=question")
 
 
 def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(browser: Any, tmp_path: Path) -> None:
@@ -120,47 +122,38 @@ def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(browser: A
         assert not seen.page.is_visible("#gold")
 
 
-@pytest.mark.parametrize(
-    ("order", "forwards", "backwards"),
-    [
-        ("", ["one", "two", "three", "four", SHOWN_ODD], [SHOWN_ODD, "four", "three", "two", "one"]),
+def test_an_order_puts_unknown_values_last(seen: Watched) -> None:
+    for order, forwards, backwards in (
         ("worst", ["three", SHOWN_ODD, "one", "four", "two"], ["two", "four", "one", SHOWN_ODD, "three"]),
         ("score", [SHOWN_ODD, "one", "four", "two", "three"], ["two", "four", "one", SHOWN_ODD, "three"]),
         ("length", ["four", "two", "one", "three", SHOWN_ODD], ["three", SHOWN_ODD, "one", "two", "four"]),
         ("cost", ["one", "three", SHOWN_ODD, "four", "two"], ["four", "one", "three", SHOWN_ODD, "two"]),
         ("seconds", ["two", "three", "four", "one", SHOWN_ODD], [SHOWN_ODD, "one", "three", "four", "two"]),
-    ],
-)
-def test_an_order_puts_unknown_values_last(
-    seen: Watched, order: str, forwards: list[str], backwards: list[str]
-) -> None:
-    seen.page.select_option("#sort", order)
-    until_ids(seen, *forwards)
-    seen.page.check("#reverse")
-    until_ids(seen, *backwards)
-
-
-def test_the_colour_of_an_outcome_is_that_of_won_lost_and_failed(seen: Watched) -> None:
+        ("", ["one", "two", "three", "four", SHOWN_ODD], [SHOWN_ODD, "four", "three", "two", "one"]),
+    ):
+        seen.page.select_option("#sort", order)
+        until_ids(seen, *forwards)
+        seen.page.check("#reverse")
+        until_ids(seen, *backwards)
+        seen.page.uncheck("#reverse")
     badges = seen.page.locator(".row-outcome .badge")
     classes = badges.evaluate_all("all => all.map(e => e.className.replace('badge ', ''))")
-    assert classes == ["plain", "won", "failed", "plain", "lost"]
+    assert classes == ["plain", "won", "failed", "plain", "lost"], "the colour of an outcome"
 
 
-@pytest.mark.parametrize(
-    ("query", "wanted"),
-    [
-        ("rare", ["four", SHOWN_ODD]),  # what a judge said, what a policy thought
-        ("RARE word", ["four", SHOWN_ODD]),
-        ('"rare word"', ["four"]),
-        ("away", ["three"]),
-        ('"question of two"', ["two"]),
-        ("nowhere-at-all", []),
-    ],
-)
-def test_a_search_looks_through_all_texts(seen: Watched, query: str, wanted: list[str]) -> None:
-    seen.page.fill("#q", query)
-    until_ids(seen, *wanted)
-    assert seen.page.inner_text("#count") == f"{len(wanted)} of 5 samples"
+def test_a_search_looks_through_all_texts(seen: Watched) -> None:
+    searches = {
+        "rare": ["four", SHOWN_ODD],  # what a judge said, what a policy thought
+        "RARE word": ["four", SHOWN_ODD],
+        '"rare word"': ["four"],
+        "away": ["three"],
+        '"question of two"': ["two"],
+        "nowhere-at-all": [],
+    }
+    for query, wanted in searches.items():
+        seen.page.fill("#q", query)
+        until_ids(seen, *wanted)
+        assert seen.page.inner_text("#count") == f"{len(wanted)} of 5 samples"
 
 
 def test_keys_walk_open_and_close(seen: Watched) -> None:
@@ -237,32 +230,23 @@ def test_a_link_reproduces_item_filters_and_order(browser: Any, path: Path, seen
         again.assert_clean()
 
 
-def test_a_filter_that_all_pass_is_in_the_links_of_the_rows(seen: Watched) -> None:
-    seen.page.fill("#q", "question")
-    seen.until("location.hash === '#?q=question'")
-    open_row(seen, "two")
-    seen.page.wait_for_selector(".text-box")
-    assert seen.page.url.endswith("#two?q=question")
-
-
-@pytest.mark.parametrize("uid", [item.id for item, _ in ITEMS])
-def test_a_link_that_is_made_of_the_id_alone_opens_its_item(browser: Any, path: Path, uid: str) -> None:
-    with watched(browser, f"{path.as_uri()}#{quote(uid, safe='')}") as seen:
-        seen.page.wait_for_selector(".item-facts")
-        assert heading(seen).replace("RLO", "\u202e") == uid
-        seen.assert_clean()
-
-
-@pytest.mark.parametrize("fragment", ["no-such-row", "%", "%E0%A4%A", "detail", "q", "?min=word&category=nothing&x=1"])
-def test_an_address_that_means_nothing_breaks_nothing(browser: Any, path: Path, fragment: str) -> None:
-    with watched(browser, f"{path.as_uri()}#{fragment}") as seen:
-        if fragment.startswith("?"):
-            seen.until("document.getElementById('count').textContent === '0 of 5 samples'")
-        else:
-            assert "no sample with this id" in seen.page.inner_text("#detail-parts .error")
-        seen.page.keyboard.press("Escape")
-        seen.page.wait_for_selector("#controls")
-        seen.assert_clean()
+def test_a_link_that_is_made_of_the_id_alone_opens_its_item_and_one_that_means_nothing_breaks_nothing(
+    browser: Any, path: Path
+) -> None:
+    for item, _ in ITEMS:
+        with watched(browser, f"{path.as_uri()}#{quote(item['id'], safe='')}") as seen:
+            seen.page.wait_for_selector(".item-facts")
+            assert heading(seen).replace("RLO", "\u202e") == item["id"]
+            seen.assert_clean()
+    for fragment in ("no-such-row", "%", "%E0%A4%A", "detail", "q", "?min=word&category=nothing&x=1"):
+        with watched(browser, f"{path.as_uri()}#{fragment}") as seen:
+            if fragment.startswith("?"):
+                seen.until("document.getElementById('count').textContent === '0 of 5 samples'")
+            else:
+                assert "no sample with this id" in seen.page.inner_text("#detail-parts .error")
+            seen.page.keyboard.press("Escape")
+            seen.page.wait_for_selector("#controls")
+            seen.assert_clean()
 
 
 def test_the_copied_link_is_the_one_of_what_is_shown(browser: Any, path: Path) -> None:
@@ -297,16 +281,13 @@ def test_of_two_thousand_rows_only_those_in_view_are_in_the_document(browser: An
         seen.assert_clean()
 
 
-def test_a_page_of_a_part_of_the_run_says_so(browser: Any, tmp_path: Path) -> None:
+def test_a_page_of_a_part_of_the_run_says_so_and_one_of_no_rows_is_an_empty_list(browser: Any, tmp_path: Path) -> None:
     path = written(tmp_path / "report.html", ITEMS, replace(HEAD, total=100_000))
     with watched(browser, path.as_uri() + "#elsewhere") as seen:
         assert "It holds 5 of 100,000." in seen.page.inner_text("#detail-parts")
         seen.page.keyboard.press("Escape")
         seen.until("document.getElementById('count').textContent === '5 samples (the run has 100,000)'")
-
-
-def test_an_empty_run_is_an_empty_list(browser: Any, tmp_path: Path) -> None:
-    with watched(browser, written(tmp_path / "report.html", [])) as seen:
+    with watched(browser, written(tmp_path / "empty.html", [])) as seen:
         assert seen.page.inner_text("#count") == "0 samples"
         seen.page.keyboard.press("j")
         seen.assert_clean()

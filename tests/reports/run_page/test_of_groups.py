@@ -63,25 +63,18 @@ def test_a_rollout_without_a_judgment_is_said_and_in_no_number(tmp_path: Path) -
     assert "Distribution of rewards: 0: 1; 1: 1" in written.head
 
 
-def test_only_a_score_of_zero_is_called_a_tie(tmp_path: Path) -> None:
+def test_only_a_score_of_zero_is_called_a_tie_and_equal_completions_are_judged_once(tmp_path: Path) -> None:
     """Arena-Hard's label is a tie unless both games were won, or both lost."""
-    written = page(tmp_path, {"scores": [0.5, -0.5, 0.0], "messages": [rollout(text, "tie") for text in "abc"]})
-    labels = [each["label"] for each in written.details["1"]["completions"]]
-    assert labels == ["better than a tie", "worse than a tie", "tie"]
-
-
-def test_an_equal_completion_is_said_to_be_judged_with_the_first(tmp_path: Path) -> None:
-    written = page(tmp_path, {"scores": [1.0, 1.0], "messages": [rollout("same"), rollout("same")]})
-    assert [each["notes"] for each in written.details["1"]["completions"]] == [
-        [],
-        ["equal to rollout 1, and judged with it"],
-    ]
-
-
-def test_groups_without_messages_show_their_scores(tmp_path: Path) -> None:
-    written = page(tmp_path, {"scores": [1.0, -0.25], "tokens": [[1], [2]]})
-    assert [each["score"] for each in written.details["1"]["completions"]] == [1.0, -0.25]
-    assert "--env.include_messages=True" in written.head
+    ties = {"scores": [0.5, -0.5, 0.0], "messages": [rollout(text, "tie") for text in "abc"]}
+    same = {"scores": [1.0, 1.0], "messages": [rollout("same"), rollout("same")]}
+    written = page(tmp_path, ties, same, {"scores": [1.0, -0.25], "tokens": [[1], [2]]})
+    of_ties, of_same, of_scores = (written.details[number]["completions"] for number in ("1", "2", "3"))
+    assert [each["label"] for each in of_ties] == ["better than a tie", "worse than a tie", "tie"]
+    assert [each["notes"] for each in of_same] == [[], ["equal to rollout 1, and judged with it"]]
+    assert [each["score"] for each in of_scores] == [1.0, -0.25]
+    assert "--env.include_messages=True" in written.head, "one group has no messages"
+    assert written.details["1"]["comparison"] == ""
+    assert "Points by place" not in written.head and "orders" not in written.head
 
 
 def test_worst_groups_come_first_and_no_groups_are_a_page(tmp_path: Path) -> None:
@@ -150,9 +143,3 @@ def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group
         assert len(shown["calls"]) == 3 + 12
     assert re.search(r"shown first: \S+ of 27; shown second: \S+ of 27\.", written.head)
     assert "judged together tournament" in written.head
-
-
-def test_groups_of_which_each_rollout_was_judged_by_itself_have_no_comparison(tmp_path: Path) -> None:
-    written = page(tmp_path, {"scores": [1.0, 0.0], "messages": [rollout("a"), rollout("b")]})
-    assert written.details["1"]["comparison"] == ""
-    assert "Points by place" not in written.head and "orders" not in written.head

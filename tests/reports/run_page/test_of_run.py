@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from judgegym.engine.records import SampleRun
 from judgegym.reports.__main__ import main
 from judgegym.reports.run_page.page import write_report
-from tests.arena import Arena, always, for_model
+from tests.arena import Arena, Run, always, for_model
 from tests.engine.samples_of import sample
 from tests.reports.run_page.written import Written
 from tests.scripted import Reply
@@ -24,6 +25,25 @@ DOWN = Reply(status=400, body={"error": {"message": "out of order"}})
 @pytest.fixture
 def arena(tmp_path: Path) -> Arena:
     return Arena(tmp_path).rows(6)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run, as it was; tests that change its files take a copy."""
+    run = Arena(tmp_path_factory.mktemp("finished")).rows(6).evaluate(WRITES)
+    assert run.code == 0, run.said
+    return run
+
+
+@pytest.fixture(scope="module")
+def biased(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One whose judge always prefers the first answer."""
+    return Arena(tmp_path_factory.mktemp("biased")).rows(6).evaluate(WRITES, verdict=always("A>B"))
+
+
+@pytest.fixture
+def copy(finished: Run, tmp_path: Path) -> Path:
+    return shutil.copytree(finished.files.path, tmp_path / "copy")
 
 
 def fails(*uids: str) -> Any:
@@ -40,16 +60,8 @@ def again(path: Path, *flags: str) -> Written:
     return page(path)
 
 
-def rewrite(path: Path, *without: str) -> None:
-    """Take fields out of the lines of a file."""
-    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    kept = [{name: value for name, value in line.items() if name not in without} for line in lines]
-    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
-
-
-def test_a_row_opens_to_what_was_asked_answered_and_judged(arena: Arena) -> None:
-    run = arena.evaluate(WRITES)
-    assert run.code == 0, run.said
+def test_a_row_opens_to_what_was_asked_answered_and_judged(finished: Run) -> None:
+    run = finished
     assert f"The run is in {run.files.path} report.html the page to read" in " ".join(run.said.split())
     written = page(run.files.path)
     assert written.order == [f"row-{number}" for number in range(6)]
@@ -73,8 +85,8 @@ def test_a_row_opens_to_what_was_asked_answered_and_judged(arena: Arena) -> None
     assert (shown["length"], shown["start"]) == (len("ANSWER of the model to row-4"), "Question of row-4: why?")
 
 
-def test_head_has_the_result_and_what_it_was_measured_on(arena: Arena) -> None:
-    run = arena.evaluate(WRITES, verdict=always("A>B"))
+def test_head_has_the_result_and_what_it_was_measured_on(biased: Run) -> None:
+    run = biased
     head, general = page(run.files.path).head, run.files.report["config_general"]
     value, low, high = (run.files.metrics[f"overall_winrate{end}"] for end in ("", "_ci_low", "_ci_high"))
     assert f"win rate {value:.4f} (95 %: {low:.4f} to {high:.4f})" in head
@@ -89,27 +101,16 @@ def test_head_has_the_result_and_what_it_was_measured_on(arena: Arena) -> None:
 
 
 @pytest.mark.slow
-def test_head_has_first_what_a_reader_needs_and_folds_the_rest(arena: Arena) -> None:
-    run = arena.evaluate(WRITES, verdict=always("A>B"))
-    path = run.files.path / "metrics.json"
-    report = json.loads(path.read_bytes())
+def test_head_has_first_what_a_reader_needs_and_folds_the_rest(copy: Path) -> None:
+    report = json.loads((copy / "metrics.json").read_bytes())
     report["results"]["all"] |= {"eval/truncated_response_rate": 0.5, "eval/judge_cost_usd": 0.25}
-    path.write_text(json.dumps(report))
-    head = again(run.files.path).head
-    first, folded = head.split("About this run")
+    (copy / "metrics.json").write_text(json.dumps(report))
+    first, folded = again(copy).head.split("About this run")
     assert [said for said in ("rows 6 selected: 6 ok", "time ", "date ") if said not in first] == []
     assert "went wrong cut off 50.0 % of the answers" in first and "refused" not in first
     assert "cost judge $0.2500, policy not known" in first
-    assert [
-        said for said in ("protocol ", "prompts ", "digest of the rows ") if said in first or said not in folded
-    ] == []
-
-
-@pytest.mark.slow
-def test_title_of_an_unfinished_run_names_its_directory_where_its_environment_is_not_known(arena: Arena) -> None:
-    run = arena.evaluate(WRITES)
-    (run.files.path / "metrics.json").unlink()
-    assert again(run.files.path).head.startswith(f"{run.files.path.name}: ")
+    for said in ("protocol ", "prompts ", "digest of the rows "):
+        assert said not in first and said in folded
 
 
 @pytest.mark.slow
@@ -123,12 +124,9 @@ def test_head_names_the_run_whose_answers_are_judged_again(arena: Arena) -> None
     assert page(run.files.path).details["row-4"]["completions"][0]["text"] == "ANSWER of the model to row-4"
 
 
-@pytest.mark.slow
-def test_two_pages_of_a_finished_run_are_equal(arena: Arena) -> None:
-    run = arena.evaluate(WRITES)
-    first = (run.files.path / "report.html").read_bytes()
-    again(run.files.path)
-    assert (run.files.path / "report.html").read_bytes() == first
+def test_two_pages_of_a_finished_run_are_equal(finished: Run, copy: Path) -> None:
+    again(copy)
+    assert (copy / "report.html").read_bytes() == (finished.files.path / "report.html").read_bytes()
 
 
 @pytest.mark.slow
@@ -166,35 +164,32 @@ def test_a_resumed_run_drops_the_page_and_writes_a_new_one(arena: Arena) -> None
     assert not page(run.files.path).summaries["row-1"]["failed"]
 
 
-def test_without_the_setting_no_page_is_written(arena: Arena) -> None:
-    run = arena.evaluate("--env.write_report=False")
-    assert run.code == 0 and "page to read" not in run.said
-    assert not (run.files.path / "report.html").exists()
-
-
-def test_an_unfinished_run_has_the_result_of_its_rows_so_far(arena: Arena) -> None:
-    run = arena.evaluate()
-    (run.files.path / "metrics.json").unlink()
-    samples = (run.files.path / "samples.jsonl").read_bytes().splitlines(keepends=True)
-    (run.files.path / "samples.jsonl").write_bytes(b"".join(samples[:5]) + samples[5][:40])
-    written = again(run.files.path)
+def test_an_unfinished_run_has_the_result_of_its_rows_so_far(copy: Path) -> None:
+    (copy / "metrics.json").unlink()
+    samples = (copy / "samples.jsonl").read_bytes().splitlines(keepends=True)
+    (copy / "samples.jsonl").write_bytes(b"".join(samples[:5]) + samples[5][:40])
+    written = again(copy)
     assert written.order == [f"row-{number}" for number in range(5)]
+    assert written.head.startswith("copy: "), "where the environment is not known, the directory"
     assert "The run is not complete" in written.head
     assert "1.0000 (95 %: 1.0000 to 1.0000), of the 5 rows so far" in written.head
 
 
-def test_an_old_run_has_mean_scores_and_no_texts(arena: Arena) -> None:
+def test_an_old_run_has_mean_scores_and_no_texts(copy: Path) -> None:
     """Of before lines said what a row adds to the result, its texts and the orders of its answers."""
-    run = arena.evaluate()
-    rewrite(run.files.path / "samples.jsonl", "headline", "texts", "orders")
-    written = again(run.files.path)
+    lines = [json.loads(line) for line in (copy / "samples.jsonl").read_bytes().splitlines()]
+    kept = [{name: line[name] for name in line.keys() - {"headline", "texts", "orders"}} for line in lines]
+    (copy / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
+    written = again(copy)
     assert "Mean score by category" in written.head and "of a version that did not keep" in written.head
     assert written.details["row-0"]["texts"] == []
     assert written.summaries["row-0"]["value"] is None and written.summaries["row-0"]["score"] == 1.0
 
 
 def test_a_run_that_keeps_no_calls_shows_its_questions_and_no_calls(arena: Arena) -> None:
-    run = arena.evaluate(WRITES, "--keep_calls=False")
+    without = arena.evaluate("--env.write_report=False")
+    assert "page to read" not in without.said and not (without.files.path / "report.html").exists()
+    run = arena.evaluate(WRITES, "--keep_calls=False", run="without calls")
     row = page(run.files.path).details["row-2"]
     assert row["calls"] == []
     assert row["conversation"] == [{"title": "question", "text": "Question of row-2: why?"}]

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from judgegym.reports.results.folder import runs_in
 from judgegym.reports.view.entries import entry_of, id_of, name_of
 from tests.engine.samples_of import sample
@@ -41,21 +39,18 @@ def test_a_finished_run_says_result_judge_data_cost_and_rows(tmp_path: Path) -> 
     assert (entry.state, entry.is_open, entry.is_comparable) == ("", True, True)
 
 
-@pytest.mark.parametrize(
-    ("metrics", "text", "number"),
-    [
+def test_a_cost_that_is_not_known_is_no_zero(tmp_path: Path) -> None:
+    judge, policy = "eval/judge_cost_usd", "eval/policy_cost_usd"
+    run = run_of(tmp_path / "run")
+    for metrics, text, number in (
         ({}, "", None),
-        ({"eval/judge_cost_usd": 0.00123}, "$0.0012", 0.00123),
-        ({"eval/judge_cost_usd": 0, "eval/policy_cost_usd": 0}, "$0.00", 0),
-        ({"eval/judge_cost_usd": None, "eval/policy_cost_usd": None}, "not known", None),
-        ({"eval/judge_cost_usd": 2.5, "eval/policy_cost_usd": None}, "judge $2.50", None),
-    ],
-)
-def test_a_cost_that_is_not_known_is_no_zero(
-    tmp_path: Path, metrics: dict[str, Any], text: str, number: float | None
-) -> None:
-    with_metrics(run_of(tmp_path / "run"), **metrics)
-    assert (only(tmp_path).cost.text, only(tmp_path).cost.number) == (text, number)
+        ({judge: 0.00123}, "$0.0012", 0.00123),
+        ({judge: 0, policy: 0}, "$0.00", 0),
+        ({judge: None, policy: None}, "not known", None),
+        ({judge: 2.5, policy: None}, "judge $2.50", None),
+    ):
+        with_metrics(run, **metrics)
+        assert (only(tmp_path).cost.text, only(tmp_path).cost.number) == (text, number)
 
 
 def test_an_unfinished_run_says_so_and_how_far_it_is(tmp_path: Path) -> None:

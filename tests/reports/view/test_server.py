@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,42 +77,30 @@ async def test_every_response_has_the_headers_and_a_policy_that_allows_only_the_
     run_of(runs / "two", (0.0, 0.0, 0.5, 1.0), date="2026-11-02T10:00:00+00:00")
     async with served(runs, tmp_path) as server:
         pair = f"/compare?run={server.key('one')}&run={server.key('two')}"
+        fixed = {
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",
+            "X-Frame-Options": "DENY",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        }
         for path in ("/", f"/run/{server.key('one')}", pair, "/none", "/compare", "/run/0123456789abcdef"):
             _, text, headers = await server.get(path)
             policy = headers["Content-Security-Policy"]
             assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
             assert "unsafe" not in policy and "*" not in policy
             assert policy == f"{policy_of(text.encode())}; frame-ancestors 'none'"
-            assert headers["X-Content-Type-Options"] == "nosniff"
-            assert headers["Cache-Control"] == "no-store"
-            assert headers["Referrer-Policy"] == "no-referrer"
-            assert headers["X-Frame-Options"] == "DENY"
-            assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+            assert {name: headers[name] for name in fixed} == fixed
             assert not [name for name in headers if name.lower().startswith("access-control")]
 
 
-@pytest.mark.parametrize(
-    ("host", "is_own"),
-    [
-        ("127.0.0.1", True),
-        ("127.0.0.1:8300", True),
-        ("localhost:9000", True),
-        ("LOCALHOST", True),
-        ("[::1]:8300", True),
-        ("::1", False),
-        ("evil.example", False),
-        ("127.0.0.1.evil.example", False),
-        ("localhost.evil.example:8300", False),
-        ("127.0.0.1@evil.example", False),
-        ("0.0.0.0:8300", False),
-        ("192.168.0.1", False),
-        ("", False),
-        ("localhost:80:80", False),
-        ("localhost\n", False),
-    ],
-)
-def test_only_names_of_the_loopback_are_own(host: str, is_own: bool) -> None:
-    assert is_own_name(host) == is_own
+def test_only_names_of_the_loopback_are_own() -> None:
+    own = ("127.0.0.1", "127.0.0.1:8300", "localhost:9000", "LOCALHOST", "[::1]:8300")
+    foreign = (
+        *("::1", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8300", "127.0.0.1@evil.example"),
+        *("0.0.0.0:8300", "192.168.0.1", "", "localhost:80:80", "localhost\n"),
+    )
+    assert [host for host in (*own, *foreign) if is_own_name(host)] == [*own]
 
 
 async def test_foreign_names_other_sites_and_other_methods_are_refused(runs: Path, tmp_path: Path) -> None:
@@ -126,59 +115,35 @@ async def test_foreign_names_other_sites_and_other_methods_are_refused(runs: Pat
             assert (status, headers_["Allow"]) == (405, "GET") and "secret" not in text
         assert (await server.get("/", Sec_Fetch_Site="none"))[0] == 200
         assert (await server.get("/", Sec_Fetch_Site="same-origin", Host="localhost:1"))[0] == 200
-
-
-async def test_two_host_headers_are_refused(runs: Path, tmp_path: Path) -> None:
-    async with served(runs, tmp_path) as server:
         url = URL(server.url)
         reader, writer = await asyncio.open_connection(url.host, url.port)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
-        status = await reader.readline()
+        assert b" 200 " not in await reader.readline(), "two names"
         writer.close()
-        assert b" 200 " not in status
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/run/../../secret",
-        "/run/%2e%2e%2fsecret",
-        "/../secret/report.html",
-        "/run/..%2f..%2fetc%2fpasswd",
-        "/run/one/samples.jsonl",
-        "/one/report.html",
-        "/run/0123456789abcdef",
-        "/static/view.js",
-    ],
-)
-async def test_no_address_leads_to_a_file(runs: Path, tmp_path: Path, path: str) -> None:
+async def test_no_address_and_no_link_leads_out_of_the_folder_or_to_a_file(runs: Path, tmp_path: Path) -> None:
     run_of(runs / "one")
     run_of(tmp_path / "secret", question="the secret question")
     (tmp_path / "secret" / "report.html").write_text("the secret question")
+    (runs / "alias").symlink_to(tmp_path / "secret")
     async with served(runs, tmp_path) as server:
-        status, text, _ = await server.get(path)
-        assert status == 404 and "the secret question" not in text
-        status, text, _ = await server.get(f"/run/{id_of(tmp_path / 'secret', tmp_path)}")
-        assert status == 404
-
-
-async def test_a_linked_run_is_neither_listed_nor_shown(runs: Path, tmp_path: Path) -> None:
-    run_of(tmp_path / "outside", question="the secret question")
-    (runs / "alias").symlink_to(tmp_path / "outside")
-    async with served(runs, tmp_path) as server:
+        for path in (
+            *("/run/../../secret", "/run/%2e%2e%2fsecret", "/../secret/report.html", "/run/..%2f..%2fetc%2fpasswd"),
+            *("/run/one/samples.jsonl", "/one/report.html", "/run/0123456789abcdef", "/static/view.js"),
+            *(f"/run/{id_of(tmp_path / 'secret', tmp_path)}", f"/run/{server.key('alias')}"),
+        ):
+            status, text, _ = await server.get(path)
+            assert status == 404 and "the secret question" not in text, path
         assert "alias" not in (await server.get("/"))[1]
-        assert (await server.report("alias"))[0] == 404
 
 
-async def test_a_run_that_appears_is_there_when_the_page_is_loaded_again(runs: Path, tmp_path: Path) -> None:
+async def test_the_folder_is_read_again_for_each_request_and_told_if_it_is_gone(runs: Path, tmp_path: Path) -> None:
     async with served(runs, tmp_path) as server:
         assert "There is no run in this folder yet" in (await server.get("/"))[1]
         run_of(runs / "late")
         assert ">late</a>" in (await server.get("/"))[1]
         assert (await server.report("late"))[0] == 200
-
-
-async def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     async with served(tmp_path / "gone", tmp_path) as server:
         status, text, _ = await server.get("/")
         assert status == 500 and "there is no such folder" in text
@@ -237,29 +202,26 @@ async def test_a_report_in_the_directory_is_shown_unless_it_is_older_or_not_one_
         assert status == 200 and "<!-- linked -->" not in text
 
 
-@pytest.mark.parametrize(
-    "element", ['<META\nhttp-equiv="refresh" content="0;url=//evil.example">', "<link/rel=preconnect>"]
-)
-async def test_a_planted_report_that_leads_away_is_not_served(runs: Path, tmp_path: Path, element: str) -> None:
+async def test_a_planted_report_that_leads_away_is_not_served(runs: Path, tmp_path: Path) -> None:
     report = write_report(run_of(runs / "one"))
     before, after = report.read_bytes().split(b"</head>", 1)
     async with served(runs, tmp_path) as server:
-        report.write_bytes(before + b"</head>" + element.encode() + after)
-        status, text = await server.report("one")
-        assert status == 200 and "a-policy" in text and element not in text
+        for element in ('<META\nhttp-equiv="refresh" content="0;url=//evil.example">', "<link/rel=preconnect>"):
+            report.write_bytes(before + b"</head>" + element.encode() + after)
+            status, text = await server.report("one")
+            assert status == 200 and "a-policy" in text and element not in text
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 20, 23, 64])
 def test_an_element_that_leads_away_is_found_wherever_parts_of_the_file_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = run_of(tmp_path / "one")
-    page = write_report(path).read_bytes()
+    page = write_report(run_of(tmp_path / "one")).read_bytes()
     start = page.index(b"</head>")
-    monkeypatch.setattr(reports, "_PART", size)
-    for text, leads in ((b"", False), (b"<metaphor><linked>", False), (b"<metaphor>.<mEta>", True), (b"<link", True)):
+    cases = ((b"", False), (b"<metaphor><linked>", False), (b"<metaphor>.<mEta>", True), (b"<link", True))
+    for size, (text, leads) in product([1, 2, 5, 20, 23, 64], cases):
+        monkeypatch.setattr(reports, "_PART", size)
         shown = page[: start + 200] + text + page[-200:]
-        assert reports._leads_nowhere(io.BytesIO(shown)) is not leads, text
+        assert reports._leads_nowhere(io.BytesIO(shown)) is not leads, (size, text)
 
 
 async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp_path: Path) -> None:
@@ -272,11 +234,9 @@ async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp
 @pytest.mark.parametrize(
     "general",
     [
-        {"date": "0001-01-01T00:00:00+23:00"},
-        {"date": "9999-12-31T23:59:59-23:00"},
-        {"protocol": {"env.judge_temperature": 10**400}},
+        {"date": "0001-01-01T00:00:00+23:00", "protocol": {"env.judge_temperature": 10**400}},
+        {"date": "9999-12-31T23:59:59-23:00", "seed": -1, "notices": [7, [{}], {"a": []}, "said"]},
         {"rows": 10**400, "datasets": [7, {"name": [None]}, {"name": {}}]},
-        {"seed": -1, "notices": [7, [{}], {"a": []}, "said"]},
     ],
 )
 async def test_what_a_damaged_run_says_hides_no_other_run(runs: Path, tmp_path: Path, general: dict[str, Any]) -> None:
@@ -284,18 +244,14 @@ async def test_what_a_damaged_run_says_hides_no_other_run(runs: Path, tmp_path: 
     rows = {"selected": 6, "digest": "00"}
     path = run_of(runs / "two", (0.0, 0.0, 0.5, 1.0, 1.0, 0.5), **{"rows": rows, **general})
     with_metrics(path, **{"eval/judge_cost_usd": 10**400, "eval/policy_completion_tokens": 10**400})
+    (run_of(runs / "three") / "samples.jsonl").write_text("{}\n")
     async with served(runs, tmp_path) as server:
         status, text, _ = await server.get("/")
         assert status == 200 and ">one</a>" in text and ">two</a>" in text
         assert (await server.report("two"))[0] == 200
         pair = f"/compare?run={server.key('one')}&run={server.key('two')}&across=protocol&across=data&across=judge"
         assert (await server.get(pair))[0] == 200
-
-
-async def test_a_damaged_run_says_what_is_wrong(runs: Path, tmp_path: Path) -> None:
-    (run_of(runs / "one") / "samples.jsonl").write_text("{}\n")
-    async with served(runs, tmp_path) as server:
-        status, text = await server.report("one")
+        status, text = await server.report("three")
         assert status == 500 and "samples.jsonl, line 1" in text
 
 
@@ -325,18 +281,12 @@ async def test_runs_that_nothing_makes_comparable_get_no_such_offer(runs: Path, 
     run_of(runs / "one")
     run_of(runs / "other", environment="pairwise_judgement", date="2026-11-02T10:00:00+00:00")
     async with served(runs, tmp_path) as server:
-        status, text, _ = await server.get(f"/compare?run={server.key('one')}&run={server.key('other')}")
+        one = server.key("one")
+        status, text, _ = await server.get(f"/compare?run={one}&run={server.key('other')}")
         assert status == 409 and "is a run of arena_hard" in text and "<form" not in text
-
-
-@pytest.mark.parametrize(
-    "query", ["", "?run=ONE", "?run=ONE&run=ONE", "?run=ONE&run=0123456789abcdef", "?run=ONE&run=.."]
-)
-async def test_a_comparison_of_too_few_or_unknown_runs_is_told(runs: Path, tmp_path: Path, query: str) -> None:
-    run_of(runs / "one")
-    async with served(runs, tmp_path) as server:
-        status, text, _ = await server.get(f"/compare{query.replace('ONE', server.key('one'))}")
-        assert status in (400, 404) and "Traceback" not in text
+        for query in ("", "?run={}", "?run={0}&run={0}", "?run={}&run=0123456789abcdef", "?run={}&run=.."):
+            status, text, _ = await server.get(f"/compare{query.format(one)}")
+            assert status in (400, 404) and "Traceback" not in text, "too few runs, or unknown ones"
 
 
 @pytest.mark.slow
