@@ -35,6 +35,7 @@ from typing_extensions import Self
 
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import Task, TaskT
+from judgegym.data.task_list import uids_of
 from judgegym.engine.completions import Completion, Conversation, Policy, read_completion
 from judgegym.engine.records import Sample, SampleRun, digest, explained
 from judgegym.engine.settings import EnvConfig, EnvSettings, PolicySettings
@@ -147,20 +148,20 @@ class Candidate:
         if run_path is None:
             self._answers = load_answers(self._file, tasks)
         else:
-            reader = CandidatesAnswers(self.name)
-            self.earlier = JudgedAgain.of(run_path, tasks, conversations, reader=reader, refusal=refusal)
+            self.earlier = JudgedAgain(run_path, uids_of(tasks), CandidatesAnswers(self.name))
+            self.earlier.check(tasks, conversations, refusal)
 
     def held_answer(self, uid: str) -> str | tuple[Completion, ...] | None:
         """Return its answer from its file or run, if it has one; of a run also the reason why there is none."""
         if self.earlier is None:
             return self._answers.get(uid)
-        row = self.earlier.answers[uid]
+        row = self.earlier[uid]
         return row.completions or row.policy_error
 
     async def reply(self, uid: str, conversation: Conversation) -> tuple[Completion | str, CallRun | None]:
         """Return its completion of a row or why there is none, and the call to its endpoint, if one was made."""
         if self.earlier is not None:
-            row = self.earlier.answers[uid]
+            row = self.earlier[uid]
             return row.completions[0] if row.policy_error is None else row.policy_error, None
         if self._policy is None:
             return read_completion(Choice(self._answers[uid]), self._config), None

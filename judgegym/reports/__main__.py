@@ -56,28 +56,15 @@ def _write(options: argparse.Namespace) -> int:
 def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
     parser = OneLineParser(prog, _ABOUT)
-    parser.add_argument(
-        "run",
-        type=Path,
-        metavar="RUN",
-        help="a run directory of evaluate, a file of score, or a file of groups of process",
-    )
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the page here; by default report.html in the run directory"
-    )
-    parser.add_argument(
-        "--order",
-        choices=ORDERS,
-        help="the order of the samples; worst: those that failed first (default: dataset; of a scored data set worst)",
-    )
-    parser.add_argument(
-        "--samples",
-        type=_count,
-        default=MOST_ITEMS,
-        metavar="N",
-        help=f"show at most this many samples, or all; those that failed, the worst, and some of the others "
-        f"(default: {MOST_ITEMS})",
-    )
+    add = parser.add_argument
+    run = "a run directory of evaluate, a file of score, or a file of groups of process"
+    add("run", type=Path, metavar="RUN", help=run)
+    output = "write the page here; by default report.html in the run directory"
+    add("--output", type=Path, metavar="FILE", help=output)
+    order = "the order of the samples; worst: those that failed first (default: dataset; of a scored data set worst)"
+    add("--order", choices=ORDERS, help=order)
+    most = "show at most this many samples, or all; those that failed, the worst, and some of the others"
+    add("--samples", type=_count, default=MOST_ITEMS, metavar="N", help=f"{most} (default: {MOST_ITEMS})")
     return parser
 
 

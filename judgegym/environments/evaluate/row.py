@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic
 
 from judgegym.data.answers import load_answers
 from judgegym.data.rows import TaskT
+from judgegym.data.task_list import uids_of
 from judgegym.engine.completions import Completion, judge_completions, read_completion
 from judgegym.engine.records import Sample, SampleRun, digest
 from judgegym.engine.terminal import Table
@@ -54,7 +55,8 @@ class RowRunner(Generic[TaskT, DetailT]):
         env, path = self._env, self._env.config.model_answers
         run_path = None if path is None else run_of(path)
         if run_path is not None:
-            self._earlier = JudgedAgain.of(run_path, tasks, env.conversations, refusal=self._refusal)
+            self._earlier = JudgedAgain(run_path, uids_of(tasks))
+            self._earlier.check(tasks, env.conversations, self._refusal)
         elif path is not None:
             self._file = load_answers(path, tasks)
         elif any(env.dataset_answer(task) is None for task in tasks):
@@ -64,7 +66,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     def _existing(self, task: TaskT) -> RowAnswers | None:
         """Return the answers that exist already, if there are any."""
         if self._earlier is not None:
-            return self._earlier.answers[task.uid]
+            return self._earlier[task.uid]
         if self._file is not None:
             return RowAnswers((read_completion(Choice(self._file[task.uid]), self._env.config),))
         answer = self._env.dataset_answer(task)
@@ -105,7 +107,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     @property
     def thinking_mode(self) -> bool:
         """Return whether the policy was asked to think before its answers."""
-        return bool(self._env.config.thinking_mode) if self._earlier is None else self._earlier.answers.thinking_mode
+        return bool(self._env.config.thinking_mode) if self._earlier is None else self._earlier.thinking_mode
 
     @property
     def answers_of(self) -> JSON:

@@ -15,7 +15,7 @@ import pickle
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, takewhile
@@ -25,7 +25,6 @@ from pydantic import ValidationError
 
 from judgegym.data.json_file import digest_of_file
 from judgegym.data.rows import TaskT
-from judgegym.data.task_list import uids_of
 from judgegym.engine.completions import Completion, Conversation, read_completion
 from judgegym.engine.records import POLICY_FAILED, Sample, explained, read_sample
 from judgegym.engine.runs.directory import CONFIG, FAILURES, SAMPLES
@@ -124,11 +123,22 @@ class AnswersReader:
         return None if found is None else int(found[1])
 
 
-class AnswersOfRun(Mapping[str, RowAnswers]):
-    """The answers of a run to some rows, by uid."""
+class JudgedAgain:
+    """The answers of a run to the rows of a new one, by uid.
 
-    def __init__(self, path: Path, uids: Collection[str], reader: AnswersReader) -> None:
+    Attributes:
+        run: the run.
+        digest: a digest of all these completions; runs that judge the same completions have the same.
+        files: the files that were read, with their SHA-256 as `sha256sum` gives it.
+    """
+
+    def __init__(self, path: Path, uids: Collection[str], reader: AnswersReader | None = None) -> None:
         """Find the answers to the rows `uids` in a run directory.
+
+        Args:
+            path: the run directory.
+            uids: the rows of the new run.
+            reader: how the answers are found in a row of the run.
 
         Raises:
             RunDirectoryError: it is no run directory, or a line is damaged.
@@ -136,7 +146,8 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
         """
         self.run = SavedRun.open(path)
         self._uids = uids
-        self._reader = reader
+        self._reader = reader or AnswersReader()
+        self.digest = ""
         lacking = frozenset(uid for uid in uids if uid not in self.run.places)
         self._calls: Mapping[str, Mapping[int, bytes]] = self._from_ledger(lacking) if lacking else {}
         missing = [uid for uid in uids if uid in lacking and uid not in self._calls]
@@ -144,13 +155,44 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
             hint = "" if self.run.is_complete else "; that run is not complete: --resume finishes it"
             raise DataError(f"{path}: no answer for {len(missing)} of {len(uids)} rows, such as {missing[0]!r}{hint}")
 
-    @property
-    def files(self) -> Iterator[Path]:
-        """The files that were read."""
-        yield from (self.run.path / name for name in (SAMPLES, FAILURES) if (self.run.path / name).exists())
+        read = [path / name for name in (SAMPLES, FAILURES) if (path / name).exists()]
         if self._calls:
-            plain = self.run.path / CALLS
-            yield plain if plain.exists() else self.run.path / PACKED_CALLS
+            read.append(path / CALLS if (path / CALLS).exists() else path / PACKED_CALLS)
+        self.files = tuple((file, f"sha256:{digest_of_file(file)}") for file in read)
+
+    def check(
+        self,
+        tasks: Sequence[TaskT],
+        conversations: Callable[[TaskT], Sequence[Conversation]],
+        refusal: Callable[[SavedRun, TaskT, RowAnswers], str | None] = lambda run, task, row: None,
+    ) -> None:
+        """Check that they are answers to these tasks, and compute their digest.
+
+        Args:
+            tasks: the rows of the new run.
+            conversations: what the policy would be asked about a row.
+            refusal: why the answers to a row are of no use to the new run, if they are not.
+
+        Raises:
+            RunDirectoryError: a line is damaged.
+            DataError: the answers to a row are to something else.
+        """
+        hashed = hashlib.sha256()
+        for task in tasks:
+            row = self[task.uid]
+            reason = (
+                _other_question(task, row)
+                or refusal(self.run, task, row)
+                or _other_conversations(row, conversations(task))
+            )
+            if reason is not None:
+                raise DataError(f"{self.run.path}: the answers to row {task.uid!r} cannot be judged again: {reason}")
+            completions: list[JSON] = [
+                [each.answer, each.thinking, each.thinking_fault, each.finish_reason, each.short]
+                for each in row.completions
+            ]
+            hashed.update(wire.dumps([task.uid, [completions, row.policy_error]]))
+        self.digest = f"sha256:{hashed.hexdigest()}"
 
     @property
     def thinking_mode(self) -> bool:
@@ -183,14 +225,6 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
             is_judged=bool(sample.run.judge_calls) if sample.status == "ok" else None,
         )
 
-    def __iter__(self) -> Iterator[str]:
-        """The uids."""
-        return iter(self._uids)
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self._uids)
-
     def _from_ledger(self, uids: frozenset[str]) -> dict[str, dict[int, bytes]]:
         """The completions of the rows among `uids` that the policy has answered, compressed, by conversation."""
         rows: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
@@ -212,74 +246,17 @@ class AnswersOfRun(Mapping[str, RowAnswers]):
         except ValidationError as error:
             raise RunDirectoryError(f"{self.run.path / CONFIG}: {explained(error)}") from error
 
-
-@dataclass(frozen=True, slots=True)
-class JudgedAgain:
-    """The answers of a run to the rows of a new one.
-
-    Attributes:
-        answers: the answers.
-        digest: a digest of all these completions; runs that judge the same completions have the same.
-        files: the files that were read, with their SHA-256 as `sha256sum` gives it.
-    """
-
-    answers: AnswersOfRun
-    digest: str
-    files: tuple[tuple[Path, str], ...]
-
-    @classmethod
-    def of(
-        cls,
-        path: Path,
-        tasks: Sequence[TaskT],
-        conversations: Callable[[TaskT], Sequence[Conversation]],
-        *,
-        reader: AnswersReader | None = None,
-        refusal: Callable[[SavedRun, TaskT, RowAnswers], str | None] = lambda run, task, row: None,
-    ) -> JudgedAgain:
-        """Find the answers to all tasks in a run, and check that they are answers to these tasks.
-
-        Args:
-            path: the run directory.
-            tasks: the rows of the new run.
-            conversations: what the policy would be asked about a row.
-            reader: how the answers are found in a row of the run.
-            refusal: why the answers to a row are of no use to the new run, if they are not.
-
-        Raises:
-            RunDirectoryError: it is no run directory, or a line is damaged.
-            DataError: a row lacks an answer, or its answers are to something else.
-        """
-        answers = AnswersOfRun(path, uids_of(tasks), reader or AnswersReader())
-        files = tuple((file, f"sha256:{digest_of_file(file)}") for file in answers.files)
-        hashed = hashlib.sha256()
-        for task in tasks:
-            row = answers[task.uid]
-            reason = (
-                _other_question(task, row)
-                or refusal(answers.run, task, row)
-                or _other_conversations(row, conversations(task))
-            )
-            if reason is not None:
-                raise DataError(f"{path}: the answers to row {task.uid!r} cannot be judged again: {reason}")
-            completions: list[JSON] = [
-                [each.answer, each.thinking, each.thinking_fault, each.finish_reason, each.short]
-                for each in row.completions
-            ]
-            hashed.update(wire.dumps([task.uid, [completions, row.policy_error]]))
-        return cls(answers, f"sha256:{hashed.hexdigest()}", files)
-
     def to_json(self) -> dict[str, JSON]:
         """Return what `metrics.json` says of the run."""
-        run = self.answers.run
+        run = self.run
         return {
             "path": str(run.path),
             "environment": run.environment,
             "policy": self.subject,
             "judge": run.judge,
             "date": run.date.isoformat(timespec="seconds"),
-            "thinking_mode": self.answers.thinking_mode,
-            "rows": len(self.answers),
+            "thinking_mode": self.thinking_mode,
+            "rows": len(self._uids),
             "digest": self.digest,
             "files": [{"name": str(file), "digest": digest} for file, digest in self.files],
             "policy_is_stand_in": self.policy_is_stand_in,
@@ -288,12 +265,12 @@ class JudgedAgain:
     @property
     def subject(self) -> str:
         """Return the name of the policy that answered."""
-        return self.answers.run.subject
+        return self.run.subject
 
     @property
     def words(self) -> str:
         """Return which run it is, in a sentence."""
-        run = self.answers.run
+        run = self.run
         environment = f"{run.environment}: " if run.environment else ""  # that of an unfinished run is not known
         judge = f", judged by {run.judge}" if run.judge and run.judge != run.policy else ""
         stand_in = (
@@ -307,7 +284,7 @@ class JudgedAgain:
     @property
     def policy_is_stand_in(self) -> bool:
         """Whether an offline stand-in answered; its URL ends with its run, so `config.yaml` has none."""
-        run = self.answers.run
+        run = self.run
         asked = run.config.get("offline") is True and wire.lookup(run.config, "openai.base_url") is None
         return asked or _is_of_stand_in(run.general.get("answers_of"))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import Sample
 from judgegym.llm.errors import DataError, RunDirectoryError, UserError
-from judgegym.reports.results.answers import AnswersOfRun, AnswersReader, run_of, subject_of
+from judgegym.reports.results.answers import JudgedAgain, run_of, subject_of
 from tests.engine.samples_of import COMPLETIONS, sample
 from tests.reports.results.test_run import GENERAL, written
 
@@ -23,8 +23,8 @@ COUNT, LENGTH, MOST = 300, 10_000, 800
 """Rows, characters of each, and the bytes that memory may hold of one."""
 
 
-def answers(path: Path, *uids: str) -> AnswersOfRun:
-    return AnswersOfRun(path, uids, AnswersReader())
+def answers(path: Path, *uids: str) -> JudgedAgain:
+    return JudgedAgain(path, uids)
 
 
 def call(row: str, text: str, number: int = 0, **choice: Any) -> bytes:
@@ -64,7 +64,6 @@ def test_row_that_the_policy_never_answered_is_there_with_its_reason(tmp_path: P
     found = answers(path, "a", "b", "c")
     assert (found["b"].completions, found["b"].policy_error) == ((), "b: no answer")
     assert found["c"].completions == (Completion("answer to c"),)
-    assert [*found] == ["a", "b", "c"] and len(found) == 3
 
 
 def test_last_line_of_a_row_counts_and_a_finished_one_before_a_failed_one(tmp_path: Path) -> None:
@@ -129,7 +128,7 @@ def test_ledger_is_read_by_the_settings_of_the_run(tmp_path: Path) -> None:
     assert found["b"].completions == (Completion("A second attempt.", "Yes.", None, "stop"),), "the last one counts"
     assert found["c"].completions == (Completion("I will not.", "", "no_open_tag", "content_filter"),)
     assert (found["a"].question, found["a"].asked) == (None, ("Question of a",))
-    assert [file.name for file in found.files] == ["samples.jsonl", "failures.jsonl", "calls.jsonl"]
+    assert [file.name for file, _ in found.files] == ["samples.jsonl", "failures.jsonl", "calls.jsonl"]
 
 
 def test_row_whose_first_conversation_is_not_answered_is_lacking(tmp_path: Path) -> None:
