@@ -42,7 +42,7 @@ DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ResponseCandidate:
     """A response, of which no text is held.
 
     Attributes:
@@ -62,7 +62,7 @@ class Candidate:
     text: bytes
 
     @classmethod
-    def of(cls, row: int, number: int, score: float | None, status: str, text: str) -> Candidate:
+    def of(cls, row: int, number: int, score: float | None, status: str, text: str) -> ResponseCandidate:
         """Keep the numbers of a response."""
         digest = digest_of(text.encode("utf-8", "surrogatepass"), 8)
         return cls(row, number, None if score is None else round(score, DECIMALS), status, len(text), digest)
@@ -78,7 +78,7 @@ class Group:
     """
 
     key: bytes
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[ResponseCandidate] = field(default_factory=list)
 
 
 Turns: TypeAlias = "tuple[Turn, ...]"
@@ -265,7 +265,7 @@ class ScoredTexts:
                 )
             group = groups.setdefault(number if several and column is None else key, Group(key))
             responses = zip(scored.score, scored.status, map(answer_text, answered.responses), strict=True)
-            group.candidates.extend(Candidate.of(number, place, *each) for place, each in enumerate(responses))
+            group.candidates.extend(ResponseCandidate.of(number, place, *each) for place, each in enumerate(responses))
         return list(groups.values())
 
     def _count(self, scored: ScoredRow) -> None:

@@ -20,7 +20,7 @@ from itertools import combinations
 from typing import Literal, TypeAlias
 
 from judgegym.datasets.rows.task import digest_of
-from judgegym.datasets.select.candidates import DECIMALS, Candidate, Group
+from judgegym.datasets.select.candidates import DECIMALS, Group, ResponseCandidate
 
 SELECTED = "selected"
 REASONS: Mapping[str, str] = {
@@ -43,7 +43,7 @@ REASONS: Mapping[str, str] = {
 _STRONGEST = ("tie", "margin", "too_few", "below")
 """Reasons of a prompt, if its responses have them; before those of single responses."""
 
-Pair: TypeAlias = "tuple[Candidate, Candidate]"
+Pair: TypeAlias = "tuple[ResponseCandidate, ResponseCandidate]"
 """A chosen and a rejected response."""
 
 
@@ -70,12 +70,12 @@ class Rule:
     length_balanced: bool = False
     max_pairs: int | None = None
 
-    def is_good(self, candidate: Candidate) -> bool:
+    def is_good(self, candidate: ResponseCandidate) -> bool:
         """Whether a response's score is `min_score` at least, to nine decimals."""
         return self.min_score is None or score_of(candidate) >= round(self.min_score, DECIMALS)
 
 
-def score_of(candidate: Candidate) -> float:
+def score_of(candidate: ResponseCandidate) -> float:
     """The score of a response that has one."""
     assert candidate.score is not None  # only responses with a score are compared
     return candidate.score
@@ -118,7 +118,7 @@ class Selection:
         lengths: of the pairs: before they were balanced, and after.
     """
 
-    singles: list[Candidate] = field(default_factory=list)
+    singles: list[ResponseCandidate] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     responses: Counter[str] = field(default_factory=Counter)
     prompts: Counter[str] = field(default_factory=Counter)
@@ -174,16 +174,16 @@ def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     return selection
 
 
-def _lot(seed: int, group: Group, *candidates: Candidate) -> bytes:
+def _lot(seed: int, group: Group, *candidates: ResponseCandidate) -> bytes:
     """What a response of a prompt, or a pair, draws: the least wins."""
     drawn = digest_of(b"%d:" % seed + group.key + b"".join(candidate.text for candidate in candidates), 8)
     return drawn[::-1]
 
 
-def _usable(group: Group) -> tuple[list[Candidate], dict[Candidate, str]]:
+def _usable(group: Group) -> tuple[list[ResponseCandidate], dict[ResponseCandidate, str]]:
     """The different responses with a score, and the reasons of the others."""
-    usable: dict[bytes, Candidate] = {}
-    left: dict[Candidate, str] = {}
+    usable: dict[bytes, ResponseCandidate] = {}
+    left: dict[ResponseCandidate, str] = {}
     for candidate in group.candidates:
         if candidate.score is None:
             left[candidate] = candidate.status
@@ -192,7 +192,7 @@ def _usable(group: Group) -> tuple[list[Candidate], dict[Candidate, str]]:
     return list(usable.values()), left
 
 
-def _reason(group: Group, left: Mapping[Candidate, str]) -> str:
+def _reason(group: Group, left: Mapping[ResponseCandidate, str]) -> str:
     """Why nothing of a prompt is taken."""
     reasons = {left[candidate] for candidate in group.candidates if candidate.score is not None}
     if not reasons:
@@ -201,8 +201,8 @@ def _reason(group: Group, left: Mapping[Candidate, str]) -> str:
 
 
 def _singles(
-    usable: list[Candidate], ranked: list[Candidate], left: dict[Candidate, str], rule: Rule
-) -> list[Candidate]:
+    usable: list[ResponseCandidate], ranked: list[ResponseCandidate], left: dict[ResponseCandidate, str], rule: Rule
+) -> list[ResponseCandidate]:
     """The responses that are taken, the best first; or in their order, where all good ones are. `left` gets reasons."""
     if rule.take == "labels":
         return usable
@@ -216,7 +216,7 @@ def _singles(
 
 
 def _pairs(
-    group: Group, ranked: list[Candidate], left: dict[Candidate, str], rule: Rule, seed: int
+    group: Group, ranked: list[ResponseCandidate], left: dict[ResponseCandidate, str], rule: Rule, seed: int
 ) -> tuple[list[Pair], list[Pair]]:
     """The pairs that are taken, and those that would be without a look at lengths. `left` gets reasons."""
     margin = round(rule.margin, DECIMALS)

@@ -22,7 +22,7 @@ from typing import Any
 
 from judgegym.datasets.files.columns import is_parquet
 from judgegym.datasets.files.parquet import parts_of_tables
-from judgegym.datasets.select.candidates import Candidate, ScoredTexts
+from judgegym.datasets.select.candidates import ResponseCandidate, ScoredTexts
 from judgegym.datasets.select.card import not_ours
 from judgegym.datasets.select.layouts import OutputRow, Rows
 from judgegym.datasets.select.options import CARD, SelectOptions
@@ -50,7 +50,7 @@ def picked(texts: ScoredTexts, selection: Selection, options: SelectOptions) -> 
         yield replace(_output(texts, single, number), label=is_good)
 
 
-def _output(texts: ScoredTexts, candidate: Candidate, number: int) -> OutputRow:
+def _output(texts: ScoredTexts, candidate: ResponseCandidate, number: int) -> OutputRow:
     """A response with its texts."""
     scored, answered = texts.read(candidate.row)
     response, score = answered.responses[candidate.number], scored.score[candidate.number]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judgegym.datasets.select.candidates import Candidate, Group
+from judgegym.datasets.select.candidates import Group, ResponseCandidate
 from judgegym.datasets.select.selection import REASONS, SELECTED, Rule, Selection, select
 
 Scored = tuple[float | None, str]
@@ -36,7 +36,7 @@ def gathered(prompts: Sequence[Sequence[Scored]]) -> list[Group]:
     for row, (group, responses) in enumerate(zip(groups, prompts, strict=True)):
         for place, (score, text) in enumerate(responses):
             status = OK if score is not None else FAILED[place % len(FAILED)]
-            group.candidates.append(Candidate.of(row, place, score, status, text))
+            group.candidates.append(ResponseCandidate.of(row, place, score, status, text))
     return groups
 
 
