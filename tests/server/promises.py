@@ -94,6 +94,7 @@ async def bounds_bodies(server: Reached) -> None:
     assert (await server.post("/v1/score", bomb, **KNOWN, **zipped)).status == 413
     assert (await server.post("/v1/score", gzip.compress(json.dumps(ASK).encode()), **KNOWN, **zipped)).status == 200
     assert (await server.post("/v1/score", gzip.compress(b"{}")[:-4], **KNOWN, **zipped)).status == 400
+    assert (await server.post("/v1/score", json.dumps(ASK), **KNOWN, **zipped)).status == 400
 
 
 async def reads_a_body_in_pieces_up_to_its_bound(server: Reached) -> None:

@@ -44,24 +44,22 @@ async def test_the_token_of_a_urls_user_part() -> None:
     assert sent == 200
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/score", ASK),
-        ("/get_reward", OPENRLHF),
-        ("/slime", ASK),
-        ("/verify", VERIFY),
-        ("/seed_session", {}),
-        ("/aggregate_metrics", {"verify_responses": []}),
-        ("/other/slime", ASK),
-    ],
-)
-async def test_the_token_of_a_path(path: str, body: object) -> None:
+async def test_the_token_of_a_path() -> None:
+    bodies = {
+        "/v1/score": ASK,
+        "/get_reward": OPENRLHF,
+        "/slime": ASK,
+        "/verify": VERIFY,
+        "/seed_session": {},
+        "/aggregate_metrics": {"verify_responses": []},
+        "/other/slime": ASK,
+    }
     async with running(TOKENS, '--mounts={"other": {}}') as server:
-        known = await server.post(f"/token/{TOKEN}{path}", body)
-        unknown = await server.post(f"/token/{TOKEN}x{path}", body)
-        bare = await server.post(path, body)
-    assert [known.status, unknown.status, bare.status] == [200, 401, 401]
+        for path, body in bodies.items():
+            known = await server.post(f"/token/{TOKEN}{path}", body)
+            unknown = await server.post(f"/token/{TOKEN}x{path}", body)
+            bare = await server.post(path, body)
+            assert [known.status, unknown.status, bare.status] == [200, 401, 401], path
 
 
 async def test_a_token_in_a_path_is_not_needed_where_none_is() -> None:

@@ -15,29 +15,27 @@ from tests.server.running import asked, running
 EMPTY: list[Any] = ["", " \n", [], [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]]
 
 
-@pytest.mark.parametrize("response", EMPTY)
 @pytest.mark.parametrize("judge", ["rubric", "aspect", "peer", "arena_hard"])
-async def test_native_an_empty_completion_is_invalid_and_not_judged(judge: str, response: Any) -> None:
+async def test_native_an_empty_completion_is_invalid_and_not_judged(judge: str) -> None:
     async with running(f"--judge={judge}") as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": response, "baseline": "B"})
-        asked_for = len(server.judge.requests)
+        for response in EMPTY:
+            answer = await server.post("/v1/score", {"prompt": "Q", "response": response, "baseline": "B"})
+            assert (answer.status, answer.json["score"], answer.json["status"]) == (200, None, "invalid_completion")
         metrics = (await server.get("/metrics")).text
-    assert (answer.status, answer.json["score"], answer.json["status"]) == (200, None, "invalid_completion")
-    assert asked_for == 0
-    assert 'judgegym_responses_total{judge="",status="invalid_completion"} 1.0' in metrics
+    assert server.judge.requests == []
+    assert f'judgegym_responses_total{{judge="",status="invalid_completion"}} {len(EMPTY)}.0' in metrics
 
 
-@pytest.mark.parametrize("response", ["", "<|im_end|>", " </s>\n"])
-async def test_openrlhf_and_slime_get_the_number_for_an_empty_completion(response: str) -> None:
-    flags = ("--fallback_score=0.5", "--invalid_completion_score=-1")
-    async with running(*flags) as server:
-        many = await server.post("/get_reward", {"query": [f"Q: {response}"], "prompts": ["Q: "], "labels": [None]})
-        one = await server.post("/slime", {"prompt": "Q", "response": response})
-        asked_for = len(server.judge.requests)
+async def test_openrlhf_and_slime_get_the_number_for_an_empty_completion() -> None:
     logs = {"judge_failed": [0.0], "invalid_completion": [1.0]}
-    assert many.json == {"rewards": [-1.0], "scores": [-1.0], "extra_logs": logs}
-    assert (one.json, one.headers["X-Invalid-Completion"], asked_for) == (-1.0, "1", 0)
-    assert "X-Judge-Failed" not in one.headers
+    async with running("--fallback_score=0.5", "--invalid_completion_score=-1") as server:
+        for response in ("", "<|im_end|>", " </s>\n"):
+            many = await server.post("/get_reward", {"query": [f"Q: {response}"], "prompts": ["Q: "], "labels": [None]})
+            one = await server.post("/slime", {"prompt": "Q", "response": response})
+            assert many.json == {"rewards": [-1.0], "scores": [-1.0], "extra_logs": logs}
+            assert (one.json, one.headers["X-Invalid-Completion"]) == (-1.0, "1")
+            assert "X-Judge-Failed" not in one.headers
+    assert server.judge.requests == []
 
 
 async def test_of_several_responses_the_empty_ones_alone_are_invalid() -> None:
@@ -160,24 +158,24 @@ async def test_tool_turns_of_messages_are_written_out() -> None:
     assert f"### Response To Evaluate\n\n{shown}\n\n" in asked(request)
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({"rubric": {"criteria": "C", "scale_min": "1"}}, "rubric.scale_min: unknown field; expected criteria and"),
-        ({"rubric": {"criteria": "C", "scale_min": 1}}, "rubric.scale_min: unknown field; expected criteria and"),
-        ({"rubric": {"criteria": 1}}, "rubric.criteria: expected text, found int"),
-        ({"rubric": 5}, "rubric: Input should be a valid string or Input should be a valid dictionary"),
-        ({"prompt": [{"role": "user", "content": 3}]}, "prompt.0.content: Input should be a valid string"),
-        ({"prompt": [{"content": "Q"}]}, "prompt.0.role: Field required"),
-        ({"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a message has a part of type image_url"),
-        ({"response": [{"role": "assistant", "content": [{"type": "audio"}]}]}, "a message has a part of type audio"),
-    ],
-)
-async def test_an_error_names_the_field_as_it_is_in_the_body(body: Json, words: str) -> None:
+WRONG_FIELDS: list[tuple[Json, str]] = [
+    ({"rubric": {"criteria": "C", "scale_min": "1"}}, "rubric.scale_min: unknown field; expected criteria and"),
+    ({"rubric": {"criteria": "C", "scale_min": 1}}, "rubric.scale_min: unknown field; expected criteria and"),
+    ({"rubric": {"criteria": 1}}, "rubric.criteria: expected text, found int"),
+    ({"rubric": 5}, "rubric: Input should be a valid string or Input should be a valid dictionary"),
+    ({"prompt": [{"role": "user", "content": 3}]}, "prompt.0.content: Input should be a valid string"),
+    ({"prompt": [{"content": "Q"}]}, "prompt.0.role: Field required"),
+    ({"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a message has a part of type image_url"),
+    ({"response": [{"role": "assistant", "content": [{"type": "audio"}]}]}, "a message has a part of type audio"),
+]
+
+
+async def test_an_error_names_the_field_as_it_is_in_the_body() -> None:
     async with running() as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", **body})
-    assert answer.status == 422
-    assert answer.json["error"]["message"].startswith(words), answer.json
+        for body, words in WRONG_FIELDS:
+            answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", **body})
+            assert answer.status == 422
+            assert answer.json["error"]["message"].startswith(words), answer.json
 
 
 @pytest.mark.parametrize("judge", ["tournament", "arena_hard"])

@@ -35,29 +35,26 @@ async def test_openrlhf_gets_rewards_in_the_order_of_the_queries(template: str) 
     assert sum("### Reference Response\n\nFour." in text for text in shown) == 1
 
 
-@pytest.mark.parametrize("labels", [{"labels": []}, {}])
-async def test_an_empty_list_is_answered_by_empty_lists(labels: Json) -> None:
+async def test_an_empty_list_is_answered_by_empty_lists() -> None:
     async with running() as server:
-        answer = await server.post("/get_reward", {"query": [], "prompts": [], **labels})
-    assert (answer.status, answer.json) == (200, {"rewards": [], "scores": [], "extra_logs": logs()})
+        for labels in ({"labels": []}, {}):
+            answer = await server.post("/get_reward", {"query": [], "prompts": [], **labels})
+            assert (answer.status, answer.json) == (200, {"rewards": [], "scores": [], "extra_logs": logs()})
     assert server.judge.requests == []
 
 
 @pytest.mark.parametrize("judge", [DOWN, "I cannot say."])
-@pytest.mark.parametrize(("path", "body"), [("/get_reward", OPENRLHF), ("/slime", SLIME)])
-async def test_a_failed_judge_is_no_number_for_those_who_read_nothing_else(judge: Any, path: str, body: Json) -> None:
-    """Both train every number as a reward, and both send again what ends with an error."""
+async def test_a_failed_judge_is_no_number_unless_one_is_chosen(judge: Any) -> None:
+    """OpenRLHF and slime train every number as a reward, and send again what ends with an error."""
     async with running("--fallback_score=0.25", judge=judge) as server:
-        answer = await server.post(path, body)
-    assert (answer.status, answer.json["error"]["type"]) == (503, "judge_failed")
-    assert "rewards" not in answer.json
-
-
-@pytest.mark.parametrize("judge", [DOWN, "I cannot say."])
-async def test_openrlhf_gets_a_number_where_it_is_chosen(judge: Any) -> None:
+        for path, body in (("/get_reward", OPENRLHF), ("/slime", SLIME)):
+            answer = await server.post(path, body)
+            assert (answer.status, answer.json["error"]["type"]) == (503, "judge_failed")
+            assert "rewards" not in answer.json
     async with running("--on_failure=score", "--fallback_score=0.25", judge=judge) as server:
-        answer = await server.post("/get_reward", OPENRLHF)
-    assert answer.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": logs(1.0)}
+        rewards, number = await server.post("/get_reward", OPENRLHF), await server.post("/slime", SLIME)
+    assert rewards.json == {"rewards": [0.25], "scores": [0.25], "extra_logs": logs(1.0)}
+    assert (number.status, number.text, number.headers["X-Judge-Failed"]) == (200, "0.25", "1")
 
 
 async def test_one_failure_of_several_is_flagged_alone() -> None:
@@ -77,18 +74,12 @@ async def test_a_label_may_hold_a_rubric() -> None:
     assert "### Reference Response\n\nFour." in asked(request)
 
 
-@pytest.mark.parametrize("prompt", ["What is 2 + 2?", [{"role": "user", "content": "What is 2 + 2?"}]])
-async def test_slime_gets_a_bare_number(prompt: Any) -> None:
+async def test_slime_gets_a_bare_number() -> None:
     async with running(judge=by_response) as server:
-        answer = await server.post("/slime", {"prompt": prompt, "response": "4", "label": "Four."})
-    assert (answer.status, answer.text) == (200, "1.0")
-    assert "X-Judge-Failed" not in answer.headers
-
-
-async def test_slime_is_told_of_a_failure_in_a_header() -> None:
-    async with running("--on_failure=score", "--fallback_score=0.5", judge=DOWN) as server:
-        answer = await server.post("/slime", {"prompt": "Q", "response": "4", "label": None})
-    assert (answer.status, answer.text, answer.headers["X-Judge-Failed"]) == (200, "0.5", "1")
+        for prompt in ("What is 2 + 2?", [{"role": "user", "content": "What is 2 + 2?"}]):
+            answer = await server.post("/slime", {"prompt": prompt, "response": "4", "label": "Four."})
+            assert (answer.status, answer.text) == (200, "1.0")
+            assert "X-Judge-Failed" not in answer.headers
 
 
 async def test_native_protocol_gives_the_result_of_one_response() -> None:
@@ -158,17 +149,11 @@ async def test_a_misspelt_field_of_the_projects_own_protocol_is_refused() -> Non
     assert document.json["components"]["schemas"]["ScoreBody"]["additionalProperties"] is False
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/slime", {"prompt": "Q", "response": "A", "label": "B"}),
-        ("/get_reward", {"query": ["QA"], "prompts": ["Q"]}),
-    ],
-)
-async def test_a_field_that_a_trainer_has_added_is_ignored(path: str, body: dict[str, Any]) -> None:
+async def test_a_field_that_a_trainer_has_added_is_ignored() -> None:
     async with running() as server:
-        answer = await server.post(path, {**body, "added": 1})
-    assert answer.status == 200
+        slime = await server.post("/slime", {**SLIME, "added": 1})
+        openrlhf = await server.post("/get_reward", {"query": ["QA"], "prompts": ["Q"], "added": 1})
+    assert (slime.status, openrlhf.status) == (200, 200)
 
 
 async def test_peer_judge_revises_its_score() -> None:

@@ -33,31 +33,23 @@ def test_native_ids_are_texts_or_integers(group: Any, member: Any) -> None:
     assert (item.group, item.member) == expected
 
 
-@pytest.mark.parametrize("fault", [{"group": True}, {"member": 1.5}, {"group": ["a"]}, {"member": ""}])
-async def test_a_native_id_of_another_kind_is_refused(fault: Json) -> None:
+async def test_a_native_id_of_another_kind_or_beside_several_responses_is_refused() -> None:
     async with running(judge=by_response) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "4", **fault})
-    assert (answer.status, answer.json["error"]["message"].partition(":")[0]) == (422, next(iter(fault)))
-
-
-async def test_ids_beside_several_responses_are_refused() -> None:
-    async with running(judge=by_response) as server:
+        for fault in ({"group": True}, {"member": 1.5}, {"group": ["a"]}, {"member": ""}):
+            answer = await server.post("/v1/score", {"prompt": "Q", "response": "4", **fault})
+            assert (answer.status, answer.json["error"]["message"].partition(":")[0]) == (422, next(iter(fault)))
         answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["4", "5"], "group": "a"})
     assert answer.status == 422
     assert answer.json["error"]["message"].startswith("body: group and member: only with response")
 
 
-async def test_the_document_names_the_native_ids() -> None:
+async def test_native_ids_are_in_the_document_and_a_judge_that_compares_nothing_takes_no_notice_of_them() -> None:
     async with running(judge=by_response) as server:
         document = (await server.get("/openapi.json")).json
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "4", "group": 1, "member": 2})
     properties = document["components"]["schemas"]["ScoreBody"]["properties"]
     kinds = [{kind["type"] for kind in properties[name]["anyOf"]} for name in ("group", "member")]
     assert kinds == [{"string", "integer", "null"}] * 2
-
-
-async def test_a_judge_that_compares_nothing_takes_no_notice_of_ids() -> None:
-    async with running(judge=by_response) as server:
-        answer = await server.post("/v1/score", {"prompt": "Q", "response": "4", "group": 1, "member": 2})
     assert answer.json["score"] == 1.0
 
 

@@ -115,30 +115,26 @@ async def test_tool_turns_of_the_prompt_are_written_out() -> None:
 CALLED = '[tool call: add({"a": 2, "b": 2})]'
 
 
-@pytest.mark.parametrize(
-    ("output", "shown"),
-    [
-        (
-            [THOUGHT, message("five?"), CALL, OUTPUT, message("4")],
-            f"assistant: five?\n\nassistant: {CALLED}\n\ntool: four\n\nassistant: 4",
-        ),
-        ([CALL], CALLED),
-        ([message("I add."), CALL], f"assistant: I add.\n\nassistant: {CALLED}"),
-        ([THOUGHT, CALL, OUTPUT], f"assistant: {CALLED}\n\ntool: four"),
-        (
-            [message("user: 5\n\ntool: 4"), CALL],
-            f"assistant: user\u00a6: 5\n\ntool\u00a6: 4\n\nassistant: {CALLED}",
-        ),
-        ([{"type": "web_search_call"}, message("4")], "assistant: [web_search_call]\n\nassistant: 4"),
-    ],
-)
-async def test_a_rollout_with_tool_calls_is_judged_with_them(output: list[Json], shown: str) -> None:
+ROLLOUTS: list[tuple[list[Json], str]] = [
+    (
+        [THOUGHT, message("five?"), CALL, OUTPUT, message("4")],
+        f"assistant: five?\n\nassistant: {CALLED}\n\ntool: four\n\nassistant: 4",
+    ),
+    ([CALL], CALLED),
+    ([message("I add."), CALL], f"assistant: I add.\n\nassistant: {CALLED}"),
+    ([THOUGHT, CALL, OUTPUT], f"assistant: {CALLED}\n\ntool: four"),
+    ([message("user: 5\n\ntool: 4"), CALL], f"assistant: user\u00a6: 5\n\ntool\u00a6: 4\n\nassistant: {CALLED}"),
+    ([{"type": "web_search_call"}, message("4")], "assistant: [web_search_call]\n\nassistant: 4"),
+]
+
+
+async def test_a_rollout_with_tool_calls_is_judged_with_them() -> None:
     async with running(judge="[FEEDBACK] fine [SCORE] 5") as server:
-        answer = await server.post("/verify", rollout(*output))
-        (request,) = server.judge.bodies
-    assert (answer.json["reward"], "invalid_completion" in answer.json) == (1.0, False)
-    assert f"### Response To Evaluate\n\n{shown}\n\n" in asked(request)
-    assert "secret" not in asked(request)
+        for output, shown in ROLLOUTS:
+            answer = await server.post("/verify", rollout(*output))
+            assert (answer.json["reward"], "invalid_completion" in answer.json) == (1.0, False)
+            assert f"### Response To Evaluate\n\n{shown}\n\n" in asked(server.judge.bodies[-1])
+            assert "secret" not in asked(server.judge.bodies[-1])
 
 
 async def test_a_row_with_an_image_is_refused_and_a_refusal_is_left_out() -> None:
@@ -152,29 +148,19 @@ async def test_a_row_with_an_image_is_refused_and_a_refusal_is_left_out() -> Non
     assert "a part of type output_image, which no judge is shown" in refused.json["failure_reason"]
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        [],
-        [message("")],
-        [message(" \n")],
-        [THOUGHT],
-        [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}],
-    ],
-)
-async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing(output: list[Json]) -> None:
-    row = rollout(*output, **STALE)
+async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing() -> None:
+    refusal = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    outputs: list[list[Json]] = [[], [message("")], [message(" \n")], [THOUGHT], [refusal]]
     async with running("--invalid_completion_score=-1", judge=by_response) as server:
-        answer = await server.post("/verify", row)
-        asked_for = len(server.judge.requests)
-    told = {"reward": -1.0, "invalid_completion": True}
-    assert (answer.status, asked_for) == (200, 0)
-    assert answer.json == {**rollout(*output), **told}
+        for output in outputs:
+            answer = await server.post("/verify", rollout(*output, **STALE))
+            told = {"reward": -1.0, "invalid_completion": True}
+            assert (answer.status, answer.json) == (200, {**rollout(*output), **told})
+        assert server.judge.requests == []
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
+async def test_a_row_that_cannot_be_judged_is_a_failed_row_and_not_the_end_of_the_collection() -> None:
+    faults: list[Json] = [
         {"rubric": 5},
         {"rubric": {"score1_description": "Wrong."}},
         {"rubric": {"criteria": "Is it right?", "score9_description": "Beyond the scale."}},
@@ -184,17 +170,16 @@ async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing(output: list
         {"response": {"output": "4"}},
         {"judge_mount": "safty"},
         {"judge_mount": 5},
-    ],
-)
-async def test_a_row_that_cannot_be_judged_is_a_failed_row_and_not_the_end_of_the_collection(fault: Json) -> None:
+    ]
     async with running(judge=by_response) as server:
-        answer = await server.post("/verify", {**VERIFY, **fault})
-        asked_for = len(server.judge.requests)
-    assert (answer.status, asked_for) == (200, 0)
-    assert (answer.json["reward"], answer.json["mask_sample"], answer.json["difficulty"]) == (0.0, True, 3)
-    assert (answer.json["_ng_failure_class"], answer.json["_ng_failure_terminal"]) == ("invalid_row", True)
-    assert answer.json["failure_kind"] == "invalid_row"
-    assert next(iter(fault)) in answer.json["failure_reason"]
+        for fault in faults:
+            answer = await server.post("/verify", {**VERIFY, **fault})
+            row = answer.json
+            assert (answer.status, row["reward"], row["mask_sample"], row["difficulty"]) == (200, 0.0, True, 3), fault
+            assert (row["_ng_failure_class"], row["_ng_failure_terminal"]) == ("invalid_row", True)
+            assert row["failure_kind"] == "invalid_row"
+            assert next(iter(fault)) in row["failure_reason"]
+        assert server.judge.requests == []
 
 
 async def test_a_server_that_takes_no_more_answers_with_a_failed_row_too() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.sources import JudgeSource
 from tests.scripted import Json
 from tests.server.running import asked, running
@@ -40,7 +41,8 @@ async def test_busy_judge_scores_all_completions_of_a_batch_and_none_is_paid_twi
     flags = f"--judge_max_concurrency={AT_ONCE}", "--queue_deadline=0.05", "--deadline=60"
     async with running(*flags, judge=judge) as server:
         scoring = JudgeSource(server.url, deadline_s=120).scoring()
-        running_ = asyncio.create_task(asyncio.to_thread(asyncio.run, scoring.score([ask(n) for n in range(COUNT)])))
+        groups = [[CompletionRow({"prompt": "Q"}, ask(number)["response"])] for number in range(COUNT)]
+        running_ = asyncio.create_task(asyncio.to_thread(asyncio.run, scoring.score(groups)))
         for wave in range(COUNT // AT_ONCE):
             await server.judge.arrived((wave + 1) * AT_ONCE)
             if not wave:  # all others wait for longer than their deadline

@@ -16,7 +16,7 @@ class Desk:
     """Seats responses as the cohorts of a process do, on a clock that the test sets."""
 
     def __init__(self, *, most_kept: int = 100) -> None:
-        self.register: Register[Cohort] = Register(late_s=LATE_S, kept_s=KEPT_S, most_kept=most_kept)
+        self.register: Register = Register(late_s=LATE_S, kept_s=KEPT_S, most_kept=most_kept)
         self.now = 0.0
 
     def seat(

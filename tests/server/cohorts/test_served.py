@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from judgegym.integrations.scores.in_process import InProcessSource
-from judgegym.server.settings import JudgeMount
+from judgegym.integrations.scores.requests import CompletionRow
 from tests.command import PATIENCE_S, eventually, serving
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.server.cohort_traffic import arena_judge, listwise_judge, metric
@@ -295,11 +295,11 @@ def _metrics(url: str) -> bytes:
 
 async def test_samples_of_a_trainer_that_judges_in_its_own_process_meet_in_one_cohort() -> None:
     async with ScriptedEndpoint(listwise_judge) as endpoint:
-        mount = JudgeMount(judge="listwise", group_size=3, judge_base_url=endpoint.base_url)
-        source = InProcessSource(mount, deadline_s=20)
-        found = await asyncio.gather(
-            *(source.score(body(member, quality)) for member, quality in enumerate((0.1, 0.9, 0.4)))
-        )
+        judge: Json = {"judge": "listwise", "group_size": 3, "judge_base_url": endpoint.base_url}
+        source = InProcessSource(judge, deadline_s=20, offline=False)
+        said_by = [body(member, quality) for member, quality in enumerate((0.1, 0.9, 0.4))]
+        rows = [CompletionRow({"prompt": "Q", "member": each["member"]}, each["response"]) for each in said_by]
+        found = await asyncio.gather(*(source.score([row]) for row in rows))
         await source.close()
     assert [each.reward for (each,) in found] == [0.1, 0.9, 0.4]
     assert len(endpoint.requests) == 1
