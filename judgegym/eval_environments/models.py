@@ -58,7 +58,9 @@ from judgegym.llm.wire import JSON, Choice
 from judgegym.reports.results.answers import AnswersReader, JudgedAgain, RowAnswers, are_verdicts, run_of
 from judgegym.reports.results.run import SavedRun
 
-_KEPT = tuple(field.name for field in dataclasses.fields(Completion))
+_KEPT = {field.name: field.name for field in dataclasses.fields(Completion)}
+_KEPT |= {"answer": "model_answer", "short": "short_response"}
+"""The fields of a completion in the answer of a candidate, with their names in a line of one policy."""
 _COMPLETION = TypeAdapter(Completion)
 
 
@@ -99,7 +101,7 @@ def _completion(answer: Mapping[str, JSON]) -> Completion:
     Raises:
         ValueError: a field is not of its type.
     """
-    kept = {name: answer[name] for name in _KEPT if name in answer}
+    kept = {line_name: answer[name] for name, line_name in _KEPT.items() if name in answer}
     try:
         return _COMPLETION.validate_json(wire.dumps(kept), strict=True)
     except ValidationError as error:
