@@ -44,7 +44,7 @@ async def test_an_empty_list_is_answered_by_empty_lists() -> None:
 
 
 @pytest.mark.parametrize("judge", [DOWN, "I cannot say."])
-async def test_a_failed_judge_is_no_number_unless_one_is_chosen(judge: Any) -> None:
+async def test_a_failed_judge_is_no_number_for_those_who_read_nothing_else(judge: Any) -> None:
     """OpenRLHF and slime train every number as a reward, and send again what ends with an error."""
     async with running("--fallback_score=0.25", judge=judge) as server:
         for path, body in (("/get_reward", OPENRLHF), ("/slime", SLIME)):
