@@ -2,7 +2,7 @@
 
 Guarantees: each worker has a number from 0 to N - 1, which its successor takes over; the workers' counters are in a
 directory that only this user may enter, and that is gone when the supervisor ends. Workers end with their supervisor,
-also if it is killed. Judges that gather single responses are refused (`cohorts/one_process.py`).
+also if it is killed. Judges that gather single responses are refused (`cohorts/shared.py`).
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class _Life:
 
 
 class ActorPool:
-    """Judges items in the actors of a cluster; `judgegym.datasets.score.loop` calls it as it calls a judge."""
+    """Judges items in the actors of a cluster; `ResponseJudge` calls it as it calls a judge."""
 
     def __init__(self, settings: DatasetJudgeSettings, actors: int, identity: str) -> None:
         """Prepare; Ray need not be connected yet.

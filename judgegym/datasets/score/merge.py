@@ -1,6 +1,6 @@
 """`judgegym score DATA --out FILE --merge N`: one file and one run of those of N shards, without a call to a judge.
 
-Guarantees: FILE has the bytes of one run over the whole data set (`files/merge.py`); the run beside it has the lines
+Guarantees: FILE has the bytes of one run over the whole data set (`files/shards.py`); the run beside it has the lines
 and the calls of all shards, as one run would have them, but for times; shards of different settings are not merged,
 nor one whose run was stopped after an earlier one had written its file.
 """
