@@ -9,7 +9,8 @@ meanwhile, among them the two games that are judged at once. A request is follow
 its end.
 
 Functions are those of the project's packages, the stand-in (`judgegym/offline`) apart; comprehensions belong to the
-function that they stand in, what is made at run time (dataclasses' constructors) is left out. A change of file is one
+function that they stand in, what is made at run time (dataclasses' constructors) and what a timer
+calls (`CLOCK`) are left out. A change of file is one
 between two calls that follow each other, whoever made them; a coroutine that goes on after a pause is called again.
 Which of the two games is answered first moves the number of changes by a few, so the median of the rounds is printed.
 Versions of Python differ in what they report: compare figures of one version.
@@ -46,6 +47,8 @@ LIMITS = {"evaluate": (70, 20), "score": (80, 22), "request": (60, 18), "process
 HERE = Path(__file__).resolve()
 PACKAGES = ("judgegym",)
 STAND_IN = "judgegym/offline/"
+CLOCK = frozenset({"_rested"})
+"""Functions that a timer calls: whether one falls into the row's time depends on the machine, not on the row."""
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 Function = tuple[str, str, int]
@@ -110,8 +113,8 @@ class RowPath:
 
 
 def is_function(code: CodeType) -> bool:
-    """Whether it is the code of a function, not of a comprehension, a class or a module."""
-    return bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name not in COMPREHENSIONS
+    """Whether it is the code of a function, not of a comprehension, a class or a module, nor called by a timer."""
+    return bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name not in COMPREHENSIONS | CLOCK
 
 
 def follow(checkout: Path, way: str) -> list[Function]:
