@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from judgegym.datasets.rows.task import ScoreTask
+from judgegym.judges.config.judge import NO_ENDPOINT
 from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, judge_responses
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
@@ -71,7 +72,6 @@ def _listwise(messages: Sequence[Message]) -> str:
 
 
 _TEXTS_KEPT = 256
-_NOWHERE = "http://127.0.0.1:9/v1"
 _RESPONSE = "\u203b"
 """Stands for a response in prompts, where it is counted; a text of the data that has it makes the most too many."""
 
@@ -112,7 +112,7 @@ class CountingClient(ChatClient):
         Raises:
             SettingsError: the judge's settings are wrong.
         """
-        endpoint = Endpoint(_NOWHERE, settings.judge_model_name)
+        endpoint = Endpoint(NO_ENDPOINT, settings.judge_model_name)
         super().__init__(ChatSettings((endpoint,), settings.judge_temperature, settings.judge_max_tokens))
         self._settings, self._disagrees, self._asked = settings, disagrees, AskedInAll()
         # Probabilities are asked for in a field of the request, and change nothing of calls and prompts.
@@ -121,7 +121,8 @@ class CountingClient(ChatClient):
     async def asked(self, task: JudgeTask) -> AskedInAll:
         """What would be sent for a checked task."""
         self._asked = AskedInAll()
-        await judge_responses(self.judge, task)
+        if self._settings.asks_endpoint:
+            await judge_responses(self.judge, task)
         return self._asked
 
     async def chat(

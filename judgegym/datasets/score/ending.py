@@ -180,7 +180,7 @@ def _facts(settings: ScoreSettings, answers_of: SavedRun | None) -> RunFacts:
     return RunFacts(
         name="score",
         subject=_subject(settings, answers_of),
-        judge=STAND_IN_JUDGE if settings.offline else settings.judge_model_name,
+        judge=STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name(),
         sampling=sampling_of(None if settings.responses_per_prompt is None else settings, settings),
         prompts=settings.prompt_digests(),
         protocol=_protocol(settings),

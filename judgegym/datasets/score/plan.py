@@ -245,7 +245,6 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
     if not calls.high:
         prompts = completions = Range(0, 0)
-    prices = Prices(settings.judge_price_input, settings.judge_price_output, settings.judge_price_cached_input)
     return Plan(
         settings=settings,
         rows=len(tasks.numbers),
@@ -256,7 +255,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         calls=calls,
         prompt_tokens=prompts,
         completion_tokens=completions,
-        cost=cost_of(prices, prompts, completions),
+        cost=cost_of(settings.prices, prompts, completions),
         policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier),
         counted=len(chosen),
         estimated_calls=estimated,
@@ -447,7 +446,8 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.policy is not None:
         yield "judge cost", _cost(plan.cost, "--judge_price_")
     yield "cost", _cost(plan.total_cost, "--judge_price_")
-    yield "least time", _least_time(plan)
+    if plan.settings.asks_endpoint:
+        yield "least time", _least_time(plan)
 
 
 def _completions(plan: Plan) -> str:

@@ -104,8 +104,8 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
     @property
     def stand_ins(self) -> tuple[str, ...]:
         """Which of `judge` and `policy` are stand-ins."""
-        asked = ("judge",) if self.responses_per_prompt is None else ("judge", "policy")
-        return asked if self.offline else ()
+        asked = (("judge", self.asks_endpoint), ("policy", self.responses_per_prompt is not None))
+        return tuple(role for role, is_asked in asked if is_asked and self.offline)
 
     def public(self) -> dict[str, JSON]:
         """What `config.yaml` holds: the settings without secrets, in the form that `--config` reads.

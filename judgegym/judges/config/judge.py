@@ -58,6 +58,8 @@ class EndpointWaits(TypedDict):
     rejected_deadline_s: float
 
 
+NO_ENDPOINT = "http://127.0.0.1:9/v1"
+"""The URL of a client that is never asked."""
 STAND_IN_IDENTITY = "--offline"
 """The stand-in in the keys of the judgment cache: its port differs each time, but its answers do not."""
 
@@ -231,6 +233,22 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         """The form, if verdicts are asked for as JSON objects."""
         return None if self.judge_output == "text" else form
 
+    @property
+    def asks_endpoint(self) -> bool:
+        """Whether the judge asks a model; one that asks none needs no endpoint, key or price."""
+        return True
+
+    def judge_name(self) -> str:
+        """Who judges, for results and names of files: the model, unless none is asked."""
+        return self.judge_model_name
+
+    @property
+    def prices(self) -> Prices:
+        """What the judge's tokens cost; a judge that asks no model costs nothing."""
+        if not self.asks_endpoint:
+            return Prices(0.0, 0.0)
+        return Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input)
+
     def vote_count(self) -> int:
         """How many independent judgments make one verdict; judges with several votes override it."""
         return 1
@@ -262,7 +280,9 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         return ChatSettings(
             endpoints=endpoints_of(
                 self, self.judge_base_url, self.judge_model_name, owner=default, where=f"--{section}judge_"
-            ),
+            )
+            if self.asks_endpoint
+            else (Endpoint(NO_ENDPOINT, self.judge_name()),),
             temperature=self.judge_temperature,
             max_tokens=self.judge_max_tokens,
             extra_body=self.judge_extra_body,
@@ -275,7 +295,7 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
             requests_per_minute=self.judge_requests_per_minute,
             tokens_per_minute=self.judge_tokens_per_minute,
             finish_rules=FinishRules(frozenset(self.judge_finish_reasons), f"{section}judge_finish_reasons"),
-            prices=Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input),
+            prices=self.prices,
             identity=identity,
             title="the judge",
             section=section,

@@ -26,6 +26,8 @@ from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.rubrics import judge as rubrics
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
+from judgegym.judges.rules import judge as rules
+from judgegym.judges.rules.settings import RuleSettings
 from judgegym.judges.tournament import progress as tournament
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient
@@ -39,6 +41,7 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "choice": pairwise.JUDGE,
     "listwise": listwise.JUDGE,
     "tournament": tournament.JUDGE,
+    "rule": rules.JUDGE,
 }
 """The kinds of judges, by their names after `--judge`."""
 
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
         ListwiseJudgeSettings,
         PeerJudgeSettings,
         RubricJudgeSettings,
+        RuleSettings,
     ):
         """The settings of all kinds."""
 else:
@@ -110,6 +114,19 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
 
     help_group: ClassVar[str] = "judge"
 
+    @property
+    def asks_endpoint(self) -> bool:
+        """Whether a judge of this kind asks a model."""
+        return JUDGES[self.judge].asks_endpoint
+
+    def judge_name(self) -> str:
+        """Who judges."""
+        return JUDGES[self.judge].settings.judge_name(self)
+
+    def prompt_digests(self) -> dict[str, str]:
+        """Digests of the prompts of a judge of this kind."""
+        return JUDGES[self.judge].settings.prompt_digests(self)
+
     def vote_count(self) -> int:
         """The number of votes that a judge of this kind takes."""
         return JUDGES[self.judge].settings.vote_count(self)
@@ -134,7 +151,8 @@ def kinds_that_read(name: str) -> frozenset[str]:
     if name == "rubric":
         return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric)
     if name in KindSettings.model_fields or name in JudgeSettings.model_fields:
-        return frozenset(JUDGES)
+        of_model = name.startswith("judge_")
+        return frozenset(kind for kind, judge in JUDGES.items() if judge.asks_endpoint or not of_model)
     reading = {kind for kind, judge in JUDGES.items() if name in judge.settings.model_fields}
     return frozenset(reading | {"arena_hard"} if "tournament" in reading else reading)
 

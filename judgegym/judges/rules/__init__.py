@@ -1,0 +1,1 @@
+"""Rules: judges that ask no endpoint."""

@@ -1,0 +1,66 @@
+"""What a rule is asked, and what it finds: a score, or the reason why it cannot say.
+
+The workers import this module, so it imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_SHOWN = 200
+"""Characters of a text in a finding; a worker's answer with three of them is one atomic write to a pipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCase:
+    """A response, and what a rule may compare it with.
+
+    Attributes:
+        prompt: the prompt; empty if unknown.
+        response: the response.
+        reference: the row's reference, which is the expected value unless a setting has one.
+        context: the text that the response should be based on.
+    """
+
+    prompt: str
+    response: str
+    reference: str | None = None
+    context: str | None = None
+
+
+class Finding(NamedTuple):
+    """What a rule has found in one response.
+
+    Attributes:
+        score: from 0 to 1; `None` if the rule cannot say.
+        found: what was compared, cut after 200 characters; `None` if there is nothing to compare.
+        expected: what it was compared with, cut likewise.
+        why: why the rule cannot say, or more about the score.
+    """
+
+    score: float | None
+    found: str | None = None
+    expected: str | None = None
+    why: str = ""
+
+    @classmethod
+    def of(cls, *, holds: bool, found: str | None, expected: str | None, why: str = "") -> Finding:
+        """The finding of a rule that holds or does not: 1.0 or 0.0."""
+        return cls(float(holds), found, expected, why).shortened()
+
+    def shortened(self) -> Finding:
+        """The finding with its texts cut."""
+        found, expected = (None if text is None else shorten(text) for text in (self.found, self.expected))
+        return Finding(self.score, found, expected, shorten(self.why))
+
+
+def shorten(text: str) -> str:
+    """A text with at most 200 characters, without half of a surrogate pair."""
+    shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return shown.encode("utf-8", "replace").decode()
+
+
+def cannot_say(why: str, *, found: str | None = None, expected: str | None = None) -> Finding:
+    """The finding of a rule that cannot say."""
+    return Finding(None, found, expected, why).shortened()

@@ -1,0 +1,161 @@
+"""Rules that compare a response with an expected text: number, exact, normalised, contains, multiple choice.
+
+Guarantees: linear time; never raises on any text. They read the answer, which is the text after its thinking; what the
+expected text lacks (a number, a letter) is "cannot say", as is a response without one.
+
+Sources: normalisation as in the evaluation script of SQuAD 1.1 (Rajpurkar et al., 2016), with Unicode's NFKC before it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Context, Decimal
+
+from judgegym.judges.rules.finding import Finding, cannot_say
+
+_NUMBER = re.compile(
+    r"[-+−]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3}(?![0-9]))?"
+)
+_FRACTION = re.compile(r"\\[dt]?frac\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}")
+_DIGITS = 1000
+"""Significant digits of a comparison, and digits of a number; a longer one is no number."""
+_CONTEXT = Context(prec=_DIGITS, traps=[])
+_PUNCTUATION = re.compile(r"[^\w\s]|_")
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_BOXED = "\\boxed{"
+
+
+def boxed(text: str) -> str | None:
+    """The content of the last `\\boxed{…}` of a text with balanced braces; `None` without one."""
+    start = text.rfind(_BOXED)
+    if start < 0:
+        return None
+    start += len(_BOXED)
+    depth = 1
+    for brace in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return text[start : start + brace.start()]
+    return None
+
+
+def last_number(text: str) -> tuple[Decimal, str] | None:
+    """The last number of a text, with its words; `None` without one.
+
+    Commas between groups of three digits, an exponent, a fraction (`3/4`, `\\frac{3}{4}`) and a minus sign of Unicode are
+    read; signs of currency, units and per cent are not.
+
+    >>> last_number("It costs $1,250.50, not 3.")[0], last_number("so x = -3/4")[0]
+    (Decimal('3'), Decimal('-0.75'))
+    """
+    plain = _FRACTION.sub(r" \1/\2 ", text)
+    found = [*_NUMBER.finditer(plain)][-2:]
+    if not found:
+        return None
+    last, before = found[-1], found[0]
+    value = _decimal(last[0])
+    if value is None:
+        return None
+    if len(found) > 1 and plain[before.end() : last.start()] == "/" and (above := _decimal(before[0])) is not None:
+        quotient = _CONTEXT.divide(above, value)
+        return (quotient, plain[before.start() : last.end()]) if quotient.is_finite() else None
+    # A sign right behind a word or a number is a dash or a subtraction.
+    is_dash = last[0][0] in "-−" and plain[last.start() - 1 : last.start()].isalnum()
+    return (value.copy_negate(), last[0][1:]) if is_dash else (value, last[0])
+
+
+def _decimal(written: str) -> Decimal | None:
+    return Decimal(written.replace(",", "").replace("−", "-")) if len(written) <= _DIGITS else None
+
+
+def number(text: str, expected: str, tolerance: float) -> Finding:
+    """Compare the last number of the boxed answer, or of the text, with the last number of the expected text.
+
+    Args:
+        text: the answer.
+        expected: the expected text, such as `18` or a solution that ends with `#### 18`.
+        tolerance: the largest difference as a share of the expected number, of 1 where that is 0; 0 for exact equality.
+    """
+    wanted = last_number(_answer_in(expected))
+    if wanted is None:
+        return cannot_say("the expected value has no number", expected=expected)
+    given = last_number(_answer_in(text))
+    if given is None:
+        return cannot_say("the text has no number", expected=wanted[1])
+    difference = _CONTEXT.abs(_CONTEXT.subtract(given[0], wanted[0]))
+    most = _CONTEXT.multiply(Decimal(tolerance), wanted[0].copy_abs() or Decimal(1))
+    holds = given[0] == wanted[0] or (tolerance > 0 and difference <= most)
+    return Finding.of(holds=holds, found=given[1], expected=wanted[1])
+
+
+def _answer_in(text: str) -> str:
+    inside = boxed(text)
+    return text if inside is None else inside
+
+
+def exact(text: str, expected: str) -> Finding:
+    """Whether the answer is the expected text, but for white space at both ends."""
+    return Finding.of(holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip())
+
+
+def normalised_text(text: str) -> str:
+    """A text without case, punctuation, English articles and repeated white space.
+
+    >>> normalised_text("The  Eiffel-Tower!")
+    'eiffel tower'
+    """
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub(" ", plain)).split())
+
+
+def normalised(text: str, expected: str) -> Finding:
+    """Whether the answer is the expected text, both normalised."""
+    wanted, given = normalised_text(expected), normalised_text(text)
+    if not wanted:
+        return cannot_say("nothing is left of the expected value, normalised", expected=expected)
+    return Finding.of(holds=given == wanted, found=given, expected=wanted)
+
+
+def contains(text: str, expected: str) -> Finding:
+    """Whether the expected text occurs in the answer, both normalised, and not within a word of Latin letters."""
+    wanted, given = normalised_text(expected), normalised_text(text)
+    if not wanted:
+        return cannot_say("nothing is left of the expected value, normalised", expected=expected)
+    before = "(?<![a-z0-9])" if wanted[0].isascii() else ""
+    after = "(?![a-z0-9])" if wanted[-1].isascii() else ""
+    at = re.search(f"{before}{re.escape(wanted)}{after}", given)
+    return Finding.of(holds=at is not None, found=None if at is None else at[0], expected=wanted)
+
+
+_SAID = re.compile(
+    r"(?:answer|choice|option)\b[^\w(]{0,5}(?:(?:is|:)[^\w(]{0,6})?[(\[{]?([A-Z])(?![\w'’])(?!(?<=[AI])\s+[a-z])",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(r"[\s*_(\[{$]*([A-Z])(?:[\s*_)\]}.:$]*|[).:][ *_].*)", re.DOTALL)
+
+
+def choice_in(text: str) -> str | None:
+    """The capital letter that a text chooses: boxed, after "answer", or alone on its last line; `None` without one.
+
+    >>> choice_in("So the answer is (B)."), choice_in("C) 42"), choice_in("A good question.")
+    ('B', 'C', None)
+    """
+    inside = boxed(text)
+    if inside is not None:
+        text = re.sub(r"\\text\w{0,4}\{([^{}]*)\}", r"\1", inside)
+    elif said := [match[1] for match in _SAID.finditer(text) if match[1].isupper()]:
+        return said[-1]
+    lines = [line for line in text.splitlines() if line.strip()]
+    alone = _ALONE.fullmatch(lines[-1]) if lines else None
+    return None if alone is None else alone[1]
+
+
+def multiple_choice(text: str, expected: str) -> Finding:
+    """Compare the letter that the answer chooses with the expected one."""
+    wanted, given = choice_in(expected), choice_in(text)
+    if wanted is None:
+        return cannot_say("the expected value is no letter of a choice", expected=expected)
+    if given is None:
+        return cannot_say("the text chooses no letter", expected=wanted)
+    return Finding.of(holds=given == wanted, found=given, expected=wanted)

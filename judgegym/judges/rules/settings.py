@@ -1,0 +1,121 @@
+"""The settings of rules: which rule, what it expects, and which settings each rule reads.
+
+Guarantee: a combination that no rule can work with is refused with one line before the first row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import field_validator, model_validator
+from typing_extensions import Self
+
+from judgegym.judges.config.explaining import TextOrFile, prompt_digest
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.judge import JudgeSettings
+
+READS: Mapping[str, tuple[str, ...]] = {
+    "number": ("rule_expected", "rule_tolerance"),
+    "expression": ("rule_expected", "rule_tolerance"),
+    "exact": ("rule_expected",),
+    "normalised": ("rule_expected",),
+    "contains": ("rule_expected",),
+    "regex": ("rule_expected",),
+    "multiple_choice": ("rule_expected",),
+    "json_schema": ("rule_expected",),
+    "length": ("rule_length_unit", "rule_soft_limit", "rule_hard_limit"),
+    "language": ("rule_expected",),
+    "thinking_format": (),
+}
+"""The rules by name, with the settings of their own that each reads beside `rule_timeout`."""
+_OWN = re.compile(r".+\.py:[A-Za-z_]\w*", re.DOTALL)
+LengthUnit = Literal["words", "characters", "tokens"]
+
+
+class RuleSettings(JudgeSettings):
+    """The settings of a rule. Those of a judge model (`judge_…`) have no effect, since no model is asked."""
+
+    help_group: ClassVar[str] = "judge"
+
+    rule: str | None = setting(None, common=True)
+    """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema, length,
+    language, thinking_format, or FILE.py:NAME for a function of your own."""
+    rule_expected: TextOrFile | None = setting(None)
+    """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
+    expression, a JSON schema, a language's code such as de; @file reads it from a file."""
+    rule_tolerance: float = setting(0.0, ge=0)
+    """Take numbers for equal that differ by at most this share of the expected one (rules number, expression)."""
+    rule_length_unit: LengthUnit = setting("words")
+    """Measure the length in this unit (rule length)."""
+    rule_soft_limit: int | None = setting(None, ge=0)
+    """Give 1.0 up to this length, and beyond it linearly less, down to 0.0 at rule_hard_limit (rule length). If unset,
+    1.0 up to rule_hard_limit."""
+    rule_hard_limit: int | None = setting(None, ge=1)
+    """Give 0.0 beyond this length (rule length)."""
+    rule_timeout: float = operational(5.0, gt=0, le=600)
+    """Stop a rule that needs a process of its own (expression, regex, json_schema, language, FILE.py:NAME) after this
+    many seconds for one response; it then cannot say."""
+    rule_digest: str | None = setting(None)
+    """Refuse FILE.py:NAME if the file has another digest than this. If unset, that of the file now, so that a run is
+    not resumed with another function."""
+
+    @property
+    def asks_endpoint(self) -> bool:
+        """No model is asked."""
+        return False
+
+    def judge_name(self) -> str:
+        """The rule in place of a model's name."""
+        return f"rule-{self.rule}"
+
+    def prompt_digests(self) -> dict[str, str]:
+        """There is no prompt."""
+        return {}
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the rule is a function of the user's own."""
+        return self.rule is not None and self.rule not in READS
+
+    @field_validator("rule")
+    @classmethod
+    def _is_known(cls, value: str | None) -> str | None:
+        if value is None or value in READS or _OWN.fullmatch(value):
+            return value
+        raise ValueError(f"{value!r} is no rule; expected one of {', '.join(READS)}, or FILE.py:NAME")
+
+    @model_validator(mode="after")
+    def _has_what_it_reads(self) -> Self:
+        if self.rule is None:
+            return self
+        read = () if self.is_own else READS[self.rule]
+        for name in type(self).model_fields:
+            is_rules = name.startswith("rule_") and name not in ("rule_timeout", "rule_digest")
+            if is_rules and name not in read and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: the rule {self.rule} does not read it")
+        if self.rule == "length" and self.rule_hard_limit is None:
+            raise ValueError("rule_hard_limit: the rule length needs it, with or without rule_soft_limit")
+        if self.rule_hard_limit is not None and (self.rule_soft_limit or 0) > self.rule_hard_limit:
+            raise ValueError(
+                f"rule_soft_limit: expected at most rule_hard_limit ({self.rule_hard_limit}), got {self.rule_soft_limit}"
+            )
+        if self.is_own:
+            self._note_digest(self.rule.rpartition(":")[0])
+        return self
+
+    def _note_digest(self, file: str) -> None:
+        try:
+            digest = prompt_digest(Path(file).expanduser().read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"rule: {file} cannot be read: {error}") from None
+        if self.rule_digest not in (None, digest):
+            raise ValueError(
+                f"rule_digest: {file} has the digest {digest}, and another was given; the file has changed"
+            )
+        if self.rule_digest is None:
+            self.rule_digest = digest
+            # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.
+            self.model_fields_set.discard("rule_digest")
