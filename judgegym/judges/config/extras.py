@@ -58,6 +58,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "server": ("prometheus_client",),
     "ray": ("ray", "pyarrow"),
     "profile": ("pyinstrument",),
+    "rules": ("math_verify", "jsonschema", "py3langid"),
     "completion": ("argcomplete",),
     "statistics": ("numpy", "scipy", "sklearn", "krippendorff"),
     "art": ("art", "openai"),

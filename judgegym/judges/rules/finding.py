@@ -5,8 +5,9 @@ The workers import this module, so it imports nothing of the package.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 _SHOWN = 200
 """Characters of a text in a finding; a worker's answer with three of them is one atomic write to a pipe."""
@@ -37,12 +38,14 @@ class Finding(NamedTuple):
         found: what was compared, cut after 200 characters; `None` if there is nothing to compare.
         expected: what it was compared with, cut likewise.
         why: why the rule cannot say, or more about the score.
+        is_unusable: the rule cannot say of any text, because of the expected value.
     """
 
     score: float | None
     found: str | None = None
     expected: str | None = None
     why: str = ""
+    is_unusable: bool = False
 
     @classmethod
     def of(cls, *, holds: bool, found: str | None, expected: str | None, why: str = "") -> Finding:
@@ -52,7 +55,11 @@ class Finding(NamedTuple):
     def shortened(self) -> Finding:
         """The finding with its texts cut."""
         found, expected = (None if text is None else shorten(text) for text in (self.found, self.expected))
-        return Finding(self.score, found, expected, shorten(self.why))
+        return self._replace(found=found, expected=expected, why=shorten(self.why))
+
+
+Comparison: TypeAlias = Callable[[str, str], Finding]
+"""Compares a text with the expected value."""
 
 
 def shorten(text: str) -> str:
@@ -61,6 +68,6 @@ def shorten(text: str) -> str:
     return shown.encode("utf-8", "replace").decode()
 
 
-def cannot_say(why: str, *, found: str | None = None, expected: str | None = None) -> Finding:
+def cannot_say(why: str, *, expected: str | None = None, is_unusable: bool = False) -> Finding:
     """The finding of a rule that cannot say."""
-    return Finding(None, found, expected, why).shortened()
+    return Finding(None, None, expected, why, is_unusable).shortened()

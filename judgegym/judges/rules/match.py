@@ -27,7 +27,7 @@ _BOXED = "\\boxed{"
 
 
 def boxed(text: str) -> str | None:
-    """The content of the last `\\boxed{…}` of a text with balanced braces; `None` without one."""
+    r"""The content of the last `\boxed{…}` of a text with balanced braces; `None` without one."""
     start = text.rfind(_BOXED)
     if start < 0:
         return None
@@ -41,10 +41,10 @@ def boxed(text: str) -> str | None:
 
 
 def last_number(text: str) -> tuple[Decimal, str] | None:
-    """The last number of a text, with its words; `None` without one.
+    r"""The last number of a text, with its words; `None` without one.
 
-    Commas between groups of three digits, an exponent, a fraction (`3/4`, `\\frac{3}{4}`) and a minus sign of Unicode are
-    read; signs of currency, units and per cent are not.
+    Commas between groups of three digits, an exponent, a fraction (`3/4`, `\frac{3}{4}`) and a minus sign of Unicode
+    are read; signs of currency, units and per cent are not.
 
     >>> last_number("It costs $1,250.50, not 3.")[0], last_number("so x = -3/4")[0]
     (Decimal('3'), Decimal('-0.75'))
@@ -79,7 +79,7 @@ def number(text: str, expected: str, tolerance: float) -> Finding:
     """
     wanted = last_number(_answer_in(expected))
     if wanted is None:
-        return cannot_say("the expected value has no number", expected=expected)
+        return cannot_say("the expected value has no number", expected=expected, is_unusable=True)
     given = last_number(_answer_in(text))
     if given is None:
         return cannot_say("the text has no number", expected=wanted[1])
@@ -113,7 +113,7 @@ def normalised(text: str, expected: str) -> Finding:
     """Whether the answer is the expected text, both normalised."""
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
-        return cannot_say("nothing is left of the expected value, normalised", expected=expected)
+        return cannot_say("nothing is left of the expected value, normalised", expected=expected, is_unusable=True)
     return Finding.of(holds=given == wanted, found=given, expected=wanted)
 
 
@@ -121,7 +121,7 @@ def contains(text: str, expected: str) -> Finding:
     """Whether the expected text occurs in the answer, both normalised, and not within a word of Latin letters."""
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
-        return cannot_say("nothing is left of the expected value, normalised", expected=expected)
+        return cannot_say("nothing is left of the expected value, normalised", expected=expected, is_unusable=True)
     before = "(?<![a-z0-9])" if wanted[0].isascii() else ""
     after = "(?![a-z0-9])" if wanted[-1].isascii() else ""
     at = re.search(f"{before}{re.escape(wanted)}{after}", given)
@@ -155,7 +155,7 @@ def multiple_choice(text: str, expected: str) -> Finding:
     """Compare the letter that the answer chooses with the expected one."""
     wanted, given = choice_in(expected), choice_in(text)
     if wanted is None:
-        return cannot_say("the expected value is no letter of a choice", expected=expected)
+        return cannot_say("the expected value is no letter of a choice", expected=expected, is_unusable=True)
     if given is None:
         return cannot_say("the text chooses no letter", expected=wanted)
     return Finding.of(holds=given == wanted, found=given, expected=wanted)

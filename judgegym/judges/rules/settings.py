@@ -19,7 +19,7 @@ from judgegym.judges.config.judge import JudgeSettings
 
 READS: Mapping[str, tuple[str, ...]] = {
     "number": ("rule_expected", "rule_tolerance"),
-    "expression": ("rule_expected", "rule_tolerance"),
+    "expression": ("rule_expected",),
     "exact": ("rule_expected",),
     "normalised": ("rule_expected",),
     "contains": ("rule_expected",),
@@ -28,7 +28,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "json_schema": ("rule_expected",),
     "length": ("rule_length_unit", "rule_soft_limit", "rule_hard_limit"),
     "language": ("rule_expected",),
-    "thinking_format": (),
+    "thinking_format": ("rule_opened_by_template",),
 }
 """The rules by name, with the settings of their own that each reads beside `rule_timeout`."""
 _OWN = re.compile(r".+\.py:[A-Za-z_]\w*", re.DOTALL)
@@ -47,7 +47,7 @@ class RuleSettings(JudgeSettings):
     """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
     expression, a JSON schema, a language's code such as de; @file reads it from a file."""
     rule_tolerance: float = setting(0.0, ge=0)
-    """Take numbers for equal that differ by at most this share of the expected one (rules number, expression)."""
+    """Take numbers for equal that differ by at most this share of the expected one, of 1 if that is 0 (rule number)."""
     rule_length_unit: LengthUnit = setting("words")
     """Measure the length in this unit (rule length)."""
     rule_soft_limit: int | None = setting(None, ge=0)
@@ -55,6 +55,8 @@ class RuleSettings(JudgeSettings):
     1.0 up to rule_hard_limit."""
     rule_hard_limit: int | None = setting(None, ge=1)
     """Give 0.0 beyond this length (rule length)."""
+    rule_opened_by_template: bool = setting(False)
+    """Take a lone </think> for right, because the chat template has opened the thinking (rule thinking_format)."""
     rule_timeout: float = operational(5.0, gt=0, le=600)
     """Stop a rule that needs a process of its own (expression, regex, json_schema, language, FILE.py:NAME) after this
     many seconds for one response; it then cannot say."""
@@ -99,9 +101,7 @@ class RuleSettings(JudgeSettings):
         if self.rule == "length" and self.rule_hard_limit is None:
             raise ValueError("rule_hard_limit: the rule length needs it, with or without rule_soft_limit")
         if self.rule_hard_limit is not None and (self.rule_soft_limit or 0) > self.rule_hard_limit:
-            raise ValueError(
-                f"rule_soft_limit: expected at most rule_hard_limit ({self.rule_hard_limit}), got {self.rule_soft_limit}"
-            )
+            raise ValueError(f"rule_soft_limit: expected at most rule_hard_limit, got {self.rule_soft_limit}")
         if self.is_own:
             self._note_digest(self.rule.rpartition(":")[0])
         return self
@@ -112,9 +112,7 @@ class RuleSettings(JudgeSettings):
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"rule: {file} cannot be read: {error}") from None
         if self.rule_digest not in (None, digest):
-            raise ValueError(
-                f"rule_digest: {file} has the digest {digest}, and another was given; the file has changed"
-            )
+            raise ValueError(f"rule_digest: {file} has another digest now, {digest}: it has changed")
         if self.rule_digest is None:
             self.rule_digest = digest
             # Not set by the user: a mount inherits only the settings that were given, so it must not inherit this one.

@@ -1,0 +1,95 @@
+"""Rules that no bound on their time is known for, so that only a worker applies them: expression, regex, JSON schema.
+
+Each function imports its library, and returns what compares a text with the expected value. Workers import this module.
+
+Sources: math-verify (Hugging Face) for expressions; JSON Schema in the draft that a schema names (`$schema`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from judgegym.judges.parsing.json_objects import last_first
+from judgegym.judges.rules.finding import Comparison, Finding, cannot_say
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+_IN_MATHS = re.compile(r"\$|\\\(|\\\[|\\boxed|####")
+_FENCED = re.compile(r"```\w*\s*\n(.*?)```", re.DOTALL)
+
+
+@lru_cache
+def expression() -> Comparison:
+    """Equality of mathematical expressions, by math-verify: the last of a text, boxed ones first."""
+    from math_verify import parse, verify  # late: sympy takes seconds
+
+    for name in ("math_verify", "latex2sympy2_extended"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they log texts, and that the worker has the time limit
+
+    def compare(text: str, expected: str) -> Finding:
+        gold = [] if _IN_MATHS.search(expected) else parse(f"${expected}$", parsing_timeout=None)
+        gold = gold or parse(expected.rpartition("####")[2], parsing_timeout=None)
+        if not gold:
+            return cannot_say("the expected value is no expression", expected=expected, is_unusable=True)
+        given = parse(text, parsing_timeout=None)
+        if not given:
+            return cannot_say("the text has no expression", expected=str(gold[-1]))
+        holds = verify(gold, given, timeout_seconds=None, raise_on_error=True)
+        return Finding.of(holds=holds, found=str(given[-1]), expected=str(gold[-1]))
+
+    return compare
+
+
+@lru_cache
+def regex() -> Comparison:
+    """Whether a regular expression of Python's `re` matches somewhere in the text."""
+
+    def compare(text: str, expected: str) -> Finding:
+        try:
+            pattern = re.compile(expected)
+        except (re.error, OverflowError) as error:
+            return cannot_say(f"no regular expression: {error}", expected=expected, is_unusable=True)
+        match = pattern.search(text)
+        return Finding.of(holds=match is not None, found=None if match is None else match[0], expected=expected)
+
+    return compare
+
+
+@lru_cache
+def json_schema() -> Comparison:
+    """Whether the text's JSON value is valid: the whole text, its last code block, or its last object."""
+    from jsonschema.exceptions import SchemaError, best_match
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    @lru_cache
+    def validator(schema: str) -> Validator:
+        parsed = json.loads(schema)
+        kind: Any = validator_for(parsed)
+        kind.check_schema(parsed)
+        found: Validator = kind(parsed, registry=Registry())  # which fetches no schema from elsewhere
+        return found
+
+    def compare(text: str, expected: str) -> Finding:
+        try:
+            checks = validator(expected)
+        except (ValueError, SchemaError) as error:
+            message = getattr(error, "message", str(error))
+            return cannot_say(f"no JSON schema: {message}", expected=expected, is_unusable=True)
+        written = [text, *_FENCED.findall(text)[-1:], *(found.written for found in last_first(text)[:1])]
+        for each in written:
+            try:
+                value = json.loads(each)
+            except (ValueError, RecursionError):
+                continue
+            wrong = best_match(checks.iter_errors(value))
+            said = "" if wrong is None else f"{wrong.json_path}: {wrong.message}"
+            return Finding.of(holds=wrong is None, found=each.strip(), expected="JSON of the schema", why=said)
+        return Finding.of(holds=False, found=None, expected="JSON of the schema", why="the text has no JSON")
+
+    return compare

@@ -1,0 +1,73 @@
+"""Rules that measure a response by itself: its length, its language, the format of its thinking.
+
+A length scores 1.0 up to the soft limit, 0.0 from beyond the hard limit on, and linearly less between. A language is
+told by py3langid, whose probability must be at least one half; it runs in a worker, since its model takes a second to
+load.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from judgegym.judges.parsing.thinking import split
+from judgegym.judges.rules.finding import Comparison, Finding, cannot_say
+from judgegym.llm.usage import count_tokens
+
+if TYPE_CHECKING:
+    from judgegym.judges.rules.settings import LengthUnit
+
+_LOOKED_AT = 4000
+"""Characters of a text whose language is told."""
+_LEAST_PROBABILITY = 0.5
+
+
+def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> Finding:
+    """The score of a text's length.
+
+    Args:
+        text: the whole response, with its thinking.
+        unit: what is counted. Words are separated by white space; tokens are counted as `count_tokens` does.
+        soft: up to this length the score is 1.0; `None` for the hard limit.
+        hard: at this length the score is 0.0, unless it is the soft limit, too; beyond it in any case.
+
+    >>> [length("a " * count, "words", 2, 4).score for count in (2, 3, 4, 5)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+    soft = hard if soft is None else soft
+    counted = len(text.split()) if unit == "words" else len(text) if unit == "characters" else count_tokens(text)
+    score = 1.0 if counted <= soft else max(0.0, (hard - counted) / (hard - soft)) if hard > soft else 0.0
+    limits = f"at most {soft}" if hard == soft else f"at most {soft}, and never {hard}"
+    return Finding(score, f"{counted} {unit}", limits)
+
+
+def thinking_format(text: str, *, opened_by_template: bool) -> Finding:
+    """Whether a response has one `<think>…</think>`, and an answer behind it (`judgegym.judges.parsing.thinking`)."""
+    thinking = split(text, opened_by_template=opened_by_template)
+    return Finding.of(holds=thinking.valid, found=thinking.reason or "valid", expected="valid")
+
+
+@lru_cache
+def language() -> Comparison:
+    """Whether a text is in the language of a code, or in that of another text, given as `=text`."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+    def told(text: str) -> str | None:
+        code, probability = identifier.classify(text[:_LOOKED_AT].encode("utf-8", "replace").decode())
+        return str(code) if probability >= _LEAST_PROBABILITY else None
+
+    def compare(text: str, expected: str) -> Finding:
+        wanted = told(expected[1:]) if expected.startswith("=") else expected.strip().lower()
+        if wanted is None:
+            return cannot_say("the language of the prompt cannot be told")
+        if wanted not in identifier.labels:
+            known = ", ".join(sorted(code for code in identifier.labels if len(code) == 2))
+            return cannot_say(f"no code of a language; expected one of {known}", expected=wanted, is_unusable=True)
+        given = told(text)
+        if given is None:
+            return cannot_say("the language of the text cannot be told", expected=wanted)
+        return Finding.of(holds=given == wanted, found=given, expected=wanted)
+
+    return compare

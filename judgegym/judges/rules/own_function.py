@@ -1,0 +1,66 @@
+"""A rule that is a function of the user's own, `FILE.py:NAME`. Only a worker loads and calls it.
+
+    def score(response: str, task) -> float | bool | None:
+        return response.count(task.prompt) == 0
+
+It gets the response, and the task (`RuleCase`: prompt, reference, context) if it has a second parameter, and may be
+`async`. It returns a score from 0 to 1, True, False, or `None` if it cannot say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from judgegym.judges.rules.finding import Finding, RuleCase, cannot_say
+
+
+@lru_cache
+def own_function(place: str) -> Callable[[RuleCase], Finding]:
+    """What applies the function that a place names.
+
+    Args:
+        place: `FILE.py:NAME`; modules beside the file can be imported in it.
+
+    Raises:
+        ValueError: the file has no function of this name. What the file raises is raised, too.
+    """
+    file, _, name = place.rpartition(":")
+    path = Path(file).expanduser().resolve()
+    spec = spec_from_file_location(f"__rule_{path.stem}__", path)
+    assert spec is not None and spec.loader is not None  # the settings allow `.py` alone
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ValueError(f"{file} has no function {name!r}")
+    takes_task = len(inspect.signature(function).parameters) > 1
+
+    def apply(case: RuleCase) -> Finding:
+        value: Any = function(case.response, case) if takes_task else function(case.response)
+        return _finding(asyncio.run(value) if inspect.iscoroutine(value) else value)
+
+    return apply
+
+
+def _finding(value: Any) -> Finding:
+    """The finding of a value that the function has returned.
+
+    Raises:
+        ValueError: it is none that it may return.
+    """
+    value = value.item() if hasattr(value, "item") else value  # numpy's and torch's numbers
+    if value is None:
+        return cannot_say("the function returned None")
+    if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+        raise ValueError(f"expected a number from 0 to 1, True, False or None, returned {value!r:.100}")
+    return Finding(float(value), f"{value}", None, f"the function returned {value}")
