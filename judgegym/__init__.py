@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judgegym.api.group_judges import GroupTable, ListwiseJudge, TournamentJudge
-    from judgegym.api.judges import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge
+    from judgegym.api.judges import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, RuleJudge
     from judgegym.api.results import JudgmentTable, TextTable
     from judgegym.api.rl4f import RL4FEvaluator
     from judgegym.judges.core.judgment import Judgment, Status
@@ -40,6 +40,7 @@ __all__ = [
     "RL4FEvaluator",
     "Rubric",
     "RubricJudge",
+    "RuleJudge",
     "SettingsError",
     "Status",
     "TextTable",
@@ -54,6 +55,7 @@ _HOMES = {
     "OwnJudge": "judgegym.api.judges",
     "PeerJudge": "judgegym.api.judges",
     "RubricJudge": "judgegym.api.judges",
+    "RuleJudge": "judgegym.api.judges",
     "JudgmentTable": "judgegym.api.results",
     "RL4FEvaluator": "judgegym.api.rl4f",
     "TextTable": "judgegym.api.results",

@@ -25,6 +25,9 @@ from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
+from judgegym.judges.rules.finding import RuleCase
+from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
+from judgegym.judges.rules.settings import RuleSettings
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
@@ -207,6 +210,29 @@ class PeerJudge(OpenJudge[PeerCase, PeerDetail], settings=PeerJudgeSettings, fac
 
     def _case(self, question: str, answer: str) -> PeerCase:
         return PeerCase(question, answer, self.rubric)
+
+
+class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=RuleCaseJudge):
+    """Scores answers from 0 to 1 by a rule, without a model.
+
+    Example:
+        >>> with RuleJudge(rule="number") as judge:
+        ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41", "I do not know."], reference="42")
+        >>> table.scores, table[2].detail.says
+        ([1.0, 0.0, None], False)
+    """
+
+    async def judge(
+        self, question: str, answers: str | Sequence[str], *, reference: str | None = None, context: str | None = None
+    ) -> JudgmentTable[RuleDetail]:
+        """Score each answer; `reference` is what a rule expects, `context` is for a function of your own alone."""
+        return await self._judged(question, answers, reference=reference, context=context)
+
+    judge_sync = in_sync(judge)
+
+    def _case(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> RuleCase:
+        expected, read = optional_text(reference, "reference"), optional_text(context, "context")
+        return RuleCase(question, answer, expected, read)
 
 
 _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")

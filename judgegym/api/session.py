@@ -185,7 +185,7 @@ class WithSession(Generic[JudgeT]):
                 async with AsyncExitStack() as stack:
                     try:
                         settings, identity = self.settings, ""
-                        if self._offline:
+                        if self._offline and settings.asks_endpoint:
                             settings = await stand_in_settings(stack, settings, self._offline_prompts)
                             identity = STAND_IN_IDENTITY
                         client = await open_client(stack, settings, identity=identity)

@@ -192,7 +192,7 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> tuple[Scorer
     mount = settings_from_keywords(JudgeMount, judge)  # the names as they were given, in its errors
     if not options.offline:
         mount.chat_settings(section="")  # a missing key is an error now, and not at the first sample
-    return options, source.shared(), mount.judge_model_name
+    return options, source.shared(), mount.judge_name()
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def document(mounts: Mapping[str, JudgeMount], protocols: Sequence[type[RequestB
         "/v1/recent": {"get": _operation("The last hundred judgments", _ANY_OBJECT)},
     }
     for name, mount in mounts.items():
-        prefix, who = (f"/{name}" if name else ""), f"{mount.judge} judge ({mount.judge_model_name})"
+        prefix, who = (f"/{name}" if name else ""), f"{mount.judge} judge ({mount.judge_name()})"
         for protocol in protocols:
             summary = f"{protocol.protocol}: scores of the {who}"
             operation = _operation(summary, _ref(protocol.answer), body=bodies[protocol.path])

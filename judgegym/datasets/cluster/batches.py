@@ -75,7 +75,7 @@ class BatchScorer:
 
     def __repr__(self) -> str:
         """Which judge scores, without secrets."""
-        return f"<score: {self.settings.judge} judge {self.settings.judge_model_name}, 1 of {self.parts}>"
+        return f"<score: {self.settings.judge} judge {self.settings.judge_name()}, 1 of {self.parts}>"
 
     def __call__(self, batch: Batch) -> Batch:
         """Score a batch.

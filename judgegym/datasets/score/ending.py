@@ -62,8 +62,7 @@ from judgegym.environments.evaluate.results import (
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
-from judgegym.judges.tournament.schedule import TournamentSettings
+from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
@@ -122,7 +121,7 @@ async def conclude(
     outcomes, seconds = saved.outcomes(), time.monotonic() - started
     numbers = await asyncio.to_thread(score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed)
     metrics, said = numbers.metrics, [*notices]
-    if settings.offline:
+    if settings.stand_ins:
         said.append(terminal.offline_notice(settings.stand_ins))
     if len(numbers.categories) > MOST_CATEGORIES:
         said.append(
@@ -225,9 +224,6 @@ def _answers_of(run: SavedRun) -> dict[str, JSON]:
 
 def _protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
     """The settings that determine the results, without the data, and of the judge those that its kind reads."""
-    of_kind = {"judge", "rubric", *JUDGES[settings.judge].settings.model_fields}
-    if settings.judge == "arena_hard":  # which compares responses as a tournament
-        of_kind |= TournamentSettings.model_fields.keys()
     data = {each.name for each in declared_settings(ScoreSettings) if each.group == "data"}
     return {
         name: shortened(value)
@@ -235,7 +231,7 @@ def _protocol(settings: ScoreSettings) -> Mapping[str, JSON]:
         if name not in data
         and name not in _SAID_ELSEWHERE
         and value is not None
-        and (name in of_kind or name not in ScorerSettings.model_fields)
+        and (name not in ScorerSettings.model_fields or settings.judge in kinds_that_read(name))
     }
 
 

@@ -229,7 +229,8 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     earlier = None if run is None else _earlier(tasks, run, judged, left)
     calls, estimated = await _calls(judge, tasks, left)
     each = calls.high or calls.low
-    size = min(len(left), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left) / each)) if each else 0)
+    most = int(CALLS_COUNTED * len(left) / each) if each else len(left) * (not settings.asks_endpoint)
+    size = min(len(left), UNITS_COUNTED, max(1, most) if each else most)
     chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left)), size))
     prompts = Range(0, 0)
     for place in chosen:
@@ -364,6 +365,8 @@ async def _calls(judge: _BothWays, tasks: ScoreTasks, numbers: Sequence[int]) ->
 
 def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
     """What the numbers leave out."""
+    if not settings.asks_endpoint and settings.responses_per_prompt is None:
+        return ("The judge asks no endpoint.",)
     notes = [
         f"Tokens are counted as {how_counted()}; the judge's own count may differ.",
         "Failed requests are sent again, and so are questions whose answer has no verdict: they come on top.",
@@ -440,14 +443,16 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     average = f" (an average for {plan.estimated_calls:,} of them)" if plan.estimated_calls else ""
     held = f"; {plan.earlier.held:,} more are answered in the ledger" if plan.earlier and plan.earlier.held else ""
     yield "judge calls", f"{_range(plan.calls)}{average}{held}"
+    if not plan.settings.asks_endpoint:
+        yield "cost", _cost(plan.total_cost, "--openai.price_")
+        return
     part = f" (counted on {plan.counted:,} of {plan.tasks:,})" if plan.counted < plan.tasks else ""
     yield "prompt tokens", f"{_range(plan.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)
     if plan.policy is not None:
         yield "judge cost", _cost(plan.cost, "--judge_price_")
     yield "cost", _cost(plan.total_cost, "--judge_price_")
-    if plan.settings.asks_endpoint:
-        yield "least time", _least_time(plan)
+    yield "least time", _least_time(plan)
 
 
 def _completions(plan: Plan) -> str:

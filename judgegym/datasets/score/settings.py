@@ -119,6 +119,9 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
             del found[_KEY_VARIABLE]
         for name in ("config", "show_config", "profile", "resume", "plan", "merge", "budget_calls", "budget_usd"):
             del found[name]
+        if not self.asks_endpoint:  # who reads the file has a name for the judge
+            del found["judge_base_url"]
+            found["judge_model_name"] = self.judge_name()
         if self.responses_per_prompt is None:
             found = {name: value for name, value in found.items() if name not in of_policy_alone()}
         return {**found, **self.policy_settings}

@@ -23,6 +23,7 @@ from judgegym.engine.runs.directory import METRICS, read_settings, run_directory
 from judgegym.engine.settings.policy import PolicySettings
 from judgegym.judges.config.explaining import prompt_digest
 from judgegym.judges.config.fields import DeclaredSetting
+from judgegym.judges.scorers.registry import JUDGES
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import without_credentials
@@ -105,7 +106,9 @@ class Origin:
     @property
     def stand_ins(self) -> Sequence[str]:
         """Who was a stand-in, `judge` and `policy`."""
-        return ("judge", "policy")[: 1 + self.asks_policy] if self.offline else ()
+        kind = JUDGES.get(str(self.settings.get("judge")))
+        asked = (("judge", kind is None or kind.asks_endpoint), ("policy", self.asks_policy))
+        return tuple(role for role, is_asked in asked if is_asked and self.offline)
 
     @property
     def data_digest(self) -> str | None:

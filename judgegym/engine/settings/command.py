@@ -100,8 +100,10 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
         for model, section, name in ((self.env, env, "judge_api_key_env"), (self.openai, openai, "api_key_env")):
             if name not in model.model_fields_set:
                 del section[name]
-        if "judge" in self._stand_ins or self.env.policy_is_judge:
+        if "judge" in self._stand_ins or self.env.policy_is_judge or not self.env.asks_endpoint:
             del env["judge_base_url"]
+        if not self.env.asks_endpoint:  # who reads the file has a name for the judge
+            env["judge_model_name"] = self.env.judge_name()
         if "policy" in self._stand_ins:
             del openai["base_url"]
         sections: dict[str, JSON] = {"env": env, "openai": openai}

@@ -126,7 +126,7 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """The base URLs that a verb asks, given those of the policy under `openai`."""
         return AskedEndpoints(
-            judge=() if self.policy_is_judge else (self.judge_base_url,),
+            judge=(self.judge_base_url,) if self.asks_endpoint and not self.policy_is_judge else (),
             policy=policy if self.model_answers is None else (),
         )
 
@@ -140,7 +140,7 @@ class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSetting
 
     def judge_run_name(self) -> str | None:
         """The part of the run directory's name for the judge; `None` if the policy is the judge."""
-        return None if self.policy_is_judge else self.judge_model_name
+        return None if self.policy_is_judge else self.judge_name()
 
 
 def share_max_retries(completions: CompletionSettings, judge: JudgeSettings) -> None:

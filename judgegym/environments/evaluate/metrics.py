@@ -270,9 +270,8 @@ def compute_metrics(
     """Compute all metrics of an evaluation from its samples, in the order of the rows."""
     metrics = MetricAggregator("eval", seed=env.config.seed, names=env.metric_names)
     env.expect_metrics(metrics, saved.tasks)
-    roles = [
-        role for role, is_asked in (("policy", runner.asks_policy), ("judge", not env.policy_is_judge)) if is_asked
-    ]
+    asks_judge = env.config.asks_endpoint and not env.policy_is_judge
+    roles = [role for role, is_asked in (("policy", runner.asks_policy), ("judge", asks_judge)) if is_asked]
     expect_shared(metrics, env.config, roles, completions=runner.keeps_completions, thinking_mode=runner.thinking_mode)
     shared = SharedMetrics(thinking_mode=runner.thinking_mode)
     digests: list[str] = []

@@ -130,7 +130,7 @@ def metrics_file(
 def sampling_of(policy: CompletionSettings | None, judge: JudgeSettings | None) -> Mapping[str, JSON]:
     """How the models were sampled that a run has asked; `None` for one that it has not."""
     of_policy = {} if policy is None else {"temperature": policy.eval_temperature, "max_tokens": policy.eval_max_tokens}
-    if judge is None:
+    if judge is None or not judge.asks_endpoint:
         return of_policy
     return {**of_policy, "judge_temperature": judge.judge_temperature, "judge_max_tokens": judge.judge_max_tokens}
 

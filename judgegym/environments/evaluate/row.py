@@ -97,7 +97,7 @@ class RowRunner(Generic[TaskT, DetailT]):
     @property
     def judge_name(self) -> str:
         """Return the name of the judge."""
-        return self.subject if self._env.policy_is_judge else self._env.config.judge_model_name
+        return self.subject if self._env.policy_is_judge else self._env.config.judge_name()
 
     @property
     def rows_in_flight(self) -> int:

@@ -72,6 +72,8 @@ def _explain(
 ) -> str:
     """The message for what is wrong with one setting, in one line."""
     error, name = errors[0], ".".join(parts)
+    if not name:  # of several settings together: its words begin with one of them
+        return f"--{_in_words(error['msg'])}"
     prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     given = next((prefix for prefix in prefixes if prefix in origins), name)
     origin = f" ({origins[given]})" if given in origins else ""

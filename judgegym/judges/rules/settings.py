@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar, Literal
 
 from pydantic import field_validator, model_validator
@@ -71,7 +71,7 @@ class RuleSettings(JudgeSettings):
 
     def judge_name(self) -> str:
         """The rule in place of a model's name."""
-        return f"rule-{self.rule}"
+        return f"rule-{PurePath(self.rule or '').name}"
 
     def prompt_digests(self) -> dict[str, str]:
         """There is no prompt."""
