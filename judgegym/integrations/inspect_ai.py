@@ -71,6 +71,7 @@ __all__ = [
     "peer",
     "reward",
     "rubric",
+    "rule",
     "tournament",
 ]
 
@@ -330,6 +331,7 @@ peer = _scorer_of("peer", "a peer's 0 to 100 by a rubric in text, over 100.")
 arena_hard = _scorer_of(
     "arena_hard", "the win rate in both orders against the sample's `baseline`, or else its target."
 )
+rule = _scorer_of("rule", "by a rule (`rule`), which asks no model; the sample's target is the reference.")
 listwise = _scorer_of("listwise", f"a score for each epoch of a sample, in one call. {_EPOCHS}")
 tournament = _scorer_of("tournament", f"games between the epochs of a sample. {_EPOCHS}")
 choice = _scorer_of("choice", f"1 for the best of the epochs of a sample, 0 for the others. {_EPOCHS}")

@@ -4,8 +4,8 @@
 
 `judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own (`--evaluator module:name`, or
 `import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments: `judgegym_rubric`, `judgegym_aspect`,
-`judgegym_peer`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable `JUDGEGYM_RLLM`, a JSON
-object with the names of the factories' arguments.
+`judgegym_peer`, `judgegym_rule`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable
+`JUDGEGYM_RLLM`, a JSON object with the names of the factories' arguments.
 
 Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode that ended with an
 error, without trajectories: it has no reward and no signals, and is in no group. An empty completion is a wrong answer,
@@ -223,6 +223,7 @@ def _of_kind(kind: JudgeKind, by: str) -> type[_OfKind]:
 RubricEvaluator = _of_kind("rubric", "by a rubric")
 AspectEvaluator = _of_kind("aspect", "by yes/no questions")
 PeerEvaluator = _of_kind("peer", "as a peer, from 0 to 100 by a rubric in text")
+RuleEvaluator = _of_kind("rule", "by a rule, without a model")
 ArenaHardEvaluator = _of_kind("arena_hard", "the win rate against the row's baseline")
 
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, create_model
 from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judgegym.judges.config import presets
 from judgegym.judges.config.fields import Values, setting
-from judgegym.judges.config.sources import SettingsSource, ShowConfig, SourcedSettings
+from judgegym.judges.config.sources import SettingsSource, ShowConfig, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
@@ -294,16 +294,7 @@ def _mount(name: str, values: Mapping[str, object]) -> JudgeMount:
             f"mounts: {name!r} cannot be part of a path; expected lower-case letters, digits, - and _, and none of "
             + ", ".join(sorted(RESERVED))
         )
-    unknown = next((field for field in values if field not in JudgeMount.model_fields), None)
-    if unknown is not None:
-        raise SettingsError(f"mounts.{name}.{unknown}: unknown setting of a judge")
-    try:
-        return JudgeMount(**values)  # type: ignore[arg-type]  # validated here
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"mounts.{name}.{place}: {message[:1].lower()}{message[1:]}") from None
+    return settings_from_keywords(JudgeMount, values, prefix=f"mounts.{name}.")
 
 
 def bracketed(host: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.judges.scorers.registry import SINGLE
-from tests.command import Ended, RunFiles, in_process, write_lines
+from tests.command import Ended, RunFiles, in_process, serving, write_lines
 
 ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
 
@@ -19,11 +21,17 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
     return in_process("evaluate", "--offline", *where, *flags, env_type=PromptsEnv)
 
 
-@pytest.mark.parametrize(("judge", "parts"), [("rubric", {"raw"}), ("aspect", {"correctness"}), ("peer", {"raw"})])
-def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, parts: set[str]) -> None:
-    ended = evaluate(
-        tmp_path, ROW, f"--env.judge={judge}", *(["--env.aspects=correctness"] if judge == "aspect" else [])
-    )
+@pytest.mark.parametrize(
+    ("judge", "flag", "parts"),
+    [
+        ("rubric", (), {"raw"}),
+        ("aspect", ("--env.aspects=correctness",), {"correctness"}),
+        ("peer", (), {"raw"}),
+        ("rule", ("--env.rule=contains",), {"raw"}),
+    ],
+)
+def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple[str, ...], parts: set[str]) -> None:
+    ended = evaluate(tmp_path, ROW, f"--env.judge={judge}", *flag)
     assert ended.code == 0, ended.said
     files = RunFiles(tmp_path / "run")
     (sample,) = files.samples
@@ -33,7 +41,7 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, parts: set[
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    assert set(SINGLE) == {"rubric", "aspect", "peer"}
+    assert set(SINGLE) == {"rubric", "aspect", "peer", "rule"}
 
 
 @pytest.mark.parametrize(
@@ -47,9 +55,11 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ),
         ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
-        (ROW, "--env.judge=choice", "expected 'rubric', 'aspect' or 'peer', got 'choice'"),
+        (ROW, "--env.judge=choice", "expected 'rubric', 'aspect', 'peer' or 'rule', got 'choice'"),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
         (ROW, "--env.schedule=swiss", "--env.schedule (command line): nothing reads it"),
+        (ROW, "--env.judge=rule", "rule: expected one of number, expression"),
+        (ROW, "--env.rule=number", "--env.rule (command line): nothing reads it without --env.judge=rule"),
     ],
 )
 def test_what_the_judge_cannot_judge_is_one_line_before_the_first_call(
@@ -65,3 +75,37 @@ def test_a_column_that_the_judge_is_not_shown_is_named(tmp_path: Path) -> None:
     ended = evaluate(tmp_path, {**ROW, "rubric": "Is it right?"}, "--env.judge=aspect", "--env.aspects=correctness")
     assert ended.code == 0, ended.said
     assert "columns that are not read, and that nobody is shown: rubric" in ended.err
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "process"])
+def test_a_rule_needs_no_endpoint_but_the_policys(tmp_path: Path, verb: str) -> None:
+    data = write_lines(tmp_path / "prompts.jsonl", [ROW])
+    rule = "--env.judge=rule", "--env.rule=length", "--env.rule_soft_limit=1", "--env.rule_hard_limit=101"
+    words = {
+        "evaluate": (f"--env.eval_dataset={data}", f"--env.data_dir_to_save_evals={tmp_path / 'run'}"),
+        "process": (
+            *(f"--env.train_dataset={data}", f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"),
+            *("--env.total_steps=1", "--env.group_size=2", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"),
+        ),
+    }
+    with serving(lambda _, number: "word " * (51 if number % 2 else 76)) as policy:
+        ended = in_process(
+            verb,
+            *words[verb],
+            *rule,
+            f"--openai.base_url={policy.base_url}",
+            "--openai.model_name=p",
+            env_type=PromptsEnv,
+        )
+    assert ended.code == 0, ended.said
+    assert {body["model"] for body in policy.bodies} == {"p"}
+    if verb == "process":
+        (group,) = map(json.loads, (tmp_path / "groups.jsonl").read_text().splitlines())
+        assert sorted(group["scores"]) == [0.25, 0.5]
+        return
+    files = RunFiles(tmp_path / "run")
+    (sample,) = files.samples
+    assert (sample["score"], sample["run"]["judge_calls"]) == (0.5, {})
+    assert (files.report["config_general"]["judge_model_name"], files.metrics["judge_error_rate"]) == ("rule-length", 0)
+    assert not any("judge_cost" in name or "judge_calls" in name for name in files.metrics)
+    assert "judge_price" not in ended.said

@@ -362,5 +362,5 @@ def settings_from_keywords(model: type[ModelT], values: Mapping[str, object], *,
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")
-        place = ".".join(place_of(first))
-        raise SettingsError(f"{prefix}{place}: {message[:1].lower()}{message[1:]}") from None
+        place = "".join(f"{'.'.join(place)}: " for place in [place_of(first)] if place)
+        raise SettingsError(f"{prefix}{place}{message[:1].lower()}{message[1:]}") from None

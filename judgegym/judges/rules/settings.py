@@ -91,6 +91,9 @@ class RuleSettings(JudgeSettings):
 
     @model_validator(mode="after")
     def _has_what_it_reads(self) -> Self:
+        idle = next((name for name in sorted(self.model_fields_set) if name.startswith("judge_")), None)
+        if idle is not None and type(self) is RuleSettings:  # beside other judges, their settings are there, too
+            raise ValueError(f"{idle}: a rule does not read it, since it asks no model")
         if self.rule is None:
             return self
         read = () if self.is_own else READS[self.rule]

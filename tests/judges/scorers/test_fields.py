@@ -45,7 +45,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
     assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}
 
 
-@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint])
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
     plain = judge_task_of("Q", ["A", "B"], {})
