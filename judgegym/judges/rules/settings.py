@@ -113,7 +113,8 @@ class RuleSettings(JudgeSettings):
         try:
             digest = prompt_digest(Path(file).expanduser().read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"rule: {file} cannot be read: {error}") from None
+            why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+            raise ValueError(f"rule: {file} cannot be read: {why}") from None
         if self.rule_digest not in (None, digest):
             raise ValueError(f"rule_digest: {file} has another digest now, {digest}: it has changed")
         if self.rule_digest is None:

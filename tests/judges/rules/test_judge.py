@@ -108,8 +108,8 @@ async def test_format_of_thinking(text: str, score: float) -> None:
 
 @pytest.mark.parametrize(("unit", "text"), [("words", "a b c d"), ("characters", "abcd")])
 async def test_a_length_beyond_the_soft_limit_costs_a_share(unit: str, text: str) -> None:
-    limits = {"rule_soft_limit": 3, "rule_hard_limit": 5}
-    assert (await judged(text, rule="length", rule_length_unit=unit, **limits)).score == 0.5
+    judgment = await judged(text, rule="length", rule_length_unit=unit, rule_soft_limit=3, rule_hard_limit=5)
+    assert judgment.score == 0.5
 
 
 LINEAR = [
