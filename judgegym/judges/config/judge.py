@@ -276,13 +276,12 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         votes = self.vote_count()
         if votes > 1 and self.judge_temperature == 0:
             logger.warning("%d votes at temperature 0 are the same answer %d times", votes, votes)
-        default = type(self).model_fields["judge_base_url"].default
+        owner, where = type(self).model_fields["judge_base_url"].default, f"--{section}judge_"
+        endpoints: tuple[Endpoint, ...] = (Endpoint(NO_ENDPOINT, self.judge_name()),)
+        if self.asks_endpoint:
+            endpoints = endpoints_of(self, self.judge_base_url, self.judge_model_name, owner=owner, where=where)
         return ChatSettings(
-            endpoints=endpoints_of(
-                self, self.judge_base_url, self.judge_model_name, owner=default, where=f"--{section}judge_"
-            )
-            if self.asks_endpoint
-            else (Endpoint(NO_ENDPOINT, self.judge_name()),),
+            endpoints=endpoints,
             temperature=self.judge_temperature,
             max_tokens=self.judge_max_tokens,
             extra_body=self.judge_extra_body,

@@ -11,13 +11,10 @@ import json
 import logging
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.rules.finding import Comparison, Finding, cannot_say
-
-if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
 
 _IN_MATHS = re.compile(r"\$|\\\(|\\\[|\\boxed|####")
 _FENCED = re.compile(r"```\w*\s*\n(.*?)```", re.DOTALL)
@@ -68,12 +65,11 @@ def json_schema() -> Comparison:
     from referencing import Registry
 
     @lru_cache
-    def validator(schema: str) -> Validator:
+    def validator(schema: str) -> Any:
         parsed = json.loads(schema)
-        kind: Any = validator_for(parsed)
+        kind = validator_for(parsed)
         kind.check_schema(parsed)
-        found: Validator = kind(parsed, registry=Registry())  # which fetches no schema from elsewhere
-        return found
+        return kind(parsed, registry=Registry())  # which fetches no schema from elsewhere
 
     def compare(text: str, expected: str) -> Finding:
         try:

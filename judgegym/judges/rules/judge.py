@@ -7,20 +7,22 @@ without a detail. What no bound on its time is known for runs in a worker proces
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
 
 from judgegym.judges.config.extras import require
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.thinking import after_thinking
-from judgegym.judges.rules import match
-from judgegym.judges.rules.finding import Finding, RuleCase, cannot_say
-from judgegym.judges.rules.measure import length, thinking_format
+from judgegym.judges.rules.expressions import expression, json_schema, regex
+from judgegym.judges.rules.finding import Comparison, Finding, RuleCase, cannot_say
+from judgegym.judges.rules.match import contains, exact, multiple_choice, normalised, number
+from judgegym.judges.rules.measure import language, length, thinking_format
+from judgegym.judges.rules.own_function import own_function
 from judgegym.judges.rules.settings import READS, RuleSettings
-from judgegym.judges.rules.worker import FunctionJob, JobFailure, LibraryJob, LibraryRule, apply_in_worker, apply_now
+from judgegym.judges.rules.worker import Job, JobFailure, apply_in_worker, apply_now
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
@@ -42,18 +44,11 @@ class RuleDetail:
     expected: str | None
 
 
-_MATCHES: Mapping[str, Callable[[str, str, RuleSettings], Finding]] = {
-    "number": lambda text, expected, settings: match.number(text, expected, settings.rule_tolerance),
-    "exact": lambda text, expected, _: match.exact(text, expected),
-    "normalised": lambda text, expected, _: match.normalised(text, expected),
-    "contains": lambda text, expected, _: match.contains(text, expected),
-    "multiple_choice": lambda text, expected, _: match.multiple_choice(text, expected),
-}
+_COMPARISONS = (number, exact, normalised, contains, multiple_choice)
+_MATCHES: Mapping[str, Comparison] = {each.__name__: each for each in _COMPARISONS}
 """The rules that compare the answer with an expected text, in time that is linear in both."""
-
-
-_OF_EXTRA = ("expression", "json_schema", "language")
-"""The rules with a library of the extra `rules`."""
+_LIBRARIES = {"expression": expression, "regex": regex, "json_schema": json_schema, "language": language}
+"""The rules that a worker applies, each by what loads its library."""
 
 
 class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
@@ -70,17 +65,19 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         if settings.rule is None:
             raise SettingsError(f"rule: expected one of {', '.join(READS)}, or FILE.py:NAME")
         self.rule, expected = settings.rule, settings.rule_expected
-        if self.rule in _OF_EXTRA:
+        if self.rule in _LIBRARIES and self.rule != "regex":
             require("rules")
+        with_tolerance = partial(number, tolerance=settings.rule_tolerance)
+        self._match = with_tolerance if self.rule == "number" else _MATCHES.get(self.rule)
         found: Finding | JobFailure | None = None
         if settings.is_own:
-            found = apply_now(FunctionJob(self.rule, None), settings.rule_timeout)
-        elif expected is not None and self.rule in _MATCHES:
-            found = _MATCHES[self.rule]("", expected, settings)
+            found = apply_now(Job(own_function, (self.rule,), None), settings.rule_timeout)
+        elif expected is not None and self._match is not None:
+            found = self._match("", expected)
         elif expected is not None:
-            found = apply_now(LibraryJob(cast(LibraryRule, self.rule), "", expected), settings.rule_timeout)
+            found = apply_now(self._job("", expected), settings.rule_timeout)
         if isinstance(found, JobFailure):
-            raise SettingsError(f"rule: {self.rule}: {found.why}")
+            raise SettingsError(f"rule: {self.rule}: {found}")
         if found is not None and found.is_unusable:
             raise SettingsError(f"rule_expected: {found.why}, found {found.expected!r}")
 
@@ -92,7 +89,7 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         """Apply the rule to one response; never raises."""
         finding = await self._finding(case)
         if isinstance(finding, JobFailure):
-            return Judgment(None, Status.JUDGE_FAILED, explanation=f"{self.rule}: {finding.why}")
+            return Judgment(None, Status.JUDGE_FAILED, explanation=f"{self.rule}: {finding}")
         detail = RuleDetail(self.rule, finding.score is not None, finding.found, finding.expected)
         if finding.score is None:
             return Judgment(None, Status.UNPARSABLE, explanation=f"the rule cannot say: {finding.why}", detail=detail)
@@ -102,22 +99,25 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
     async def _finding(self, case: RuleCase) -> Finding | JobFailure:
         settings, limit_s = self.settings, self.settings.rule_timeout
         if settings.is_own:
-            return await apply_in_worker(FunctionJob(self.rule, case), limit_s)
+            return await apply_in_worker(Job(own_function, (self.rule,), (case,)), limit_s)
         if self.rule == "length":
             assert settings.rule_hard_limit is not None  # the settings require it
-            return length(case.response, settings.rule_length_unit, settings.rule_soft_limit, settings.rule_hard_limit)
+            limits = settings.rule_soft_limit, settings.rule_hard_limit
+            return length(case.response, settings.rule_length_unit, *limits)
         if self.rule == "thinking_format":
             return thinking_format(case.response, opened_by_template=settings.rule_opened_by_template)
-        expected = settings.rule_expected
+        expected, text = settings.rule_expected, after_thinking(case.response)
         if expected is None:
             expected = f"={case.prompt}" if self.rule == "language" else case.reference
         if expected is None:
             return cannot_say("the row has no reference, and rule_expected is not set")
-        text = after_thinking(case.response)
-        if self.rule in _MATCHES:
-            return _MATCHES[self.rule](text, expected, settings)
-        found = await apply_in_worker(LibraryJob(cast(LibraryRule, self.rule), text, expected), limit_s)
-        return cannot_say(found.why) if isinstance(found, JobFailure) else found
+        if self._match is not None:
+            return self._match(text, expected)
+        found = await apply_in_worker(self._job(text, expected), limit_s)
+        return cannot_say(found) if isinstance(found, JobFailure) else found
+
+    def _job(self, text: str, expected: str) -> Job:
+        return Job(_LIBRARIES[self.rule], (), (text, expected))
 
 
 JUDGE = JudgeDefinition(

@@ -18,9 +18,7 @@ _NUMBER = re.compile(
     r"[-+−]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3}(?![0-9]))?"
 )
 _FRACTION = re.compile(r"\\[dt]?frac\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}\s{0,4}\{\s{0,4}([^{}]{1,40}?)\s{0,4}\}")
-_DIGITS = 1000
-"""Significant digits of a comparison, and digits of a number; a longer one is no number."""
-_CONTEXT = Context(prec=_DIGITS, traps=[])
+_CONTEXT = Context(prec=1000, traps=[])
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _BOXED = "\\boxed{"
@@ -55,21 +53,19 @@ def last_number(text: str) -> tuple[Decimal, str] | None:
         return None
     last, before = found[-1], found[0]
     value = _decimal(last[0])
-    if value is None:
-        return None
-    if len(found) > 1 and plain[before.end() : last.start()] == "/" and (above := _decimal(before[0])) is not None:
-        quotient = _CONTEXT.divide(above, value)
+    if len(found) > 1 and plain[before.end() : last.start()] == "/":
+        quotient = _CONTEXT.divide(_decimal(before[0]), value)
         return (quotient, plain[before.start() : last.end()]) if quotient.is_finite() else None
     # A sign right behind a word or a number is a dash or a subtraction.
     is_dash = last[0][0] in "-−" and plain[last.start() - 1 : last.start()].isalnum()
     return (value.copy_negate(), last[0][1:]) if is_dash else (value, last[0])
 
 
-def _decimal(written: str) -> Decimal | None:
-    return Decimal(written.replace(",", "").replace("−", "-")) if len(written) <= _DIGITS else None
+def _decimal(written: str) -> Decimal:
+    return Decimal(written.replace(",", "").replace("−", "-"))
 
 
-def number(text: str, expected: str, tolerance: float) -> Finding:
+def number(text: str, expected: str, tolerance: float = 0.0) -> Finding:
     """Compare the last number of the boxed answer, or of the text, with the last number of the expected text.
 
     Args:

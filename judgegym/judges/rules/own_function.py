@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import runpy
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,8 @@ def own_function(place: str) -> Callable[[RuleCase], Finding]:
     """
     file, _, name = place.rpartition(":")
     path = Path(file).expanduser().resolve()
-    spec = spec_from_file_location(f"__rule_{path.stem}__", path)
-    assert spec is not None and spec.loader is not None  # the settings allow `.py` alone
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
     sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
-    function = getattr(module, name, None)
+    function = runpy.run_path(str(path)).get(name)
     if not callable(function):
         raise ValueError(f"{file} has no function {name!r}")
     takes_task = len(inspect.signature(function).parameters) > 1

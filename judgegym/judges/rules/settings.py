@@ -17,17 +17,11 @@ from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 
+_COMPARING = ("expression", "exact", "normalised", "contains", "regex", "multiple_choice", "json_schema", "language")
 READS: Mapping[str, tuple[str, ...]] = {
     "number": ("rule_expected", "rule_tolerance"),
-    "expression": ("rule_expected",),
-    "exact": ("rule_expected",),
-    "normalised": ("rule_expected",),
-    "contains": ("rule_expected",),
-    "regex": ("rule_expected",),
-    "multiple_choice": ("rule_expected",),
-    "json_schema": ("rule_expected",),
+    **dict.fromkeys(_COMPARING, ("rule_expected",)),
     "length": ("rule_length_unit", "rule_soft_limit", "rule_hard_limit"),
-    "language": ("rule_expected",),
     "thinking_format": ("rule_opened_by_template",),
 }
 """The rules by name, with the settings of their own that each reads beside `rule_timeout`."""
@@ -41,8 +35,8 @@ class RuleSettings(JudgeSettings):
     help_group: ClassVar[str] = "judge"
 
     rule: str | None = setting(None, common=True)
-    """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema, length,
-    language, thinking_format, or FILE.py:NAME for a function of your own."""
+    """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema,
+    language, length, thinking_format, or FILE.py:NAME for a function of your own."""
     rule_expected: TextOrFile | None = setting(None)
     """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
     expression, a JSON schema, a language's code such as de; @file reads it from a file."""

@@ -23,15 +23,12 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from io import FileIO
-from typing import Literal, TypeAlias
+from typing import NamedTuple
 
-from judgegym.judges.rules.finding import Comparison, Finding, RuleCase, cannot_say, shorten
+from judgegym.judges.rules.finding import Finding, cannot_say, shorten
 
-LibraryRule: TypeAlias = Literal["expression", "regex", "json_schema", "language"]
 _LOAD_S = 120.0
 """For Python to start, and to load a library or the user's file."""
 _MOST_WORKERS = 8
@@ -41,44 +38,27 @@ _LOADED = b"\0"
 _CODE = "import sys; sys.path[:] = {path!r}; from judgegym.judges.rules.worker import work; work()"
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryJob:
-    """A text to be compared with an expected value, by a rule that has a library."""
+class Job(NamedTuple):
+    """What a worker is to do.
 
-    rule: LibraryRule
-    text: str
-    expected: str
+    Attributes:
+        load: a function of this package: it loads a library or the user's file, and returns what applies the rule.
+        of_load: its arguments.
+        arguments: what the rule is applied to, such as a text and the expected value; `None` if it is loaded alone.
+    """
 
-    def load(self) -> Callable[[], Finding]:
-        """Load the library; what is returned applies the rule."""
-        module = import_module(f"judgegym.judges.rules.{'measure' if self.rule == 'language' else 'expressions'}")
-        compare: Comparison = getattr(module, self.rule)()
-        return lambda: compare(self.text, self.expected)
+    load: Callable[..., Callable[..., Finding]]
+    of_load: tuple[str, ...]
+    arguments: tuple[object, ...] | None
 
-
-@dataclass(frozen=True, slots=True)
-class FunctionJob:
-    """A case for a function of the user's own; without a case it is only loaded."""
-
-    place: str
-    case: RuleCase | None
-
-    def load(self) -> Callable[[], Finding]:
-        """Load the file; what is returned calls the function."""
-        from judgegym.judges.rules.own_function import own_function
-
-        apply, case = own_function(self.place), self.case
-        return lambda: cannot_say("no case") if case is None else apply(case)
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a function of the user's own, whose file is the argument."""
+        return bool(self.of_load)
 
 
-Job: TypeAlias = "LibraryJob | FunctionJob"
-
-
-@dataclass(frozen=True, slots=True)
-class JobFailure:
+class JobFailure(str):
     """Why a job has no finding: what was raised, with its type, or that the worker has died."""
-
-    why: str
 
 
 async def apply_in_worker(job: Job, limit_s: float) -> Finding | JobFailure:
@@ -90,7 +70,10 @@ def apply_now(job: Job, limit_s: float) -> Finding | JobFailure:
     """Apply a rule in the worker of this thread, which waits for it."""
     child: subprocess.Popen[bytes] | None = getattr(_OF_THREAD, "child", None)
     if child is None or child.poll() is not None:
-        child = _OF_THREAD.child = _start()
+        command = [sys.executable, "-c", _CODE.format(path=sys.path)]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        _OF_THREAD.child = child
+        _CHILDREN.add(child)
     assert child.stdin is not None and child.stdout is not None  # both are pipes
     with contextlib.suppress(BrokenPipeError):  # it has died, and is not readable either
         child.stdin.write(pickle.dumps((job, limit_s)))
@@ -119,22 +102,11 @@ _OF_THREAD = threading.local()
 _CHILDREN: set[subprocess.Popen[bytes]] = set()
 
 
-def _start() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", _CODE.format(path=sys.path)]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    _CHILDREN.add(child)
-    return child
-
-
 def _kill(child: subprocess.Popen[bytes]) -> None:
     """End a worker, with what it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-    for pipe in (child.stdin, child.stdout):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+    child.communicate()
     _CHILDREN.discard(child)
 
 
@@ -153,8 +125,7 @@ def _kill_all() -> None:
 
 def _forget() -> None:
     """In a fork: threads are not there, and the workers are the parent's."""
-    global _OF_THREAD
-    _OF_THREAD = threading.local()
+    vars(_OF_THREAD).clear()
     _CHILDREN.clear()
     _threads.cache_clear()
 
@@ -181,11 +152,11 @@ def work() -> None:
 
 def _apply(job: Job, answers: FileIO) -> Finding | JobFailure:
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limited = isinstance(job, LibraryJob) and most in (resource.RLIM_INFINITY, max(most, _MEMORY))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY if limited else most, most))
+    unlimited = job.is_own or 0 <= most < _MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most if unlimited else _MEMORY, most))
     try:
-        apply = job.load()
+        apply = job.load(*job.of_load)
         answers.write(_LOADED)
-        return apply().shortened()
+        return cannot_say("nothing to apply") if job.arguments is None else apply(*job.arguments).shortened()
     except BaseException as error:  # noqa: BLE001  # whatever a library or a user's function raises, sys.exit() too
         return JobFailure(shorten(f"{type(error).__name__}: {error}"))

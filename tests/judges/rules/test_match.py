@@ -30,7 +30,7 @@ def test_the_last_number_of_a_text_is_read(text: str, value: str) -> None:
     assert found is not None and found[0] == Decimal(value)
 
 
-@pytest.mark.parametrize("text", ["", "none", "1/0", "9" * 1001, "१२"])
+@pytest.mark.parametrize("text", ["", "none", "1/0", "१२"])
 def test_what_is_no_number_is_none(text: str) -> None:
     assert match.last_number(text) is None
 
