@@ -106,9 +106,8 @@ class RuleSettings(JudgeSettings):
     def _note_digest(self, file: str) -> None:
         try:
             digest = prompt_digest(Path(file).expanduser().read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-            raise ValueError(f"rule: {file} cannot be read: {why}") from None
+        except (OSError, UnicodeDecodeError):
+            return  # said where the function is loaded; settings of an earlier run may be read without the file
         if self.rule_digest not in (None, digest):
             raise ValueError(f"rule_digest: {file} has another digest now, {digest}: it has changed")
         if self.rule_digest is None:
