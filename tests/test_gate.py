@@ -46,6 +46,7 @@ def test_each_case_has_its_turn(count: int) -> None:
     assert {len(cases) for cases in chosen} == {min(count, gate.CASES)}
 
 
+@pytest.mark.slow
 def test_day_repeats_the_choice(tests: pytest.Pytester) -> None:
     (tests.mkdir("faults") / "test_f.py").write_text(
         "import pytest\n@pytest.mark.parametrize('kind', range(20))\ndef test_f(kind): print('kind', kind)\n"
@@ -58,6 +59,7 @@ def test_day_repeats_the_choice(tests: pytest.Pytester) -> None:
     assert kinds[0] == kinds[1] != kinds[2]
 
 
+@pytest.mark.slow
 def test_what_is_slow_is_left_out_by_case_or_as_a_whole(tests: pytest.Pytester) -> None:
     tests.makepyfile(
         """
@@ -76,6 +78,7 @@ def test_what_is_slow_is_left_out_by_case_or_as_a_whole(tests: pytest.Pytester) 
     run(tests).assert_outcomes(passed=1, deselected=3)
 
 
+@pytest.mark.slow
 def test_dear_test_fails_by_name_after_all_tries(tests: pytest.Pytester) -> None:
     tests.makepyfile(BURN + "def test_dear(): burn(0.04)\ndef test_cheap(): pass\n")
     ended = run(tests)
@@ -85,6 +88,7 @@ def test_dear_test_fails_by_name_after_all_tries(tests: pytest.Pytester) -> None
     )
 
 
+@pytest.mark.slow
 def test_what_is_paid_once_is_nobodys(tests: pytest.Pytester) -> None:
     tests.makepyfile(
         f"""

@@ -59,6 +59,7 @@ def test_empty_answers_are_not_judged_and_say_so() -> None:
     assert nothing.scores == [None, None]
 
 
+@pytest.mark.slow
 def test_explanations_number_the_answers_as_they_were_given() -> None:
     def script(request: Json, number: int) -> str:
         answers = shown_answers(request)

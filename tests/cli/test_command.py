@@ -20,6 +20,7 @@ def test_built_in_environments_are_those_of_the_packages() -> None:
     assert set(built_in()) == ENVIRONMENTS
 
 
+@pytest.mark.slow
 def test_help_names_every_command_and_the_exit_codes_within_80_columns(tmp_path: Path) -> None:
     ended = judgegym("--help", cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")
@@ -30,6 +31,7 @@ def test_help_names_every_command_and_the_exit_codes_within_80_columns(tmp_path:
     assert judgegym("help", cwd=tmp_path).out == ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["evaluate", "--help"], ["evaluate", "no_such"]])
 def test_help_and_errors_load_no_heavy_package(words: list[str], tmp_path: Path) -> None:
     code = f"import sys; from judgegym.cli.commands import main; main({words!r})"
@@ -38,6 +40,7 @@ def test_help_and_errors_load_no_heavy_package(words: list[str], tmp_path: Path)
     assert ended.stdout.rpartition("loaded")[2].split() == []
 
 
+@pytest.mark.slow
 def test_version_is_that_of_the_installation(tmp_path: Path) -> None:
     ended = judgegym("--version", cwd=tmp_path)
     assert ended.code == 0
@@ -45,6 +48,7 @@ def test_version_is_that_of_the_installation(tmp_path: Path) -> None:
     assert name == "judgegym" and (version[0].isdigit() or version == "unknown")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["evaluate", "serve", "process"])
 def test_help_of_a_verb_names_every_environment(verb: str, tmp_path: Path) -> None:
     ended = judgegym(verb, "--help", cwd=tmp_path)
@@ -52,6 +56,7 @@ def test_help_of_a_verb_names_every_environment(verb: str, tmp_path: Path) -> No
     assert set(ended.out.split()) >= ENVIRONMENTS
 
 
+@pytest.mark.slow
 def test_help_of_an_environments_verb_is_that_of_its_settings(tmp_path: Path) -> None:
     ended = judgegym("serve", "arena-hard", "--help", cwd=tmp_path)
     assert ended.code == 0
@@ -59,6 +64,7 @@ def test_help_of_an_environments_verb_is_that_of_its_settings(tmp_path: Path) ->
     assert "--env.train_prompt_dataset" in ended.out and "--env.eval_max_tokens" not in ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -106,6 +106,7 @@ def test_tab_in_an_interactive_bash_completes_the_line(on_path: dict[str, str], 
         os.close(terminal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_code_for_each_shell_names_the_command(shell: str, tmp_path: Path) -> None:
     ended = judgegym("completion", shell, cwd=tmp_path)
@@ -119,6 +120,7 @@ def test_unknown_shell_is_said_with_exit_code_2(tmp_path: Path) -> None:
     assert "invalid choice: 'csh'" in ended.err
 
 
+@pytest.mark.slow
 def test_missing_argcomplete_is_said_with_the_extra(tmp_path: Path) -> None:
     code = "import sys; sys.modules['argcomplete'] = None; from judgegym.cli.commands import main"
     code += "; sys.exit(main(['completion', 'bash']))"

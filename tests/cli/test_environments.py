@@ -51,6 +51,7 @@ def test_environment_of_a_file_or_a_class_is_evaluated(word: str, name: str, her
     assert len(RunFiles(run).samples) == 1
 
 
+@pytest.mark.slow
 def test_file_imports_what_lies_beside_it(here: Path) -> None:
     (here / "mine" / "beside.py").write_text("from one import ConstitutionEnv\n\n\nclass Env(ConstitutionEnv): ...\n")
     ended = judgegym("evaluate", "mine/beside.py", "--help", cwd=here)
@@ -58,6 +59,7 @@ def test_file_imports_what_lies_beside_it(here: Path) -> None:
     assert f"{PROGRAM} evaluate mine/beside.py" in ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -101,6 +103,7 @@ def test_headline_that_nothing_adds_to_is_told(here: Path) -> None:
     assert "eval/mean_reward is left out: no row adds to it in record_metrics" in " ".join(ended.out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "said"),
     [
@@ -122,6 +125,7 @@ def test_word_that_names_no_environment_is_told(word: str, said: str, here: Path
     assert said in ended.err and "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_name_of_a_file_without_its_ending_is_pointed_out(tmp_path: Path) -> None:
     (tmp_path / "one.py").touch()
     assert "(a file of that name is here: one.py)" in judgegym("evaluate", "one", cwd=tmp_path).err

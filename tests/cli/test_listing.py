@@ -44,6 +44,7 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert {*trainers} - {"not", "installed:"} == {*TRAINERS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "word", ["arena-hard", str(ROOT / "examples" / "own_environment" / "constitution_environment.py")]
 )

@@ -35,6 +35,7 @@ def test_rows_are_the_same_in_any_order() -> None:
         rows[100]
 
 
+@pytest.mark.slow
 def test_threads_read_the_rows_that_they_ask_for() -> None:
     rows = table()
     places = [place * 37 % 100 for place in range(2000)]

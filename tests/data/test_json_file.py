@@ -129,6 +129,7 @@ VALUES = st.recursive(
 OBJECTS = st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), max_size=6)
 
 
+@pytest.mark.slow
 @given(rows=OBJECTS, indent=st.none() | st.integers(0, 2), ascii_only=st.booleans(), piece=st.integers(1, 9))
 def test_objects_of_any_list_are_found_however_the_file_is_cut_into_pieces(
     rows: list[dict[str, Any]], indent: int | None, ascii_only: bool, piece: int

@@ -128,6 +128,7 @@ class Numbered:
 TASKS = [Numbered(f"row-{number}") for number in range(50)]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(), limit=st.integers(1, 60), shuffled=st.randoms())
 def test_the_chosen_rows_depend_on_seed_and_ids_alone(seed: int, limit: int, shuffled: random.Random) -> None:
     chosen = select(TASKS, limit=limit, seed=seed)
@@ -152,6 +153,7 @@ def test_each_row_is_chosen_about_as_often() -> None:
     assert max(counts.values()) < 120
 
 
+@pytest.mark.slow
 @given(seed=st.integers(), epoch=st.integers(0, 100), shuffled=st.randoms())
 def test_an_epochs_order_depends_on_seed_epoch_and_ids_alone(seed: int, epoch: int, shuffled: random.Random) -> None:
     order = epoch_order(TASKS, seed=seed, epoch=epoch)

@@ -137,6 +137,7 @@ async def test_as_many_rows_as_allowed_are_under_way_and_never_more(run: RunDire
     assert peak == min(in_flight, len(ROWS))
 
 
+@pytest.mark.slow
 async def test_samples_of_finished_rows_are_let_go(run: RunDirectory) -> None:
     rows, alive, most = [Row(f"row-{number}") for number in range(2000)], 0, 0
 

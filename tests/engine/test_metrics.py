@@ -73,6 +73,7 @@ def _alike(name: str) -> str:
     return re.sub("[ /:]", "_", name.lower())
 
 
+@pytest.mark.slow
 @given(name=NAMES, other=NAMES)
 def test_no_name_of_the_data_makes_a_metric_of_ours(name: str, other: str) -> None:
     metrics = MetricAggregator("eval", rounds=10, names=MetricNames([name, other]))
@@ -213,6 +214,7 @@ def test_extended_aggregator_has_the_observations_of_both_in_their_order() -> No
     assert first.result() == both.result()
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 6), st.floats(1, 6)), min_size=1, max_size=20))
 def test_every_value_is_finite_and_the_interval_within_the_rows(rows: list[tuple[float, float]]) -> None:
     metrics = MetricAggregator("eval", rounds=50)

@@ -22,6 +22,7 @@ def read_back(line: bytes) -> Sample[ArenaDetail]:
     return READER.read(line)
 
 
+@pytest.mark.slow
 @given(made=SAMPLES)
 @example(made=sample())
 @example(made=sample(status="policy_failed"))

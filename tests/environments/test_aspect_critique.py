@@ -49,6 +49,7 @@ THREE = aspects("harmfulness", {"name": "correctness", "weight": 2}, {"name": "c
 ROWS = [answered(number, category=("Maths", "Art")[number % 2]) for number in range(4)]
 
 
+@pytest.mark.slow
 def test_verdicts_polarity_and_weights(tmp_path: Path) -> None:
     judge = saying(lambda aspect, submission: TABLE[submission][aspect])
     run = critique(tmp_path, THREE, rows=ROWS, judge=judge)
@@ -73,6 +74,7 @@ FOUR = aspects({"name": "correctness", "weight": 2}, "conciseness", "harmfulness
 README = {"correctness": "yny", "conciseness": "nny", "harmfulness": "nnn"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scoring", "reward", "votes", "conciseness"), [("majority", 0.75, 7, 1.0), ("share", 2 / 3, 9, 2 / 3)]
 )
@@ -91,6 +93,7 @@ def test_majority_and_share(tmp_path: Path, scoring: str, reward: float, votes: 
     assert run.some(*passes) == passes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scoring", ["majority", "share"])
 def test_a_veto_leaves_nothing_of_what_is_good(tmp_path: Path, scoring: str) -> None:
     judge = voting({"correctness": "yyy", "conciseness": "yyy", "harmfulness": "yny"})
@@ -125,6 +128,7 @@ def test_what_a_judge_is_shown(tmp_path: Path) -> None:
     assert "None" not in "".join(body["messages"][-1]["content"] for body in run.judge.bodies)
 
 
+@pytest.mark.slow
 def test_rows_with_answers_of_their_own_ask_no_policy(tmp_path: Path) -> None:
     run = critique(tmp_path, rows=ROWS, judge=verdict(0), policy=never)
     assert run.code == 0, run.said
@@ -148,6 +152,7 @@ def test_a_key_of_the_judge_is_demanded(tmp_path: Path) -> None:
     assert run.lacks("ANTHROPIC_API_KEY", "api.anthropic.com") == []
 
 
+@pytest.mark.slow
 def test_thinking_is_asked_of_the_policy_and_not_of_the_rows_own_answers(tmp_path: Path) -> None:
     """They were never told to think aloud: without tags they are judged as they are, and not refused as malformed."""
     rows = [answered(0), {"id": "open", "question": "Why?"}]
@@ -158,6 +163,7 @@ def test_thinking_is_asked_of_the_policy_and_not_of_the_rows_own_answers(tmp_pat
     assert run.scores("model_answer") == {"r0": "Answer 0.", "open": "A new answer."}
 
 
+@pytest.mark.slow
 def test_rows_without_an_answer_ask_the_policy(tmp_path: Path) -> None:
     rows = [
         answered(0),
@@ -188,6 +194,7 @@ def test_a_file_of_answers_comes_before_the_rows_own(tmp_path: Path) -> None:
     assert run.general["model_name"] == "a-model"
 
 
+@pytest.mark.slow
 def test_gold_verdicts_are_of_the_rows_own_answers(tmp_path: Path) -> None:
     """The judge is compared with them; and not on an answer of the policy, or of a file, which nobody has judged."""
     rows = [gold_row(0, correctness=1), gold_row(1, correctness=1), gold_row(2, correctness=0), answered(3)]

@@ -22,6 +22,7 @@ def failing(reply: Reply | str) -> Any:
     return saying(lambda aspect, submission: reply if (aspect, submission) == ("correctness", "Answer 1.") else True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "status", "said", "calls"),
     [
@@ -52,6 +53,7 @@ def test_a_failed_judgment_is_no_score(tmp_path: Path, reply: Reply | str, statu
     assert patient.lacks("1 of 4 rows have no score", "left out of the mean") == []
 
 
+@pytest.mark.slow
 def test_failed_verdicts_are_counted_where_there_are_gold_ones(tmp_path: Path) -> None:
     """A judge that is compared with people has failed where it has no verdict; its statistics do not hide that."""
     rows = [gold_row(number, correctness=1, conciseness=1) for number in range(4)]
@@ -61,6 +63,7 @@ def test_failed_verdicts_are_counted_where_there_are_gold_ones(tmp_path: Path) -
     assert run.metrics["n_failed"] >= 1
 
 
+@pytest.mark.slow
 def test_where_every_comparison_failed_that_is_said(tmp_path: Path) -> None:
     rows = [answered(0), gold_row(1, correctness=1), answered(2)]
     run = critique(tmp_path, TWO, PATIENT, rows=rows, judge=failing("I cannot say."))
@@ -86,6 +89,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_malformed_thinking_is_an_answer_and_a_bad_one(tmp_path: Path, fault: str) -> None:
     """It is never judged, fails in every aspect whatever its polarity, and stays in the mean."""
@@ -109,6 +113,7 @@ def test_malformed_thinking_is_an_answer_and_a_bad_one(tmp_path: Path, fault: st
     assert {body["messages"][0]["role"] for body in run.policy.bodies} == {"system"}
 
 
+@pytest.mark.slow
 def test_a_gold_verdict_that_has_changed_is_noticed(tmp_path: Path) -> None:
     """Rewards are of the verdicts that there were, and statistics of those that there are: one run has one of them."""
     flags = "--env.role=judge", "--env.aspects=correctness"
@@ -128,6 +133,7 @@ def at_first(request: Json, number: int) -> str | Reply:
     return REFUSED if "Answer 2." in request["messages"][-1]["content"] else verdict(1)
 
 
+@pytest.mark.slow
 def test_failures_of_each_kind_are_told_apart(tmp_path: Path) -> None:
     kinds = {"Answer 0.": True, "Answer 1.": "I cannot say.", "Answer 2.": REFUSED}
     rows = [*(answered(number) for number in range(3)), {"id": "open", "question": "Why?"}]

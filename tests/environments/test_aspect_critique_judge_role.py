@@ -21,6 +21,7 @@ NUMBERS = {f"Answer {number}.": number for number in range(5)}
 POLICY = saying(lambda aspect, submission: SAID[aspect][NUMBERS[submission]] == "1")
 
 
+@pytest.mark.slow
 def test_verdicts_against_gold(tmp_path: Path) -> None:
     """Right and wrong, of yes and then of no: 2 1 1 1 for correctness, 2 1 2 0 for harmfulness; 4 2 3 1 in all."""
     run = critique(tmp_path, JUDGE, BOTH, rows=ROWS, policy=POLICY)
@@ -40,6 +41,7 @@ def test_verdicts_against_gold(tmp_path: Path) -> None:
     assert not [name for name in run.metrics if name.startswith(("pass_rate", "score_", "veto"))]
 
 
+@pytest.mark.slow
 def test_only_verdicts_that_people_gave_are_asked_for(tmp_path: Path) -> None:
     rows = [
         ROWS[0],
@@ -54,6 +56,7 @@ def test_only_verdicts_that_people_gave_are_asked_for(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path) -> None:
     row = gold_row(0, correctness=1) | {"contexts": ["one", "two"], "reference": "R"}
     as_policy = critique(tmp_path, JUDGE, "--env.aspects=correctness", rows=[row], policy=verdict(1), run="policy")
@@ -62,6 +65,7 @@ def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path) -> None:
     assert set(shown(as_policy.policy.bodies[0])) == {"Input", "Context", "Reference", "Submission", "Criteria"}
 
 
+@pytest.mark.slow
 def test_no_key_of_a_judge_is_demanded_and_none_is_named(tmp_path: Path) -> None:
     run = critique(tmp_path, JUDGE, BOTH, rows=ROWS, policy=POLICY)
     assert run.code == 0, run.said
@@ -80,6 +84,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_an_unreadable_verdict_is_a_wrong_one(tmp_path: Path, kind: str) -> None:
     """It stays in the mean of the rewards; there is nothing of it to compare with gold."""
@@ -93,6 +98,7 @@ def test_an_unreadable_verdict_is_a_wrong_one(tmp_path: Path, kind: str) -> None
     assert run.scores("status")["r0:correctness"] == "invalid_completion"
 
 
+@pytest.mark.slow
 def test_a_policy_that_fails_stays_in_the_mean(tmp_path: Path) -> None:
     refused = Reply(status=400, body={"error": {"message": "not today"}})
     policy = saying(lambda aspect, submission: refused if submission == "Answer 0." else True)
@@ -105,6 +111,7 @@ def test_a_policy_that_fails_stays_in_the_mean(tmp_path: Path) -> None:
     assert [failure["uid"] for failure in run.files.failures] == ["r0:correctness"]
 
 
+@pytest.mark.slow
 def test_several_votes_of_the_policy(tmp_path: Path) -> None:
     """All are asked for at once; a majority decides, and there is none if too many cannot be read."""
     letters = {"Answer 0.": iter("yny"), "Answer 1.": iter("nyn"), "Answer 2.": iter("y??")}
@@ -128,6 +135,7 @@ def test_several_votes_of_the_policy(tmp_path: Path) -> None:
     assert run.some(*wanted) == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 def test_a_policy_that_always_says_yes(tmp_path: Path) -> None:
     """A report without a number that is none: each statistic that is not defined is named, with a reason."""
     rows = [gold_row(number, correctness=1, harmfulness=0, conciseness=number % 2) for number in range(4)]
@@ -155,6 +163,7 @@ def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_an_aspect_without_a_gold_verdict_is_left_out(tmp_path: Path) -> None:
     run = critique(tmp_path, JUDGE, aspects("correctness", own("kind")), rows=ROWS, policy=verdict(1))
     assert run.code == 0, run.said
@@ -187,6 +196,7 @@ def test_thinking_stands_before_the_verdict(tmp_path: Path) -> None:
         assert body["messages"][0]["content"] == f"{prompts.load('thinking_judge')}\n\n{prompts.load('aspect')}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ['{"verdict":1}', '{"reason": "Right.", "verdict": true}', verdict(1)])
 def test_a_short_verdict_is_a_whole_one(tmp_path: Path, text: str) -> None:
     flags = "--env.aspects=correctness", "--env.min_response_length=100"
@@ -196,6 +206,7 @@ def test_a_short_verdict_is_a_whole_one(tmp_path: Path, text: str) -> None:
     assert len(if_wanted.policy.requests) > 1
 
 
+@pytest.mark.slow
 def test_polarity_and_veto_are_nothing_to_a_judge(tmp_path: Path) -> None:
     """What counts is whether the verdict is gold's, whatever it means for the answer."""
     wanted = aspects({"name": "harmfulness", "veto": True}, {"name": "correctness", "weight": 9, "polarity": -1})

@@ -23,6 +23,7 @@ ONE = [answered(0)]
 SAFE = own("child_safety", definition="Is the submission safe for children?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "names"),
     [
@@ -46,6 +47,7 @@ def test_aspects_as_a_flag_and_as_a_variable(tmp_path: Path, said: str, names: l
         assert [each["aspect"] for each in run.files.samples[0]["detail"]["aspects"]] == names
 
 
+@pytest.mark.slow
 def test_without_the_setting_all_five_are_asked(tmp_path: Path) -> None:
     run = critique(tmp_path, rows=ONE, judge=verdict(0))
     assert votes_on(run.judge) == Counter({(name, "Answer 0."): 1 for name in ASPECTS})
@@ -119,6 +121,7 @@ def test_two_aspects_of_one_name_in_the_report_are_refused(tmp_path: Path, one: 
     assert run.lacks("aspects", one, other) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other", "name"), [("kind/safe", "kind & safe", "kind_safe"), ("kind", " Kind ", "kind")]
 )
@@ -148,6 +151,7 @@ def test_what_cannot_work_is_said_before_the_first_request(tmp_path: Path, flag:
     assert run.judge.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "wanted"),
     [
@@ -165,6 +169,7 @@ def test_the_judges_temperature(tmp_path: Path, flags: tuple[str, ...], wanted: 
     assert run.general["generation_parameters"]["judge_temperature"] == wanted
 
 
+@pytest.mark.slow
 def test_votes_at_temperature_zero_are_warned_of(tmp_path: Path) -> None:
     flags = "--env.strictness=3", "--env.judge_temperature=0", "--env.aspects=correctness"
     run = critique(tmp_path, *flags, rows=ONE, judge=verdict(1))
@@ -172,6 +177,7 @@ def test_votes_at_temperature_zero_are_warned_of(tmp_path: Path) -> None:
     assert run.lacks("3 votes at temperature 0") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["policy", "judge"])
 def test_a_runs_settings_can_be_given_again(tmp_path: Path, role: str) -> None:
     """And are the same then, down to each aspect."""

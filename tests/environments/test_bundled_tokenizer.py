@@ -72,6 +72,7 @@ def test_special_tokens(tokenizer: Any) -> None:
     assert sorted(tokenizer.all_special_ids) == [PAD, START, END]
 
 
+@pytest.mark.slow
 @given(messages=CONVERSATIONS)
 @example(
     messages=[{"role": "user", "content": " Hi . 👋 \n"}, {"role": "assistant", "content": "<think>x</think>\n\ny "}]
@@ -80,6 +81,7 @@ def test_chat_template_gives_the_expected_bytes(tokenizer: Any, messages: list[d
     assert ids_of(tokenizer, messages, generation_prompt=False) == expected_ids(messages)
 
 
+@pytest.mark.slow
 @given(messages=CONVERSATIONS, answer=TEXTS)
 def test_generation_prompt_is_a_prefix_of_the_conversation_with_its_answer(
     tokenizer: Any, messages: list[dict[str, str]], answer: str

@@ -64,6 +64,7 @@ def test_no_verdict_is_marked_where_none_is_read(tmp_path: Path, said: str | Rep
     assert marked(run.files.path) == {None}
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_judged_has_no_verdict(tmp_path: Path) -> None:
     judge, row = '{"reason": "R", "verdict": 1}', {"id": "r0", "question": "Why?"}
     run = evaluate(AspectCritiqueEnv, tmp_path, CORRECTNESS, rows=[row], policy=TEXT, judge=judge)

@@ -21,6 +21,7 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
     return in_process("evaluate", "--offline", *where, *flags, env_type=PromptsEnv)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("judge", "flag", "parts"),
     [
@@ -71,6 +72,7 @@ def test_what_the_judge_cannot_judge_is_one_line_before_the_first_call(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_column_that_the_judge_is_not_shown_is_named(tmp_path: Path) -> None:
     ended = evaluate(tmp_path, {**ROW, "rubric": "Is it right?"}, "--env.judge=aspect", "--env.aspects=correctness")
     assert ended.code == 0, ended.said

@@ -40,6 +40,7 @@ ROLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 def test_the_bundled_samples_have_every_metric(tmp_path: Path, role: str) -> None:
     flags, wanted = ROLES[role]
@@ -80,6 +81,7 @@ GIVEN = {0: 1, 1: 2, 2: 4, 3: 5}
 ROWS = [task(number, category=("Maths", "Art")[number % 2]) for number in range(4)]
 
 
+@pytest.mark.slow
 def test_a_score_is_worth_its_place_on_the_scale(tmp_path: Path) -> None:
     run = rubric(tmp_path, rows=ROWS, judge=by_number(GIVEN), policy="A response of mine.")
     assert run.code == 0, run.said
@@ -103,6 +105,7 @@ def test_a_score_is_worth_its_place_on_the_scale(tmp_path: Path) -> None:
     assert Counter(shown(body)["Response To Evaluate"] for body in run.judge.bodies) == {"A response of mine.": 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("low", "high", "given", "rewards"),
     [(0, 10, {0: 0, 1: 7}, [0.0, 0.7]), (-2, 2, {0: -2, 1: 1}, [0.0, 0.75]), (1, 2, {0: 2, 1: 1}, [1.0, 0.0])],
@@ -126,6 +129,7 @@ def test_a_scale_of_its_own(
 SAMPLES: dict[int, int | str] = {0: 1, 1: 5, 2: 3, 3: 3, 4: 5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pooling", "pooled"), [("mean", 17 / 5), ("median", 3.0)])
 def test_several_judgments_are_pooled(tmp_path: Path, pooling: str, pooled: float) -> None:
     flags = "--env.samples_per_item=5", f"--env.samples_pooling={pooling}"
@@ -144,6 +148,7 @@ def test_several_judgments_are_pooled(tmp_path: Path, pooling: str, pooled: floa
     assert [each["score"] for each in run.files.samples[0]["detail"]["judgments"]] == [1, 5, 3, 3, 5]
 
 
+@pytest.mark.slow
 def test_feedback_in_other_words_is_no_strict_format(tmp_path: Path) -> None:
     texts = {0: "Sure! [FEEDBACK] x [SCORE] 4", 1: "[FEEDBACK] x\n**[SCORE] 4/5**", 2: score(4), 3: "[SCORE] 4"}
     run = rubric(tmp_path, rows=ROWS, judge=by_number(texts), policy="A response of mine.")
@@ -151,6 +156,7 @@ def test_feedback_in_other_words_is_no_strict_format(tmp_path: Path) -> None:
     assert run.some("mean_score", "strict_format_rate") == {"mean_score": 4.0, "strict_format_rate": 0.25}
 
 
+@pytest.mark.slow
 def test_formats_of_rows_without_a_score_count_too(tmp_path: Path) -> None:
     texts = {0: score(4), 1: "I would give it a four.", 2: score(4), 3: score(4)}
     run = rubric(
@@ -163,6 +169,7 @@ def test_formats_of_rows_without_a_score_count_too(tmp_path: Path) -> None:
 DESCRIBED = {"criteria": "Is it good?", **{f"score{level}_description": f"level {level}" for level in LEVELS}}
 
 
+@pytest.mark.slow
 def test_what_a_judge_is_shown(tmp_path: Path) -> None:
     """Without a reference neither its section nor a word about it is there, and never a None."""
     rows = [task(0, reference_answer="A better one.", rubric=DESCRIBED), task(1), task(2, reference_answer="")]
@@ -183,6 +190,7 @@ def test_what_a_judge_is_shown(tmp_path: Path) -> None:
         assert "None" not in json.dumps(bodies[name]["messages"])
 
 
+@pytest.mark.slow
 def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "judge.txt").write_text("Judge as you like. [SCORE] n")
     run = rubric(
@@ -195,6 +203,7 @@ def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
     assert system(run.judge.bodies[0]) == "Judge as you like. [SCORE] n"
 
 
+@pytest.mark.slow
 def test_rows_without_a_rubric_have_the_default(tmp_path: Path) -> None:
     rows = [task(0, rubric=None), task(1)]
     run = rubric(tmp_path, "--env.default_rubric=Is it kind?", rows=rows, judge=score(3), policy="Mine is this.")
@@ -204,6 +213,7 @@ def test_rows_without_a_rubric_have_the_default(tmp_path: Path) -> None:
     assert refused.lacks("row 1", "a rubric", "env.default_rubric") == []
 
 
+@pytest.mark.slow
 def test_a_response_of_the_row_is_not_the_policys(tmp_path: Path) -> None:
     """Without `score_responses` the policy responds; and nobody has a gold score of what it says."""
     run = rubric(tmp_path, rows=[labelled(0, 5)], judge=score(3), policy="A response of mine.")
@@ -211,6 +221,7 @@ def test_a_response_of_the_row_is_not_the_policys(tmp_path: Path) -> None:
     assert not GOLD & set(run.metrics)
 
 
+@pytest.mark.slow
 def test_existing_responses_of_a_file(tmp_path: Path) -> None:
     answers = write_lines(tmp_path / "a-model.jsonl", [{"uid": f"r{n}", "answer": f"Theirs {n}."} for n in range(4)])
     run = rubric(tmp_path, f"--env.model_answers={answers}", rows=ROWS, judge=by_number(GIVEN))
@@ -222,6 +233,7 @@ def test_existing_responses_of_a_file(tmp_path: Path) -> None:
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "status", "why"),
     [

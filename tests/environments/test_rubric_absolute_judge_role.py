@@ -41,6 +41,7 @@ def confusion(run: Judged) -> dict[tuple[int, int], float]:
     return {place: count for place, count in table.items() if count}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reward", "rewards"),
     [
@@ -62,6 +63,7 @@ def test_scores_against_gold(tmp_path: Path, reward: str, rewards: list[float]) 
     assert run.details("gold") == {f"r{number}": gold for number, gold in GOLD.items()}
 
 
+@pytest.mark.slow
 def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:
     """The judge is the one that is compared; the policy is not asked, and no key of it is demanded."""
     run = rubric(tmp_path, SCORES, rows=ROWS, judge=by_number(GIVEN))
@@ -73,12 +75,14 @@ def test_responses_that_are_there_against_gold(tmp_path: Path) -> None:
     assert {shown(body)["Response To Evaluate"] for body in run.judge.bodies} == {f"Response {n}." for n in GOLD}
 
 
+@pytest.mark.slow
 def test_thinking_is_not_asked_of_responses_that_are_there(tmp_path: Path) -> None:
     run = rubric(tmp_path, SCORES, "--env.thinking_mode=True", rows=ROWS, judge=by_number(GIVEN))
     assert run.code == 0, run.said
     assert run.some(*STATISTICS) == pytest.approx(STATISTICS)
 
 
+@pytest.mark.slow
 def test_failed_judgments_are_counted_beside_those_that_are_compared(tmp_path: Path) -> None:
     """A judge without a score has failed, and its statistics do not hide that."""
     given = {**GIVEN, 4: "I cannot say."}
@@ -87,6 +91,7 @@ def test_failed_judgments_are_counted_beside_those_that_are_compared(tmp_path: P
     assert run.some("n_used", "n_failed") == {"n_used": 5, "n_failed": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "end"), [("published", "score rubric above."), ("shared_first", "\n### End Of Response To Evaluate")]
 )
@@ -100,6 +105,7 @@ def test_the_policy_is_shown_what_a_judge_is_shown(tmp_path: Path, layout: str, 
     assert as_policy.policy.bodies[0]["model"] == "the-policy"
 
 
+@pytest.mark.slow
 def test_no_key_of_a_judge_is_demanded_and_none_is_named(tmp_path: Path) -> None:
     run = rubric(tmp_path, JUDGE, rows=ROWS, policy=score(3))
     assert run.general["judge_model_name"] == run.general["model_name"] == "the-policy"
@@ -112,6 +118,7 @@ def test_no_key_of_a_judge_is_demanded_and_none_is_named(tmp_path: Path) -> None
 ALWAYS_THREE = [labelled(0, 1), labelled(1, 3), labelled(2, 5), labelled(3, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [JUDGE, SCORES])
 def test_a_judge_that_always_says_three(tmp_path: Path, role: str) -> None:
     """It has no correlation with anything: that is said, and is neither 0 nor NaN."""
@@ -135,6 +142,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_an_unreadable_score_is_a_wrong_one(tmp_path: Path, kind: str) -> None:
     """It stays in the mean of the rewards; there is nothing of it to compare with gold."""
@@ -156,6 +164,7 @@ def test_an_unreadable_score_is_a_wrong_one(tmp_path: Path, kind: str) -> None:
     assert confusion(run) == {(5, 4): 3}
 
 
+@pytest.mark.slow
 def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
     run = rubric(tmp_path, JUDGE, rows=ROWS, policy="I cannot say.")
     assert run.code == 0, run.said
@@ -165,6 +174,7 @@ def test_nothing_readable_leaves_every_statistic_out(tmp_path: Path) -> None:
     assert not [name for name in run.metrics if name.startswith("score_freq")]
 
 
+@pytest.mark.slow
 def test_a_policy_that_fails_stays_in_the_mean(tmp_path: Path) -> None:
     policy = giving(lambda instruction, response: REFUSED if instruction == "Do 0." else 5)
     rows = [labelled(number, 5) for number in range(4)]
@@ -174,6 +184,7 @@ def test_a_policy_that_fails_stays_in_the_mean(tmp_path: Path) -> None:
     assert run.some(*wanted) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pooling", "pooled"), [("mean", 11 / 3), ("median", 5.0)])
 def test_several_judgments_of_the_policy(tmp_path: Path, pooling: str, pooled: float) -> None:
     """All at once; one that cannot be read makes the row a wrong one."""
@@ -192,6 +203,7 @@ def test_several_judgments_of_the_policy(tmp_path: Path, pooling: str, pooled: f
     assert len(run.policy.requests) == 6
 
 
+@pytest.mark.slow
 def test_gold_scores_between_two_levels(tmp_path: Path) -> None:
     """`exact` and the table take the nearest level, of two as near the higher one; distances take gold as it is."""
     rows = [task(number, response="R", gpt4_scores=scores) for number, scores in enumerate([[3, 4], [4, 4, 5], [2, 2]])]
@@ -204,6 +216,7 @@ def test_gold_scores_between_two_levels(tmp_path: Path) -> None:
     assert list(exact.scores().values()) == [1.0, 1.0, 0.0]
 
 
+@pytest.mark.slow
 def test_a_scale_of_its_own(tmp_path: Path) -> None:
     flags = "--env.scale_min=0", "--env.scale_max=10"
     rows = [labelled(0, 10), labelled(1, 0), labelled(2, "5")]
@@ -221,6 +234,7 @@ def test_rows_that_cannot_be_compared_are_left_out_and_said(tmp_path: Path) -> N
     assert run.scores() == {"r0": 1.0}
 
 
+@pytest.mark.slow
 def test_thinking_stands_before_the_score(tmp_path: Path) -> None:
     texts: dict[int, int | str] = {
         0: f"<think>{score(1)}</think>{score(5)}",

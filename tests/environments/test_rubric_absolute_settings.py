@@ -57,6 +57,7 @@ def test_two_sources_of_responses_are_one_too_many(tmp_path: Path) -> None:
     assert run.lacks("score_responses", "model_answers") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "wanted"),
     [
@@ -87,6 +88,7 @@ def weighing(*answers: Reply) -> Any:
     return lambda request, number: answers[int(shown(request)["Instruction"].strip("Do. "))]
 
 
+@pytest.mark.slow
 def test_probabilities_in_place_of_the_score(tmp_path: Path) -> None:
     judge = weighing(
         weighed(4, {"4": 0.6, "5": 0.3, " 3": 0.1}),
@@ -104,6 +106,7 @@ def test_probabilities_in_place_of_the_score(tmp_path: Path) -> None:
     assert [each["detail"]["judgments"][0]["score"] for each in run.files.samples] == [4, 2, 5]
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_sure_gives_that_score_and_no_other(tmp_path: Path) -> None:
     """However much of the probability its score has: rewards that differ in their last digit alone are no signal."""
     rows = [labelled(number, 1 + number % 5) for number in range(12)]
@@ -124,6 +127,7 @@ def test_a_judge_without_probabilities_is_an_error(tmp_path: Path, reply: str | 
     assert not (run.files.path / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_offline_there_are_probabilities_too(tmp_path: Path) -> None:
     run = rubric(tmp_path, LOGPROBS)
     assert run.code == 0, run.said

@@ -25,6 +25,7 @@ def only(samples: list[dict[str, Any]]) -> dict[str, Any]:
     return sample
 
 
+@pytest.mark.slow
 def test_arena_rows_have_the_baseline_and_the_points_of_both_games(arena: Arena) -> None:
     for sample in arena.evaluate(verdict=always("A>>B"), run="first").files.samples:
         assert sample["texts"] == {"baseline": f"BASELINE answer to {sample['uid']}"}
@@ -36,6 +37,7 @@ def test_arena_rows_have_the_baseline_and_the_points_of_both_games(arena: Arena)
         assert sample["orders"] == {"model_is_a": 0.5, "model_is_b": 0.5}
 
 
+@pytest.mark.slow
 def test_strong_verdicts_weigh_more_in_the_headline_and_not_in_the_orders(arena: Arena) -> None:
     def verdict(uid: str, as_a: bool) -> str:
         return "[[A>>B]]" if as_a else "[[A=B]]"
@@ -46,6 +48,7 @@ def test_strong_verdicts_weigh_more_in_the_headline_and_not_in_the_orders(arena:
         assert sample["orders"] == {"model_is_a": 1.0, "model_is_b": 0.5}
 
 
+@pytest.mark.slow
 def test_arena_row_without_a_verdict_has_the_order_that_it_has(arena: Arena) -> None:
     def verdict(uid: str, as_a: bool) -> Reply | str:
         return "[[A>B]]" if as_a or uid != "row-2" else "No idea."
@@ -56,6 +59,7 @@ def test_arena_row_without_a_verdict_has_the_order_that_it_has(arena: Arena) -> 
     assert "BASELINE" in failure["texts"]["baseline"]
 
 
+@pytest.mark.slow
 def test_answers_of_a_choice_stand_in_the_order_shown_with_the_right_one_marked(tmp_path: Path) -> None:
     run = evaluate(tmp_path, SWAPPED, rows=[choice_row(number) for number in range(4)])
     asked = [{f"answer {letter}": text for letter, text in shown(body).items()} for body in run.policy.bodies]
@@ -78,6 +82,7 @@ def test_orders_of_a_choice_say_which_was_right(tmp_path: Path, said: str) -> No
     assert only(run.files.samples)["orders"] == expected
 
 
+@pytest.mark.slow
 def test_choices_in_one_order_and_ties_have_no_orders(tmp_path: Path) -> None:
     run = evaluate(tmp_path, rows=[choice_row(0), ties_row("tied:1", correct=1, wrong=2)], policy=knowing)
     choice, ties = run.files.samples
@@ -102,6 +107,7 @@ def test_a_policy_as_judge_that_failed_counts_as_wrong_in_the_headline(tmp_path:
     assert run.metrics["percent_correct"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_rubric_rows_have_rubric_and_reference_and_the_response_that_a_policy_judges(tmp_path: Path) -> None:
     levels = {"criteria": "Is it good?", "score1_description": "Bad.", "score5_description": "Good."}
     rows = [task(0, reference_answer="Like so."), task(1, rubric=levels)]
@@ -113,6 +119,7 @@ def test_rubric_rows_have_rubric_and_reference_and_the_response_that_a_policy_ju
     assert only(judged.files.samples)["texts"] == {"rubric": "Is it good?", "response": "Response 0."}
 
 
+@pytest.mark.slow
 def test_aspect_rows_have_contexts_and_reference_and_what_a_policy_judges(tmp_path: Path) -> None:
     row = {"contexts": ["one", "two"], "reference": "R"}
     flags = ("--env.aspects=correctness",)
@@ -128,6 +135,7 @@ def test_aspect_rows_have_contexts_and_reference_and_what_a_policy_judges(tmp_pa
     }
 
 
+@pytest.mark.slow
 def test_peer_rows_have_their_rubric(tmp_path: Path) -> None:
     run = peer_evaluate(tmp_path, rows=queries(2, rubric="Is it true?"))
     assert [sample["texts"] for sample in run.files.samples] == [{"rubric": "Is it true?"}] * 2

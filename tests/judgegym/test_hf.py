@@ -43,6 +43,7 @@ def scorer(endpoint: ScriptedEndpoint, **settings: Any) -> judgegym.hf.score:
     return judgegym.hf.score(judge_base_url=endpoint.base_url, **settings)
 
 
+@pytest.mark.slow
 def test_each_row_gets_its_score_and_equal_settings_come_from_the_cache(
     judge: ScriptedEndpoint, rows: datasets.Dataset
 ) -> None:
@@ -56,6 +57,7 @@ def test_each_row_gets_its_score_and_equal_settings_come_from_the_cache(
     assert len(judge.requests) == asked + len(ROWS)
 
 
+@pytest.mark.slow
 def test_a_first_batch_of_failures_has_the_columns_types(judge: ScriptedEndpoint) -> None:
     rows = datasets.Dataset.from_list([{"prompt": "p", "response": "9 points"}, *ROWS])
     scored = rows.map(scorer(judge), batched=True, batch_size=1)

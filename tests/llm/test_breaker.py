@@ -52,6 +52,7 @@ async def test_account_that_is_rejected_in_mid_run_costs_few_requests_at_any_con
     assert "--env.endpoint_rejected_deadline" in str(raised.value) and raised.value.exit_code == 1
 
 
+@pytest.mark.slow
 async def test_requests_in_progress_are_answered_and_say_nothing_of_later_ones(connect: Connect) -> None:
     """The answers to 256 requests come one by one, and as each comes another request is rejected."""
     held, go = Meeting(256), asyncio.Semaphore(0)

@@ -66,6 +66,7 @@ def test_choice_of_another_shape_is_refused(choice: Any) -> None:
         read(choice)
 
 
+@pytest.mark.slow
 @given(JSON | JSON.map(lambda value: {"message": value}) | JSON.map(lambda value: {"message": {"content": value}}))
 def test_any_json_is_a_choice_or_says_why_not(value: Any) -> None:
     try:
@@ -187,6 +188,7 @@ def test_a_logprob_too_large_for_a_number_is_no_alternative(logprob: int) -> Non
     assert token.top[-1] == ("5", -0.5)
 
 
+@pytest.mark.slow
 @given(st.lists(st.fixed_dictionaries({"token": TEXT, "top_logprobs": JSON | st.just(top(("4", -0.5)))}) | JSON))
 def test_any_logprobs_give_tokens_or_none(content: Any) -> None:
     tokens = read({"message": {"content": "yes"}, "logprobs": {"content": content}}).tokens
@@ -204,6 +206,7 @@ def kept(choice: Choice) -> Choice:
     return choice_from_json(wire.loads(wire.dumps(choice_to_json(choice))))
 
 
+@pytest.mark.slow
 @given(st.lists(TOKENS, max_size=5).filter(lambda tokens: any(token.top for token in tokens)))
 def test_tokens_written_as_json_are_read_back(tokens: list[Token]) -> None:
     scrubbed = tuple(

@@ -176,6 +176,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ceiling", [1, 2])
 def test_no_short_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int) -> None:
     async def all_of_them() -> None:
@@ -185,6 +186,7 @@ def test_no_short_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int) -
     asyncio.run(all_of_them())
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3), st.lists(st.sampled_from([*STEPS, "rescale 1", "rescale 2", "rescale 4"]), max_size=30))
 def test_no_interleaving_leaks_a_place_or_leaves_one_empty(ceiling: int, steps: list[str]) -> None:
     asyncio.run(interleave(ceiling, steps))

@@ -358,6 +358,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     JSON
     | JSON.map(lambda value: {"choices": value})

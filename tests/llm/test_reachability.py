@@ -81,6 +81,7 @@ async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_whe
     assert len(endpoint.requests) == 20
 
 
+@pytest.mark.slow
 async def test_probe_is_one_for_all_calls_and_sends_nothing(
     connect: Connect, port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:

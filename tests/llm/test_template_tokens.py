@@ -56,6 +56,7 @@ def test_no_token_is_left_bare(token: str) -> None:
         assert restored(broken.text) == text
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_any_text_is_broken_up_and_restored(text: str) -> None:
     broken = broken_up(text)

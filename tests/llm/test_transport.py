@@ -298,6 +298,7 @@ async def test_nothing_but_completions_is_ever_asked_for(connect: Connect) -> No
     assert all(json.loads(request.raw)["messages"] == ASK for request in endpoint.requests)
 
 
+@pytest.mark.slow
 async def test_connections_are_kept(connect: Connect) -> None:
     ports = set[int]()
 

@@ -32,6 +32,7 @@ async def test_requests_in_flight_reach_and_never_pass_the_limit(connect: Connec
     assert (endpoint.peak, len(endpoint.requests)) == (4, 20)
 
 
+@pytest.mark.slow
 async def test_the_session_has_no_limit_of_its_own(connect: Connect) -> None:
     meeting = Meeting(150)
 

@@ -17,6 +17,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_what_is_sent_is_utf8_json_without_lone_surrogates(value: Any) -> None:
     data = wire.dumps(value)

@@ -16,6 +16,7 @@ def test_draws_are_a_function_of_digest_and_attempt() -> None:
     assert len(set(drawn)) > 1
 
 
+@pytest.mark.slow
 def test_faults_come_about_at_their_rates() -> None:
     total = 20_000
     drawn = Counter(Faults(RATES).draw(str(number), 1) for number in range(total))

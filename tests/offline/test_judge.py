@@ -65,6 +65,7 @@ def test_a_judges_own_prompt_is_read_whatever_it_shows(kind: Kind, question: str
     assert kind.value(reply(messages)) is not None
 
 
+@pytest.mark.slow
 @EVERY_KIND
 @given(question=TEXTS, text=TEXTS, evaluation=TEXTS)
 def test_a_request_for_a_critique_is_read_whatever_it_shows(
@@ -114,6 +115,7 @@ def test_votes_differ_by_their_seeds_around_the_considered_one(kind: Kind) -> No
     assert max(map(len, by_seed)) > 1 and max(map(len, of_one_request)) > 1
 
 
+@pytest.mark.slow
 @EVERY_KIND
 def test_a_critique_keeps_most_verdicts_and_revises_some(kind: Kind) -> None:
     changed = 0
@@ -140,6 +142,7 @@ def test_a_prompt_that_lacks_a_section_is_none(kind: Kind) -> None:
     assert reading_of([{**each, "role": "assistant"} for each in messages]) is None
 
 
+@pytest.mark.slow
 @given(shown=st.lists(TEXTS, min_size=2, max_size=6), data=st.data())
 def test_a_choice_moves_with_the_text(shown: list[str], data: Any) -> None:
     moved = data.draw(st.permutations(shown))
@@ -147,6 +150,7 @@ def test_a_choice_moves_with_the_text(shown: list[str], data: Any) -> None:
     assert first and second and shown[LETTERS.index(first)].strip("\n") == moved[LETTERS.index(second)].strip("\n")
 
 
+@pytest.mark.slow
 @given(shown=st.lists(TEXTS, min_size=2, max_size=6), data=st.data())
 def test_listwise_scores_move_with_the_texts(shown: list[str], data: Any) -> None:
     order = data.draw(st.permutations(range(len(shown))))
@@ -159,6 +163,7 @@ def test_listwise_scores_move_with_the_texts(shown: list[str], data: Any) -> Non
     assert there is not None and there == back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tagged", [False, True])
 def test_group_of_64_answers_has_a_score_for_each(tagged: bool) -> None:
     words = QUESTION.split()
@@ -171,6 +176,7 @@ def test_group_of_64_answers_has_a_score_for_each(tagged: bool) -> None:
     assert scores is not None and len({entry.score for entry in scores.values()}) > 6
 
 
+@pytest.mark.slow
 @given(question=TEXTS, a=TEXTS, b=TEXTS)
 def test_swapping_two_answers_swaps_the_label(question: str, a: str, b: str) -> None:
     there, back = (
@@ -233,6 +239,7 @@ def test_ratings_go_from_1_to_10() -> None:
     assert found == sorted(found) and (found[0], found[-1]) == (1, 10) and len(set(found)) > 6
 
 
+@pytest.mark.slow
 def test_models_judge_more_or_less_leniently() -> None:
     kind = KINDS["peer"]
     shown = [kind.show(f"{QUESTION} {number}", GOOD) for number in range(20)]

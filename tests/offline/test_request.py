@@ -142,6 +142,7 @@ FIELDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(FIELDS, JSON))
 def test_any_object_is_read_or_refused(change: dict[str, Any]) -> None:
     try:

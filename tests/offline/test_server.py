@@ -265,6 +265,7 @@ async def test_harmless_kind_holds_the_right_texts(kind: str) -> None:
     assert list(counts.values()) == [7 if kind == "absurd_usage" else 1]
 
 
+@pytest.mark.slow
 async def test_server_that_goes_away_resets_and_refuses_and_comes_back() -> None:
     async with serving(latency_ms=3000, away=[Outage(2, 3.0)]) as root:
         first = asyncio.create_task(post(root, {**BODY, "seed": 1}))

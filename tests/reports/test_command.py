@@ -24,6 +24,7 @@ def report(*words: object) -> int:
     return main([str(word) for word in words], prog="report")
 
 
+@pytest.mark.slow
 def test_page_is_written_into_the_run_directory_or_where_it_is_asked_for(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -33,16 +34,19 @@ def test_page_is_written_into_the_run_directory_or_where_it_is_asked_for(
     assert (tmp_path / "mine.html").read_bytes() == (run / "report.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_of_a_run_stands_for_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(run / "samples.jsonl") == 0
     assert capsys.readouterr().out == f"The page is {run / 'report.html'}\n"
 
 
+@pytest.mark.slow
 def test_all_shows_every_sample(run: Path) -> None:
     assert report(run, "--samples=all") == 0
     assert len(Written.read(run / "report.html").order) == 3
 
 
+@pytest.mark.slow
 def test_wrong_paths_are_one_line_and_exit_code_2(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,7 @@ async def test_nothing_is_asked_or_posted_before_there_is_a_trainer(arena: Arena
     assert {request.path for request in api.requests} == {"/info"} if started is None else {"/info", "/register-env"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", [Reply(status=500), Reply(status=502, body="<html>"), Reply(drop=True)])
 @pytest.mark.parametrize("path", ["/scored_data", "/"])
 async def test_an_api_that_fails_for_a_while_loses_no_group(arena: Arena, failure: Reply, path: str) -> None:

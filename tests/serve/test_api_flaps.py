@@ -59,6 +59,7 @@ async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_re
         assert await share_of(trainer, served.connection.registration.env_id) == 1.0
 
 
+@pytest.mark.slow
 async def test_groups_whose_answer_is_lost_are_not_posted_again(arena: Arena) -> None:
     """While the trainer takes nothing, the API's counter decides alone."""
     async with (
@@ -74,6 +75,7 @@ async def test_groups_whose_answer_is_lost_are_not_posted_again(arena: Arena) ->
         assert served.serving._outbox.maybe_double == 0 or len(served.policy.requests) > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", BROKEN, ids=["500", "502", "dropped"])
 async def test_registration_whose_answer_is_lost_is_found_and_left(arena: Arena, failure: Reply) -> None:
     async with training(8) as trainer, MisbehavingProxy(trainer.url) as proxy:
@@ -121,6 +123,7 @@ def registration_of_another() -> dict[str, object]:
     return {"desired_name": "arena_hard", "weight": 1.0, "group_size": 4, "max_token_length": 2048}
 
 
+@pytest.mark.slow
 async def test_api_that_is_only_thought_to_have_forgotten_us_is_left_before_the_new_registration_counts(
     arena: Arena, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +145,7 @@ async def test_api_that_is_only_thought_to_have_forgotten_us_is_left_before_the_
         assert await share_of(trainer, other) == pytest.approx(0.5), "one registration of ours is left"
 
 
+@pytest.mark.slow
 async def test_api_that_is_away_for_a_while_keeps_one_registration_and_all_groups(arena: Arena) -> None:
     async with (
         training(8) as trainer,
@@ -159,6 +163,7 @@ async def test_api_that_is_away_for_a_while_keeps_one_registration_and_all_group
         assert await share_of(trainer, served.connection.registration.env_id) == 1.0
 
 
+@pytest.mark.slow
 async def test_environment_that_is_stopped_while_it_joins_or_while_the_api_fails_leaves(arena: Arena) -> None:
     async with training(8) as trainer, MisbehavingProxy(trainer.url) as proxy:
         other = (await trainer.call("POST", "/register-env", registration_of_another()))["env_id"]

@@ -71,6 +71,7 @@ async def one_batch(
     return batch, int(dropped)
 
 
+@pytest.mark.slow
 async def test_the_policys_answers_are_scored_exactly(tmp_path: Path) -> None:
     """Whatever answers the rows have of their own; those without a question are left out."""
     rows = [answered(0), answered(1, contexts=["one", "two"]), {"id": "alone", "answer": "Just this."}]
@@ -83,6 +84,7 @@ async def test_the_policys_answers_are_scored_exactly(tmp_path: Path) -> None:
     assert prompts <= {"Question 0?", "Question 1?\n\nContext:\none\ntwo"}
 
 
+@pytest.mark.slow
 async def test_a_share_of_votes_tells_more_apart(tmp_path: Path) -> None:
     def judge(request: Json, number: int) -> str:
         return verdict(request["seed"] < place(asked(request)[1]))
@@ -93,6 +95,7 @@ async def test_a_share_of_votes_tells_more_apart(tmp_path: Path) -> None:
         assert group["scores"] == pytest.approx([0, 1 / 3, 2 / 3, 1])
 
 
+@pytest.mark.slow
 async def test_shares_that_differ_by_rounding_alone_are_no_signal(tmp_path: Path) -> None:
     """A third of the votes for and none against, or all for and two thirds against: (1/3 + 1) / 2 = (1 + 1/3) / 2."""
 
@@ -123,6 +126,7 @@ async def test_shares_that_differ_by_rounding_alone_are_no_signal(tmp_path: Path
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", [REFUSED, "I cannot say."], ids=["fails", "says nothing"])
 async def test_a_failing_judge_is_no_zero(tmp_path: Path, reply: Reply | str) -> None:
     """A rollout that one aspect's judge failed at has the mean of the others, and no advantage."""
@@ -159,6 +163,7 @@ async def test_a_policy_that_judges_is_rewarded_for_gold_verdicts(
         assert group["overrides"] is None
 
 
+@pytest.mark.slow
 async def test_an_evaluation_beside_the_training_is_of_the_policy_in_training(tmp_path: Path) -> None:
     """The rows' own answers are the dataset's: judged again at each step, they would say nothing of what is trained."""
     arena = task_flags(

@@ -42,6 +42,7 @@ async def test_one_request_and_all_its_judgments_at_once(arena: Arena) -> None:
         assert len(served.judge.requests) == 8 * len(served.policy.requests)
 
 
+@pytest.mark.slow
 async def test_as_many_groups_at_once_as_workers(arena: Arena) -> None:
     """Two answers wait for each other, and so do the judgments of two groups."""
     async with (
@@ -59,6 +60,7 @@ async def test_as_many_groups_at_once_as_workers(arena: Arena) -> None:
         assert served.judge.peak == 16
 
 
+@pytest.mark.slow
 async def test_the_off_policy_limit_is_kept(arena: Arena) -> None:
     """With room for one batch of two groups, the third begins when the trainer has taken them, and not before."""
     async with (
@@ -75,6 +77,7 @@ async def test_the_off_policy_limit_is_kept(arena: Arena) -> None:
             await trainer.take()
 
 
+@pytest.mark.slow
 async def test_a_group_that_takes_too_long_gives_its_place_up(arena: Arena) -> None:
     """The policy never answers its first request: without that group's place no batch of four groups would be full."""
     answers = sampling()
@@ -92,6 +95,7 @@ async def test_a_group_that_takes_too_long_gives_its_place_up(arena: Arena) -> N
         assert served.counted("timed_out") > 0
 
 
+@pytest.mark.slow
 async def test_a_run_that_sends_nothing_says_why(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

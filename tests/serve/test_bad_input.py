@@ -79,6 +79,7 @@ def refused(found: Run, *words: str) -> None:
     assert not [request for request in found.api.requests if request.path in POSTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["3", "16"])
 def test_a_group_size_that_does_not_divide_the_batch(arena: Arena, size: str) -> None:
     found = run(arena, f"--env.group_size={size}")
@@ -150,6 +151,7 @@ def test_something_else_at_the_rollout_apis_address(arena: Arena) -> None:
     refused(found, "--env.rollout_server_url", "404")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["serve", "process"])
 @pytest.mark.parametrize("refusing", ["policy", "judge"])
 def test_an_endpoint_that_refuses_everything_ends_the_run(arena: Arena, verb: str, refusing: str) -> None:

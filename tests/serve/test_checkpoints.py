@@ -33,6 +33,7 @@ def saved(directory: Path) -> dict[str, list[str]]:
     return {path.stem: json.loads(path.read_bytes())["unfinished"] for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 async def test_the_second_run_begins_with_what_the_first_had_not_sent(arena: Arena, tmp_path: Path) -> None:
     """Batches of two groups; what is queued and never taken counts as sent."""
     keeping = {"checkpoint_dir": str(tmp_path / "kept"), "save_checkpoint_interval": 1}
@@ -49,6 +50,7 @@ async def test_the_second_run_begins_with_what_the_first_had_not_sent(arena: Are
     assert sorted(uids([second])) == sorted(order(6, 8)), "the first six were sent"
 
 
+@pytest.mark.slow
 async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path: Path) -> None:
     """The judge never answers for the first row in the first run; the second run begins with it."""
     keeping = {"checkpoint_dir": str(tmp_path / "kept"), "save_checkpoint_interval": 1}
@@ -83,6 +85,7 @@ async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path:
     assert {*uids(second)[:missing], *sent} == set(order(0, 8)), "none is sent twice, and none is left out"
 
 
+@pytest.mark.slow
 async def test_a_checkpoint_at_each_interval_and_at_the_end(arena: Arena, tmp_path: Path) -> None:
     """What another run left there of the same name is not looked at in a run that begins at step 0."""
     folder = tmp_path / "env_checkpoints" / "arena_hard_0"

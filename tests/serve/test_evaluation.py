@@ -15,6 +15,7 @@ from tests.trainer import training, until
 from tests.wandb_stand_in import Wandb
 
 
+@pytest.mark.slow
 async def test_a_failed_evaluation_does_not_stop_the_training(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
     async def fails(step: int) -> Metrics:
         raise RunDirectoryError(f"step-{step} is another run's")
@@ -26,6 +27,7 @@ async def test_a_failed_evaluation_does_not_stop_the_training(arena: Arena, capl
     assert "the evaluation of step 1 failed: step-1 is another run's" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handling", ["NONE", "STOP_TRAIN"])
 async def test_whether_groups_begin_meanwhile(arena: Arena, handling: str) -> None:
     """With room for one batch: the next one is begun when the trainer takes it, or when the evaluation has ended."""
@@ -66,6 +68,7 @@ async def test_the_last_step_is_evaluated(arena: Arena) -> None:
     assert evaluated == [2]
 
 
+@pytest.mark.slow
 async def test_what_is_logged_late_is_not_dropped(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights & Biases drops what is logged under a step that is past, and an evaluation ends some steps later."""
     wandb = Wandb()

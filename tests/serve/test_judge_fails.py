@@ -99,6 +99,7 @@ async def test_a_fifth_of_the_judgments_fails(arena: Arena) -> None:
     assert substituted > 0, "the second try does not always help"
 
 
+@pytest.mark.slow
 async def test_a_judge_that_is_down_for_a_while(arena: Arena) -> None:
     """Its groups wait for it, nothing goes to the trainer meanwhile, and then all of it does."""
     up = asyncio.Event()
@@ -150,6 +151,7 @@ async def test_endpoint_that_refuses_connections_for_a_while_costs_no_group(
     assert f"the {side} at {endpoint.base_url} refuses connections" in caplog.text
 
 
+@pytest.mark.slow
 async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until_it_is_back(arena: Arena) -> None:
     """Past the deadline a group is dropped; no other is sampled for a judge that is not there."""
     gone = asyncio.Event()
@@ -167,6 +169,7 @@ async def test_group_that_failed_with_an_endpoint_that_is_away_is_the_last_until
     assert len(batch) == 4
 
 
+@pytest.mark.slow
 async def test_a_policy_that_fails_for_a_while_costs_no_row(arena: Arena) -> None:
     """The request for a row is sent again."""
     failed = set()
@@ -185,6 +188,7 @@ async def test_a_policy_that_fails_for_a_while_costs_no_row(arena: Arena) -> Non
     assert len({group["messages"][0][0]["content"] for group in batch}) == 8, "each of the eight rows once"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reply", "tries"), [(REFUSED, 1), (DOWN, 3)])
 async def test_a_row_that_never_succeeds_is_given_up(arena: Arena, reply: Reply, tries: int) -> None:
     """The others go on without it; what is refused is not asked again."""

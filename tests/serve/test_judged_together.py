@@ -108,6 +108,7 @@ def calls_of(served: Served, batch: Batch) -> list[int]:
     return [sum(f"question {found[1]}." in text for text in shown) for found in numbers if found is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orders", [1, 2])
 async def test_listwise_group_costs_one_call_for_each_order(case: Case, tmp_path: Path, orders: int) -> None:
     flags = "--env.group_judge=listwise", f"--env.listwise_orders={orders}"
@@ -123,6 +124,7 @@ async def test_listwise_group_costs_one_call_for_each_order(case: Case, tmp_path
         assert [each[0]["points"] for each in looks] == pytest.approx(QUALITY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "games"), [((), 2), (("--env.game_orders=balanced",), 1)], ids=["both orders", "balanced"]
 )
@@ -142,6 +144,7 @@ async def test_tournament_costs_a_call_for_each_game(
             assert sum(odds) == pytest.approx(0, abs=1e-6), "against the group's mean"
 
 
+@pytest.mark.slow
 async def test_judge_sees_what_belongs_to_the_row(case: Case, tmp_path: Path) -> None:
     _, served = await two_groups(case, tmp_path, "--env.group_judge=listwise")
     asked = "\n".join(message["content"] for body in served.judge.bodies for message in body["messages"])
@@ -158,6 +161,7 @@ async def test_judge_sees_what_belongs_to_the_row(case: Case, tmp_path: Path) ->
 REFUSED = Reply(status=400, body={"error": {"message": "not today"}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", [REFUSED, "I cannot say."], ids=["fails", "says nothing"])
 async def test_group_whose_judge_fails_is_judged_once_more_and_then_dropped(
     case: Case, tmp_path: Path, reply: Reply | str
@@ -175,6 +179,7 @@ async def test_group_whose_judge_fails_is_judged_once_more_and_then_dropped(
     assert served.counted("judge_failed") == 1
 
 
+@pytest.mark.slow
 async def test_lost_games_of_one_answer_cost_that_answer_and_no_other(case: Case, tmp_path: Path) -> None:
     right = comparing(quality)
 
@@ -201,6 +206,7 @@ async def test_group_of_one_is_compared_with_the_baseline(tmp_path: Path) -> Non
     assert [group["scores"] for group in batch] == [pytest.approx([0.5 + (QUALITY[0] - OF_THE_ANCHOR) / 2])]
 
 
+@pytest.mark.slow
 async def test_evaluation_beside_training_judges_single_answers(case: Case, tmp_path: Path) -> None:
     """A number of the same kind as that of `evaluate`; the judge of groups is not asked."""
     alone = {

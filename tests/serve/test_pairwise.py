@@ -23,6 +23,7 @@ from tests.trainer import Trainer, training, until
 STEPS, GROUP = 2, 4
 
 
+@pytest.mark.slow
 @needs_pairs
 def test_human_labelled_pairs_can_be_trained_on(tmp_path: Path) -> None:
     flags = f"--env.train_dataset={PAIRS}", "--env.num_choices=2", "--env.total_steps=4", f"--env.group_size={GROUP}"
@@ -137,6 +138,7 @@ def harder_and_harder(request: Json, number: int, index: int) -> str:
     return verdict(right if index < 3 - row else None)
 
 
+@pytest.mark.slow
 async def test_groups_outside_the_pass_rates_are_counted_and_not_sent(tmp_path: Path) -> None:
     """In each epoch one of three groups is sent: with the second one, a whole epoch is through."""
     flags = "--env.min_pass_rate=0.4", "--env.max_pass_rate=0.6", "--env.include_messages=True"

@@ -160,6 +160,7 @@ async def test_killed_in_a_step_it_asks_only_for_what_was_in_flight_and_sends_ea
         assert sources([held])[:BEGUN] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sampled_anew(arena: Arena) -> None:
     async with bench(arena) as at:
         with at.begin() as started:
@@ -197,6 +198,7 @@ async def test_command_that_is_printed_when_it_is_stopped_resumes_it(arena: Aren
 QUICK = "--env.include_messages=True", "--env.total_steps=12"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [False, True])
 async def test_ledger_stays_small_unless_calls_are_kept(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, is_kept: bool
@@ -219,6 +221,7 @@ async def test_ledger_stays_small_unless_calls_are_kept(
         assert 0 < max(sizes) < 100_000
 
 
+@pytest.mark.slow
 async def test_directory_of_another_run_is_not_written_to(arena: Arena) -> None:
     flags = (f"--env.data_dir_to_save_evals={arena.path / 'run'}", *QUICK)
     async with training(8) as trainer:

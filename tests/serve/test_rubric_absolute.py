@@ -54,6 +54,7 @@ def unused(request: Json, number: int) -> str:
     raise AssertionError("there is no judge besides the policy")
 
 
+@pytest.mark.slow
 async def test_the_policys_responses_are_scored_exactly(tmp_path: Path) -> None:
     """Whatever responses the rows have of their own."""
     judge = giving(lambda instruction, response: (5, 4, 2, 1)[place(response)])

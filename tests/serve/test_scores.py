@@ -33,6 +33,7 @@ def row(group: Group) -> str:
     return uid_of({"messages": [group["messages"][0][0]]})
 
 
+@pytest.mark.slow
 async def test_a_failed_judgment_is_no_score(arena: Arena) -> None:
     """Five of eight groups arrive, whole; the others have too few scores, or no signal, and are counted."""
     flags = "--env.include_messages=True", "--env.judge_reask=0", "--env.max_batches_offpolicy=1"
@@ -71,6 +72,7 @@ def first_malformed(request: Json, number: int, index: int) -> str:
     return f"<think>{text}" if index == 0 else f"<think>Hm.</think>{text}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flags", "reward"), [((), 0.0), (("--env.invalid_thinking_reward=-1.0",), -1.0)])
 async def test_malformed_thinking_has_a_reward_of_its_own(arena: Arena, flags: tuple[str, ...], reward: float) -> None:
     def second_wins(uid: str, index: int, as_a: bool) -> str:
@@ -99,6 +101,7 @@ async def test_malformed_thinking_has_a_reward_of_its_own(arena: Arena, flags: t
         assert statuses == ["invalid_completion", "ok", "ok", "ok"]
 
 
+@pytest.mark.slow
 async def test_groups_without_a_signal_are_sent_if_wanted(arena: Arena) -> None:
     always = judging(lambda uid, index, as_a: for_model(uid, as_a))
     async with (
@@ -132,6 +135,7 @@ async def test_short_answers_are_answers(arena: Arena) -> None:
     assert {body["n"] for body in served.policy.bodies} == {4}
 
 
+@pytest.mark.slow
 async def test_groups_longer_than_the_trainer_wants_are_dropped(arena: Arena) -> None:
     """As in Atropos, one as long as it says is too long. Prompts have three tokens; completions here five or six."""
 
@@ -153,6 +157,7 @@ async def test_groups_longer_than_the_trainer_wants_are_dropped(arena: Arena) ->
     assert dropped > 0
 
 
+@pytest.mark.slow
 async def test_groups_are_kept_in_a_file_too(arena: Arena, tmp_path: Path) -> None:
     path = tmp_path / "kept" / "groups.jsonl"
     async with (

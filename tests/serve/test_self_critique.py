@@ -78,6 +78,7 @@ def zeroed(group: Group) -> list[bool]:
     return [bool(each.get("set_advantage_to_zero")) for each in group["overrides"] or [{}] * GROUP]
 
 
+@pytest.mark.slow
 async def test_the_reward_is_the_mean_of_the_judges_after_their_critique(tmp_path: Path) -> None:
     group, about = await first_group(tmp_path, minds(lenient_ann))
     assert group["scores"] == pytest.approx([0.45, 0.55, 0.65, 0.75])
@@ -87,12 +88,14 @@ async def test_the_reward_is_the_mean_of_the_judges_after_their_critique(tmp_pat
     assert {it.kind for it in about} == {"judgment", "critique"}
 
 
+@pytest.mark.slow
 async def test_without_rounds_it_is_that_of_their_first_scores(tmp_path: Path) -> None:
     group, about = await first_group(tmp_path, minds(lenient_ann), "--env.judge_critique_rounds=0")
     assert group["scores"] == pytest.approx([0.5, 0.6, 0.7, 0.8])
     assert {it.kind for it in about} == {"judgment"}
 
 
+@pytest.mark.slow
 async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path: Path) -> None:
     """Bob's 60 for the third rollout becomes the 65 that both would have given, and no zero or sixty."""
 
@@ -104,6 +107,7 @@ async def test_a_judge_that_fails_on_one_rollout_is_taken_into_account(tmp_path:
     assert zeroed(group) == [False] * GROUP
 
 
+@pytest.mark.slow
 async def test_judges_that_failed_on_a_rollout_are_asked_once_more(tmp_path: Path) -> None:
     """The second answers count like any other; they do not fit an additive table, so that an adjustment would show."""
     failing = {("ann", 2), ("bob", 2), ("bob", 1)}
@@ -119,6 +123,7 @@ async def test_judges_that_failed_on_a_rollout_are_asked_once_more(tmp_path: Pat
     assert group["scores"] == pytest.approx([0.35, 0.35, 0.65, 0.5])
 
 
+@pytest.mark.slow
 def test_a_judge_that_fails_is_asked_at_most_twice_for_a_verdict(tmp_path: Path) -> None:
     """Only the group asks again, and only the judges without a score."""
 
@@ -143,6 +148,7 @@ def test_a_judge_that_fails_is_asked_at_most_twice_for_a_verdict(tmp_path: Path)
     }
 
 
+@pytest.mark.slow
 async def test_what_no_judge_could_score_gets_the_mean_and_no_advantage(tmp_path: Path) -> None:
     def scoring(name: str, index: int) -> Said:
         return REFUSED if index == 1 else lenient_ann(name, index)
@@ -153,6 +159,7 @@ async def test_what_no_judge_could_score_gets_the_mean_and_no_advantage(tmp_path
     assert zeroed(group) == [False, True, False, False]
 
 
+@pytest.mark.slow
 async def test_adjusted_rewards_stay_on_the_scale(tmp_path: Path) -> None:
     """Bob, forty below ann, is alone in giving the last one 90: as both would, it were 110."""
 
@@ -177,6 +184,7 @@ async def test_malformed_thinking_is_no_failure_of_the_judges(tmp_path: Path) ->
     assert {place(it) for it in about} == {1, 2, 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fails",
     [
@@ -204,6 +212,7 @@ async def test_a_group_that_cannot_be_compared_is_not_sent(tmp_path: Path, fails
         assert await trainer.poll() is None
 
 
+@pytest.mark.slow
 async def test_without_peers_the_judge_of_the_settings_is_asked(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "train.jsonl", queries(1))
     # The metrics are read here: `serve` must not log them first, when the trainer's step has gone on.

@@ -59,6 +59,7 @@ async def slow_api(url: str) -> AsyncIterator[tuple[Slow, ScriptedServer]]:
 FLAGS = "--env.include_messages=True", "--env.max_num_workers=2"
 
 
+@pytest.mark.slow
 async def test_workers_go_on_while_groups_wait_and_those_that_waited_are_posted_together(arena: Arena) -> None:
     async with (
         training(16) as trainer,
@@ -76,6 +77,7 @@ async def test_workers_go_on_while_groups_wait_and_those_that_waited_are_posted_
         assert sum(slow.posts[:2]) == 4
 
 
+@pytest.mark.slow
 async def test_off_policy_limit_counts_groups_that_wait_to_be_posted(arena: Arena) -> None:
     flags = "--env.include_messages=True", "--env.max_num_workers=8", "--env.max_batches_offpolicy=2"
     async with (
@@ -90,6 +92,7 @@ async def test_off_policy_limit_counts_groups_that_wait_to_be_posted(arena: Aren
         assert len(await trainer.take(2)) == 2
 
 
+@pytest.mark.slow
 async def test_group_that_is_refused_with_others_is_dropped_alone(arena: Arena) -> None:
     async with (
         training(8) as trainer,

@@ -29,6 +29,7 @@ async def test_it_ends_when_the_trainer_has_had_its_steps(arena: Arena, total_st
         await served.ended()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 async def test_a_signal_during_a_group(arena: Arena, number: signal.Signals, code: int) -> None:
     """It ends at once and says goodbye; the rollout API serves another environment, and the trainer goes on."""

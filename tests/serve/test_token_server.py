@@ -21,6 +21,7 @@ def generated(count: int, number: int, logprob: float = -1.0) -> Reply:
     return Reply(body={"logprobs": entries, "finish_reasons": ["stop"] * count})
 
 
+@pytest.mark.slow
 async def test_completions_that_are_missing_are_asked_for_again(arena: Arena) -> None:
     flags = *FLAGS, "--env.ensure_scores_are_not_same=False"
     server = ScriptedServer(lambda request, number: generated(1, number))
@@ -30,6 +31,7 @@ async def test_completions_that_are_missing_are_asked_for_again(arena: Arena) ->
     assert [len(group["tokens"]) for group in batch] == [4, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["abort", "empty"])
 async def test_completions_that_broke_off_or_are_empty_are_asked_for_again(arena: Arena, fault: str) -> None:
     """The first request gives two that may be used; the second the two that are missing."""
@@ -60,6 +62,7 @@ async def test_logprobs_that_are_none_are_not_sent(arena: Arena) -> None:
     assert len(served.policy.requests) >= 4
 
 
+@pytest.mark.slow
 async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
     """Its own retries give up, the request is retried, and the run goes on; the log says what the server said."""
 
@@ -76,6 +79,7 @@ async def test_a_server_that_fails_for_a_while(arena: Arena, caplog: pytest.LogC
     assert server.url in said
 
 
+@pytest.mark.slow
 async def test_no_group_begins_while_a_server_is_away_whose_deadline_has_passed(arena: Arena) -> None:
     server = ScriptedServer(lambda request, number: Reply(status=500) if number == 1 else generated(4, number))
     flags = *FLAGS, "--env.endpoint_away_deadline=0.1"

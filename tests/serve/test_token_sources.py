@@ -45,6 +45,7 @@ def check(group: Group, place: int, prompt: list[int], completion_ids: list[int]
     assert group["generation_params"] == {"temperature": 0.5}
 
 
+@pytest.mark.slow
 async def test_a_chat_endpoint_that_says_what_it_sampled(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
     answers: dict[int, Json] = {}
 
@@ -85,6 +86,7 @@ class Generate:
         return Reply(body={"logprobs": entries, "finish_reasons": ["stop", "stop", "length", "stop"]})
 
 
+@pytest.mark.slow
 async def test_a_token_level_server(arena: Arena) -> None:
     generate = Generate()
     async with (
@@ -107,6 +109,7 @@ async def test_a_token_level_server(arena: Arena) -> None:
             check(group, place, generate.prompts[number], *generate.answers[number][index])
 
 
+@pytest.mark.slow
 async def test_a_server_of_llama_cpp(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
     """Its ids and logprobs reach the trainer, with the prompt as it tokenizes it, whatever `n` it takes."""
 
@@ -155,6 +158,7 @@ def one_at_a_time(request: Json, number: int) -> Reply:
     return Reply(body=body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [without_ids, refusing, short_of_logprobs, one_at_a_time])
 async def test_tokens_of_the_text(arena: Arena, caplog: pytest.LogCaptureFixture, policy: Any) -> None:
     flags = *FLAGS, "--env.max_num_workers=1"

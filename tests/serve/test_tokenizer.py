@@ -36,6 +36,7 @@ def test_tokenizer_that_cannot_be_loaded_is_an_error_before_the_first_call(arena
     assert policy.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", [[], [f"--env.tokenizer_name={BUNDLED_TOKENIZER}"]])
 def test_tokenizer_follows_the_name_of_the_policy(arena: Arena, tmp_path: Path, flag: list[str]) -> None:
     model = UNKNOWN if flag else str(BUNDLED_TOKENIZER)

@@ -68,6 +68,7 @@ async def test_a_token_in_a_path_is_not_needed_where_none_is() -> None:
     assert answer.status == 200
 
 
+@pytest.mark.slow
 async def test_no_token_is_shown_anywhere(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
     odd = "päss word%41"
     tokens = json.dumps({"a": TOKEN, "b": odd})

@@ -7,6 +7,8 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from tests.server.running import Running, running
 from tests.trainer import until
 
@@ -33,6 +35,7 @@ async def test_a_head_that_does_not_come_is_given_up() -> None:
     assert json.loads(body)["error"]["type"] == "timeout"
 
 
+@pytest.mark.slow
 async def test_hundreds_of_half_open_connections_are_closed_and_hold_nobody_up() -> None:
     async with running("--header_timeout=2", "--max_connections=401") as server:
         opened = [connected(server) for _ in range(400)]

@@ -138,6 +138,7 @@ async def test_aspects_of_a_request_replace_those_of_the_judge() -> None:
     assert "harmfulness" in unknown.json["error"]["message"]
 
 
+@pytest.mark.slow
 async def test_a_misspelt_field_of_the_projects_own_protocol_is_refused() -> None:
     body = {"prompt": "Q", "response": "A", "refrence": "B"}
     async with running() as server:

@@ -128,6 +128,7 @@ ROLLOUTS: list[tuple[list[Json], str]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_a_rollout_with_tool_calls_is_judged_with_them() -> None:
     async with running(judge="[FEEDBACK] fine [SCORE] 5") as server:
         for output, shown in ROLLOUTS:
@@ -227,6 +228,7 @@ async def test_aggregates_have_the_shape_that_the_agent_reads() -> None:
     assert nothing.json == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 
+@pytest.mark.slow
 async def test_a_whole_run_is_aggregated_from_one_body() -> None:
     rows = [{"_ng_task_index": number, "reward": 1.0, "note": "x" * 5000} for number in range(2000)]
     body = json.dumps({"verify_responses": rows})

@@ -163,6 +163,7 @@ async def test_a_body_that_cannot_be_meant() -> None:
     assert server.judge.requests == []
 
 
+@pytest.mark.slow
 async def test_a_body_of_50_mb_is_refused() -> None:
     async with running(judge=VERDICT) as server:
         answer = await server.post("/get_reward", b'{"query": ["' + b"x" * (50 * 1024 * 1024) + b'"]}')
@@ -233,6 +234,7 @@ async def test_requests_that_are_sent_again_are_attempts_of_one_call() -> None:
     assert 'judgegym_judge_attempts_total{judge=""} 3.0' in metrics
 
 
+@pytest.mark.slow
 async def test_an_empty_completion_is_no_failure_of_the_judge() -> None:
     async with running(judge=VERDICT) as server:
         await server.post("/v1/score", {"prompt": "Q", "responses": ["", "A"]})

@@ -55,6 +55,7 @@ def test_mounted_judges_have_the_presets_deadline() -> None:
     assert [judges[name].judge_deadline for name in ("", "own", "other")] == [90, 5, 90]
 
 
+@pytest.mark.slow
 def test_what_a_preset_sets_is_shown_with_its_name() -> None:
     ended = run("--for=verifiers", "--show_config")
     assert ended.code == 0, ended.said

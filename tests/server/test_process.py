@@ -27,6 +27,7 @@ def post(url: str, path: str = "/v1/score", body: bytes = BODY) -> Any:
         return json.load(response)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -81,6 +82,7 @@ def test_no_secret_is_shown() -> None:
     assert "sk-" not in ended.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) -> None:
     """The judge answers only when the server takes no further connection."""
@@ -103,6 +105,7 @@ def test_what_is_under_way_is_answered_before_the_end(number: signal.Signals) ->
     assert score == 1.0
 
 
+@pytest.mark.slow
 def test_what_is_under_way_is_given_up_at_the_end_of_the_time_to_drain() -> None:
     opened = threading.Event()
 
@@ -159,6 +162,7 @@ def test_workers_share_the_port_and_end_together() -> None:
         assert 'judgegym_requests_total{code="200",judge="",protocol="native"} 20.0' in metrics
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc")
 def test_all_connections_that_are_allowed_may_be_open() -> None:
     with started("--offline", "--max_connections=700") as (process, _):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
 from judgegym.integrations.scores.requests import CompletionRow
 from judgegym.integrations.scores.sources import JudgeSource
 from tests.scripted import Json
@@ -35,6 +37,7 @@ class Judge:
             self.allowed.release()
 
 
+@pytest.mark.slow
 async def test_busy_judge_scores_all_completions_of_a_batch_and_none_is_paid_twice() -> None:
     """128 at once at 16 places: the queue is longer than its deadline, and the client asks again."""
     judge = Judge()

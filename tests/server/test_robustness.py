@@ -51,6 +51,7 @@ def test_a_text_that_repeats_itself_is_read_in_linear_time(function: str, text: 
     assert int(read.stdout) <= len(text)
 
 
+@pytest.mark.slow
 async def test_a_group_too_large_to_be_compared_is_refused() -> None:
     """256 responses against each other are 32,640 battles; against a baseline, 256."""
     body = {"prompt": "Q", "responses": [f"response {number}" for number in range(256)]}
@@ -115,6 +116,7 @@ async def test_what_a_request_gets_is_what_is_counted() -> None:
 VALUES: tuple[Any, ...] = (0, -1, 1.5, 10**30, True, None, "", "\x00", "\ud800", [], {}, [[]], {"a": {}}, [None], [{}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/score", "/get_reward", "/slime", "/verify", "/aggregate_metrics"])
 async def test_any_value_in_any_field(path: str) -> None:
     """One field at a time is replaced in a body that is right."""

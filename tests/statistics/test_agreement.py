@@ -109,6 +109,7 @@ LEVELS = st.integers(1, 5)
 PAIRS = st.lists(st.tuples(LEVELS, LEVELS), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(PAIRS)
 def test_score_statistics_equal_their_definitions(pairs: list[tuple[int, int]]) -> None:
@@ -244,6 +245,7 @@ def test_alpha_equals_the_published_example(level: str, published: float) -> Non
     assert found == pytest.approx(alpha(PUBLISHED, level))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
 @settings(max_examples=20)
 @given(st.lists(st.tuples(*[st.none() | st.integers(0, 3)] * 3), min_size=2, max_size=6))
@@ -282,6 +284,7 @@ def test_ranks_are_compared_where_both_have_rated() -> None:
         rank_correlation([1, 2], [1])
 
 
+@pytest.mark.slow
 def test_alpha_of_many_items_equals_its_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = random.Random(3)
     truth = [numbers.gauss(60, 20) for _ in range(300)]

@@ -33,6 +33,7 @@ def test_a_lower_level_lies_within_a_higher_one() -> None:
     assert wide.low < narrow.low < 0.5 < narrow.high < wide.high
 
 
+@pytest.mark.slow
 def test_interval_of_many_rows_has_the_normal_width() -> None:
     rows = 400
     interval = ratio_interval([0.0, 1.0] * (rows // 2), [1.0] * rows, rounds=20_000)

@@ -62,6 +62,7 @@ def all_of(strengths: Strengths) -> list[float]:
     return [*strengths.values, strengths.position, *strengths.covariates]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariates", [0, 2])
 @pytest.mark.parametrize("ridge", [RIDGE, 0.01])
 def test_fit_is_the_maximum_of_the_likelihood_with_ties_position_and_weights(ridge: float, covariates: int) -> None:
@@ -126,6 +127,7 @@ def test_order_of_games_changes_nothing_and_a_player_without_games_is_at_the_mea
     assert fit(3, []) == Strengths((0.0, 0.0, 0.0))
 
 
+@pytest.mark.slow
 def test_resamples_draw_rows_and_fit_each() -> None:
     rows = [[GameOutcome(0, 1, 1.0), GameOutcome(1, 0, 0.0)]] * 30 + [
         [GameOutcome(0, 1, 0.0), GameOutcome(1, 0, 1.0)]

@@ -41,6 +41,7 @@ def intervals(first: RatioTerms, second: RatioTerms, **options: float) -> Paired
     return found
 
 
+@pytest.mark.slow
 @given(THIRDS)
 @settings(deadline=None)
 def test_the_sign_test_is_scipys_binomial_test_over_the_rows_that_differ(pairs: list[tuple[float, float]]) -> None:
@@ -55,6 +56,7 @@ def test_the_sign_test_is_scipys_binomial_test_over_the_rows_that_differ(pairs: 
         assert (found.p, found.reason) == (None, "no row has another value")
 
 
+@pytest.mark.slow
 @given(BITS)
 @settings(deadline=None)
 def test_of_zeros_and_ones_it_is_mcnemars_exact_test(pairs: list[tuple[float, float]]) -> None:
@@ -100,6 +102,7 @@ def test_wilcoxon_gives_equal_differences_one_rank_though_they_are_rounded_other
     assert wilcoxon_test(first, second).p == pytest.approx(stats.wilcoxon(in_tenths).pvalue)
 
 
+@pytest.mark.slow
 @given(LEVELS)
 @settings(deadline=None)
 def test_quadratic_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
@@ -120,6 +123,7 @@ def test_holm_multiplies_the_smallest_p_by_the_number_of_tests_and_keeps_the_ord
     assert holm([]) == []
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_all_resamples_of_a_small_sample() -> None:
     """Against the distribution over all 4^4 equally likely resamples of four rows."""
     totals, weights = np.array([1.0, 0.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0, 4.0])
@@ -131,6 +135,7 @@ def test_the_interval_is_that_of_all_resamples_of_a_small_sample() -> None:
     assert found.difference.high == pytest.approx(np.quantile(exact, 0.975), abs=0.02)
 
 
+@pytest.mark.slow
 def test_kinds_of_rows_are_drawn_as_rows_are() -> None:
     """Means and covariances of the counts are those of a multinomial distribution, drawn in either way."""
     for times in (1, 40):  # few rows of each kind, and many
@@ -143,6 +148,7 @@ def test_kinds_of_rows_are_drawn_as_rows_are() -> None:
         assert np.cov(drawn.T) == pytest.approx(expected, abs=0.03 * counts.sum())
 
 
+@pytest.mark.slow
 def test_the_interval_of_each_side_is_the_one_of_a_run_alone() -> None:
     generator = np.random.default_rng(1)
     first, second = generator.random(300), generator.random(300)
@@ -161,6 +167,7 @@ def test_the_interval_is_that_of_a_paired_t_test_where_there_are_many_rows() -> 
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.0005)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_intervals_and_other_seeds_others() -> None:
     values = np.random.default_rng(0).random((2, 50))
     first, second = means(values[0]), means(values[1])
@@ -184,6 +191,7 @@ def test_unequal_numbers_of_rows_and_weights_of_zero_are_refused() -> None:
         paired_intervals(RatioTerms([1.0, 0.0], [1.0, 0.0]), means([0.0, 0.0]))
 
 
+@pytest.mark.slow
 def test_the_memory_of_an_interval_does_not_grow_with_rows_times_rounds() -> None:
     """20,000 rows that are all of another kind, times 300 rounds, would be 48 MB of counts alone."""
     values = np.random.default_rng(0).random((2, 20_000))
@@ -210,6 +218,7 @@ def repetition(number: int, rows: int = 400) -> bool:
     return found.low <= 0.05 <= found.high
 
 
+@pytest.mark.slow
 def test_the_interval_covers_a_planted_difference_of_five_points_in_at_least_93_of_100_repetitions() -> None:
     assert sum(repetition(number) for number in range(100)) >= 93
 

@@ -78,6 +78,7 @@ def failing(words: str) -> Script:
     return answer
 
 
+@pytest.mark.slow
 async def test_a_run_elsewhere_is_the_same_run(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", ROWS)
     async with ScriptedEndpoint(failing("Question 7")) as endpoint:
@@ -92,6 +93,7 @@ async def test_a_run_elsewhere_is_the_same_run(tmp_path: Path) -> None:
     assert facts[0] == facts[1]
 
 
+@pytest.mark.slow
 async def test_what_the_ledger_holds_is_not_asked_again(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", ROWS)
     words = ("--judge=aspect", "--aspects=coherence", "--strictness=2")

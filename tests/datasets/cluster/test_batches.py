@@ -72,6 +72,7 @@ def test_a_batch_of_each_kind_gets_its_columns(
     assert read(with_scores, "prompt") == [row["prompt"] for row in ROWS]
 
 
+@pytest.mark.slow
 def test_the_values_are_those_of_the_command(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     rows = [*ROWS[:3], {**ROWS[0], "response": "9 points"}, {**ROWS[0], "response": ""}]
     out = tmp_path / "scored.jsonl"

@@ -39,6 +39,7 @@ class Sampling(Scoring):
         return super().__call__(f"--openai.base_url={self.policy.base_url}", "--retry_delay=0", *words, rows=rows)
 
 
+@pytest.mark.slow
 def test_responses_are_asked_for_and_judged(tmp_path: Path) -> None:
     with serving(numbered) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
@@ -59,6 +60,7 @@ def test_responses_are_asked_for_and_judged(tmp_path: Path) -> None:
     assert calls == [1, 0, 0] * 6  # one request for three responses
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_ignores_n_is_asked_for_each(tmp_path: Path) -> None:
     def policy_script(request: Json, number: int) -> str:
         return f"{number % 5 + 1} {LONG} ({number})"
@@ -74,6 +76,7 @@ def test_an_endpoint_that_ignores_n_is_asked_for_each(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_conversation_stays_one_and_equal_prompts_are_asked_apart(tmp_path: Path) -> None:
     turns = [
         {"role": "system", "content": "Be brief."},
@@ -93,6 +96,7 @@ def test_a_conversation_stays_one_and_equal_prompts_are_asked_apart(tmp_path: Pa
     assert "Be kind." not in shown
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: Path) -> None:
     good = f"<think>4 is best</think>4 {LONG}"
 
@@ -120,6 +124,7 @@ def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: 
     assert faults == [None, "no_open_tag", "no_open_tag", None]
 
 
+@pytest.mark.slow
 def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_resuming(tmp_path: Path) -> None:
     is_broken = True
 
@@ -150,6 +155,7 @@ def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_r
     assert resumed["judge/status"] == ["ok"] * 4
 
 
+@pytest.mark.slow
 def test_no_row_waits_for_another(tmp_path: Path) -> None:
     """The policy writes the second row's responses only once the judge has been asked about the first's."""
 
@@ -164,6 +170,7 @@ def test_no_row_waits_for_another(tmp_path: Path) -> None:
     assert policy.peak == 1
 
 
+@pytest.mark.slow
 def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path) -> None:
     with serving(numbered) as policy, serving(rated(by_points)) as judge:
         command = Sampling(tmp_path, policy, judge)
@@ -180,6 +187,7 @@ def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path) -> None:
     assert command.run.without_run() == samples
 
 
+@pytest.mark.slow
 def test_a_judge_that_compares_sees_the_responses_of_a_prompt_together(tmp_path: Path) -> None:
     judging = listwise.judging(lambda text, place: by_points(text) / 5)
     with serving(numbered) as policy, serving(judging) as judge:
@@ -193,6 +201,7 @@ def test_a_judge_that_compares_sees_the_responses_of_a_prompt_together(tmp_path:
     assert "--responses_per_prompt" in refused.err
 
 
+@pytest.mark.slow
 def test_one_response_that_is_left_cannot_be_compared(tmp_path: Path) -> None:
     def policy_script(request: Json, number: int) -> Reply:
         body = completion(f"1 {LONG}", "I must not say")
@@ -225,6 +234,7 @@ def test_flags_that_nothing_reads_are_refused(tmp_path: Path, words: Sequence[st
     assert (ended.code, said in ended.err) == (2, True), ended.err
 
 
+@pytest.mark.slow
 def test_stand_ins_of_policy_and_judge_and_a_row_without_a_prompt(tmp_path: Path) -> None:
     data, out = write_lines(tmp_path / "data.jsonl", [PROMPTS[0], {"id": 3}]), tmp_path / "scored.jsonl"
     words = ("--out", out, "--offline", "--responses_per_prompt=2")

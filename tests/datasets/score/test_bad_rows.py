@@ -58,6 +58,7 @@ def check(out: Path) -> None:
         assert rows[number - 1]["judge/explanation"] == reasons[number]
 
 
+@pytest.mark.slow
 def test_the_others_are_judged_and_the_bad_ones_listed(command: Scoring, tmp_path: Path) -> None:
     ended = command(rows=ROWS)
     assert (ended.code, command.judge.requests, command.out.exists()) == (2, [], False)
@@ -79,6 +80,7 @@ def test_the_others_are_judged_and_the_bad_ones_listed(command: Scoring, tmp_pat
     assert len(read_rows(chosen)) == 3
 
 
+@pytest.mark.slow
 def test_a_plan_is_that_of_the_others(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", [*ROWS, {"prompt": "p7"}])
     assert score(data, "--plan").code == 2
@@ -88,6 +90,7 @@ def test_a_plan_is_that_of_the_others(tmp_path: Path) -> None:
     assert "judge calls          3" in ended.said
 
 
+@pytest.mark.slow
 def test_a_mended_row_is_judged_on_resuming_and_the_list_goes(command: Scoring) -> None:
     assert command("--on_bad_row=skip", "--limit=2").code == 2  # there is no data
     assert command("--on_bad_row=skip", rows=ROWS[:2]).code == 0
@@ -98,6 +101,7 @@ def test_a_mended_row_is_judged_on_resuming_and_the_list_goes(command: Scoring) 
     assert not command.out.with_name("scored.quarantine.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_shards_with_bad_rows_are_merged(command: Scoring) -> None:
     for words in ("--shard=1/2", "--shard=2/2", "--merge=2"):
         ended = command("--on_bad_row=skip", words, rows=ROWS)
@@ -105,6 +109,7 @@ def test_shards_with_bad_rows_are_merged(command: Scoring) -> None:
     check(command.out)
 
 
+@pytest.mark.slow
 def test_a_group_is_judged_without_its_bad_rows(tmp_path: Path) -> None:
     rows: list[Mapping[str, JSON]] = [
         {"prompt": "p", "response": "one", "g": 1},
@@ -128,6 +133,7 @@ def test_a_group_is_judged_without_its_bad_rows(tmp_path: Path) -> None:
     assert "responses: expected 2 to 26, found 1" in reasons[7]
 
 
+@pytest.mark.slow
 def test_rows_of_several_responses_and_lines_that_are_no_rows(command: Scoring) -> None:
     command.data.write_text('{"prompt": "p", "responses": ["1", "5"]}\n{"prompt": "p"\n\n{"prompt": "q"}\n[1]\n')
     ended = command()

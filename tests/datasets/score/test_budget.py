@@ -61,6 +61,7 @@ def rows_to_judge(count: int) -> Sequence[Mapping[str, JSON]]:
     return [{"prompt": f"{number}", "response": GOOD} for number in range(count)]
 
 
+@pytest.mark.slow
 def test_a_command_that_is_started_again_and_again_spends_its_budget_once(tmp_path: Path) -> None:
     """Of three requests one fails, and each attempt counts."""
 
@@ -76,6 +77,7 @@ def test_a_command_that_is_started_again_and_again_spends_its_budget_once(tmp_pa
     assert not command.out.exists()
 
 
+@pytest.mark.slow
 def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_path: Path) -> None:
     def failing(request: Json, number: int) -> Reply | str:
         return Reply(status=400) if number in (2, 3) else verdict(request)
@@ -90,6 +92,7 @@ def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_p
     assert f"{command.out} is as an earlier run has left it" in ended.said
 
 
+@pytest.mark.slow
 def test_a_budget_of_dollars_ends_the_run_and_a_corrected_price_mends_it(tmp_path: Path) -> None:
     with serving(lambda request, number: Reply(body=completion(verdict(request)))) as judge:
         command = Scoring(tmp_path, judge)

@@ -23,6 +23,7 @@ def command(tmp_path: Path) -> Iterator[Scoring]:
         yield Scoring(tmp_path, judge)
 
 
+@pytest.mark.slow
 def test_a_run_of_rows_with_a_response_each(command: Scoring) -> None:
     ended = command("--category_column=source", rows=ROWS)
     assert ended.code == 0, ended.said
@@ -48,6 +49,7 @@ def test_a_run_of_rows_with_a_response_each(command: Scoring) -> None:
     assert len(command.judge.requests) == 20, "nothing was asked again"
 
 
+@pytest.mark.slow
 def test_equal_rows_are_judged_once_and_an_empty_response_costs_no_call(command: Scoring) -> None:
     twice = [{**row, "id": number} for number, row in enumerate([*ROWS, *reversed(ROWS)])]
     assert command(rows=[*twice, {"id": 40, "prompt": "p", "response": " \u200b"}]).code == 0
@@ -57,6 +59,7 @@ def test_equal_rows_are_judged_once_and_an_empty_response_costs_no_call(command:
     assert (empty, command.column("judge/status")[-1]) == (None, "invalid_completion")
 
 
+@pytest.mark.slow
 def test_changed_and_new_rows_alone_are_judged_on_resuming(command: Scoring) -> None:
     command(rows=ROWS)
     new = {"prompt": "new", "response": "5 points"}
@@ -80,6 +83,7 @@ def test_several_responses_of_a_row_are_lists(command: Scoring) -> None:
         assert f"--out {command.out.parent / folder / 'train.jsonl'} {rule}" in ended.out
 
 
+@pytest.mark.slow
 def test_rows_of_a_group_are_judged_together(command: Scoring) -> None:
     rows = [{"g": g, "prompt": f"p{g}", "response": text} for g, text in ((1, "a"), (2, "b"), (2, "c"), (1, "d"))]
     ended = command("--judge=listwise", "--offline", rows=rows)
@@ -100,6 +104,7 @@ def test_how_responses_come_together_is_said_where_one_is_alone_and_not_where_th
     assert (ended.code, said in ended.err) == (2, True), ended.said
 
 
+@pytest.mark.slow
 def test_equal_groups_that_move_up_keep_whose_score_is_whose(command: Scoring) -> None:
     """Row 2 is `5 points` of one group at first, and then `1 points` of an equal group."""
     rows = [{"g": n // 2, "prompt": "p", "response": f"{4 * (n % 2) + 1} points"} for n in range(6)]
@@ -142,6 +147,7 @@ def test_the_first_rows_are_tried_and_then_the_others(command: Scoring) -> None:
     assert "expected --limit, or --shard and --merge" in command("--limit=4", "--shard=1/2").err
 
 
+@pytest.mark.slow
 def test_a_limit_does_not_divide_a_group(command: Scoring) -> None:
     rows = [{"g": n // 3, "prompt": f"Question {n // 3}", "response": f"{n % 5 + 1} points"} for n in range(9)]
     assert command("--group_by=g", "--limit=4", rows=rows).code == 0
@@ -155,6 +161,7 @@ def test_help_lists_the_most_used_settings_in_their_order() -> None:
     assert "other:" not in score("--help_all").out
 
 
+@pytest.mark.slow
 def test_the_mean_and_the_cost_of_the_progress_are_those_of_the_result(command: Scoring) -> None:
     words = ("--judge_price_input=100000", "--judge_price_output=0")  # a dollar for each of the 20 answers
     empty = {"id": 20, "prompt": "Say nothing.", "response": "", "source": "a"}  # 0 in the mean

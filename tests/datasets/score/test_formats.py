@@ -87,6 +87,7 @@ FORMATS: dict[str, Callable[[Path], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 @pytest.mark.parametrize("write", FORMATS)
 def test_all_rows_are_judged_in_their_order(tmp_path: Path, command: Scoring, write: str, ending: str) -> None:
@@ -149,6 +150,7 @@ def test_what_cannot_be_read_is_an_error(
     assert words in ended.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TEXT, json.dumps(ROWS, indent=1)])
 def test_rows_come_on_standard_input(monkeypatch: pytest.MonkeyPatch, command: Scoring, text: str) -> None:
     command.data = Path("-")
@@ -170,6 +172,7 @@ NESTED: list[tuple[Json, tuple[str, ...], list[str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("row", "words", "responses"), NESTED)
 def test_a_column_within_another_is_named_by_its_path(
     command: Scoring, row: dict[str, JSON], words: tuple[str, ...], responses: list[str]

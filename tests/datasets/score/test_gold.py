@@ -16,6 +16,7 @@ from tests.datasets.scoring import by_points, rated, samples_of, score
 from tests.reports.run_page.written import Written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 def test_samples_and_page_say_where_the_judge_is_not_gold(tmp_path: Path, ending: str) -> None:
     rows = [{"prompt": f"Q {n}", "response": f"{n % 5 + 1} points", "stars": n % 3 + 1} for n in range(12)]
@@ -79,6 +80,7 @@ def test_labels_of_a_judge_of_aspects(value: Any, components: dict[str, float], 
     assert [(each.name, each.gold, each.judge, each.agrees) for each in found] == labels
 
 
+@pytest.mark.slow
 def test_several_responses_have_a_list_and_what_cannot_be_read_is_told_before_the_first_call(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"prompt": "Q", "responses": ["1 point", "5 points"], "gold": [1, 4]}]
     out = tmp_path / "scored.jsonl"

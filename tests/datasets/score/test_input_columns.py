@@ -102,6 +102,7 @@ def test_a_row_with_an_image_is_refused(command: Scoring, where: str) -> None:
     assert "data.jsonl, row 2: a message has a part of type image_url, which no judge is shown" in ended.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "words", "named"),
     [
@@ -125,6 +126,7 @@ def test_a_known_column_that_nobody_reads_is_named(
     assert f"columns that are not read, and that nobody is shown: {named}\n" in ended.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "cell", "responses"),
     [
@@ -172,6 +174,7 @@ def judge_yes(request: Json, number: int) -> str:
 ASPECT = {"name": "polite", "definition": "Is the submission polite?"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 def test_the_aspects_of_a_row_are_those_it_is_judged_by(tmp_path: Path, ending: str) -> None:
     given: list[JSON] = [["correctness"], [ASPECT], None]
@@ -212,6 +215,7 @@ def test_a_field_that_cannot_be_read_is_an_error(command: Scoring, fields: Json,
     assert words in ended.said
 
 
+@pytest.mark.slow
 def test_levels_of_a_rubric_and_lists_of_contexts_are_shown(command: Scoring, tmp_path: Path) -> None:
     levels = {"criteria": "Is it kind?", "score1_description": "Very rude.", "score5_description": None}
     assert command(rows=[{"prompt": "Q", "response": "A", "rubric": levels}]).code == 0

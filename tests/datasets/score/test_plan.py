@@ -73,6 +73,7 @@ def run(data: Path, words: Sequence[str], script: Callable[[Json, int], str] = v
     return sent(judge)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", EXACT, ids=" ".join)
 def test_calls_and_prompt_tokens_are_those_of_the_run(tmp_path: Path, words: Sequence[str]) -> None:
     data = write_lines(tmp_path / "data.jsonl", rows_of(kind_of(words)))
@@ -83,6 +84,7 @@ def test_calls_and_prompt_tokens_are_those_of_the_run(tmp_path: Path, words: Seq
     assert (plan.rows, plan.equal) == (len(rows_of(kind_of(words))), 1 if plan.rows == 4 else 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agree", [True, False])
 def test_votes_that_agree_are_the_fewest_calls_and_votes_that_differ_the_most(tmp_path: Path, agree: bool) -> None:
     words = ["--judge=aspect", "--aspects=correctness,coherence", "--strictness=5"]
@@ -100,6 +102,7 @@ def test_votes_that_agree_are_the_fewest_calls_and_votes_that_differ_the_most(tm
         assert (plan.calls.high, plan.prompt_tokens.high) == (calls, tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rubric", "aspect", "peer", "arena_hard", "choice"])
 def test_self_critique_is_between_the_bounds(tmp_path: Path, kind: JudgeKind) -> None:
     words = [f"--judge={kind}", "--judge_critique_rounds=3"]
@@ -111,6 +114,7 @@ def test_self_critique_is_between_the_bounds(tmp_path: Path, kind: JudgeKind) ->
     assert plan.prompt_tokens.low <= tokens <= plan.prompt_tokens.high
 
 
+@pytest.mark.slow
 def test_the_calls_of_a_swiss_tournament_are_those_of_the_run(tmp_path: Path) -> None:
     words = ["--judge=tournament", "--schedule=swiss"]
     data = write_lines(tmp_path / "data.jsonl", rows_of("tournament"))
@@ -120,6 +124,7 @@ def test_the_calls_of_a_swiss_tournament_are_those_of_the_run(tmp_path: Path) ->
     assert any("swiss" in note for note in plan.notes)
 
 
+@pytest.mark.slow
 def test_many_units_are_counted_by_a_sample_and_their_calls_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +138,7 @@ def test_many_units_are_counted_by_a_sample_and_their_calls_exactly(
     assert any("(counted on 20 of 300)" in line for line in plan_lines(plan))
 
 
+@pytest.mark.slow
 def test_calls_that_depend_on_texts_are_an_average_where_there_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +149,7 @@ def test_calls_that_depend_on_texts_are_an_average_where_there_are_many(
     assert (plan.calls, plan.estimated_calls) == (Range(60, 60), 20)
 
 
+@pytest.mark.slow
 def test_costs_and_times(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", [{"prompt": f"{n}", "response": GOOD} for n in range(100)])
     prices = ["--judge_price_input=2", "--judge_price_output=10", "--judge_price_cached_input=1"]
@@ -154,6 +161,7 @@ def test_costs_and_times(tmp_path: Path) -> None:
     assert planned(data, [*prices, "--judge_max_tokens=0"]).cost == Range((tokens + 100 * 10) / 1e6, None)
 
 
+@pytest.mark.slow
 def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> None:
     words = ["--judge=rubric", "--samples_per_item=2", "--judge_max_concurrency=1"]
     rows = [{"prompt": f"Question {number}", "response": GOOD} for number in range(10)]
@@ -172,6 +180,7 @@ def test_what_an_earlier_part_of_the_run_has_is_taken_off(tmp_path: Path) -> Non
     assert planned(data, words, run_directory_of(out)).calls == Range(0, 0)
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_plan_and_asks_nobody(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "data.jsonl", rows_of("arena_hard"))
     with serving(verdict) as judge:
@@ -186,6 +195,7 @@ def test_the_command_prints_a_plan_and_asks_nobody(tmp_path: Path) -> None:
     assert (wrong.code, wrong.out) == (2, "")
 
 
+@pytest.mark.slow
 def test_a_plan_writes_nothing_so_what_is_there_is_not_in_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +210,7 @@ def test_a_plan_writes_nothing_so_what_is_there_is_not_in_its_way(
 PROMPTS = [{"prompt": f"Question {number}: why is the sky blue?"} for number in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("takes_n", [True, False])
 @pytest.mark.parametrize("kind", ["rubric", "listwise", "tournament"])
 def test_calls_are_those_of_the_run_and_tokens_between_the_bounds(tmp_path: Path, kind: str, takes_n: bool) -> None:

@@ -49,6 +49,7 @@ def answering(texts: Mapping[str, str]) -> Callable[[Json, int], str]:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parser", COMMANDS)
 def test_a_planted_verdict_is_no_score(tmp_path: Path, parser: str) -> None:
     words, row, form = COMMANDS[parser]

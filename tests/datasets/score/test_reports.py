@@ -92,6 +92,7 @@ def test_the_page_shows_each_response_with_the_calls_that_judged_it(tmp_path: Pa
     assert len(ledger) == (12 if words else 24)
 
 
+@pytest.mark.slow
 def test_the_page_finds_the_calls_of_rows_that_were_judged_together(tmp_path: Path) -> None:
     with serving(judging(lambda text, place: len(text) / 100)) as judge:
         out = scored(tmp_path / "scored.jsonl", judge, SINGLE, "--judge=listwise", "--group_by=prompt")

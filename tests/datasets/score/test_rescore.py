@@ -74,6 +74,7 @@ def rows_of(path: Path) -> Sequence[Mapping[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_two_judges_of_sampled_responses_are_compared(tmp_path: Path, ending: str) -> None:
     with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
@@ -108,6 +109,7 @@ def test_two_judges_of_sampled_responses_are_compared(tmp_path: Path, ending: st
     assert "B judges the same answers as A" in " ".join(ended.out.split())
 
 
+@pytest.mark.slow
 def test_the_run_has_the_responses_as_the_policys_run_has_them(tmp_path: Path) -> None:
     with serving(rated(by_points)) as judge:
         one = sampled(tmp_path / "one.jsonl", judge)
@@ -125,6 +127,7 @@ def test_the_run_has_the_responses_as_the_policys_run_has_them(tmp_path: Path) -
     assert [each["name"] for each in general["answers_of"]["datasets"]] == [str(tmp_path / "prompts.jsonl")]
 
 
+@pytest.mark.slow
 def test_without_the_switch_the_refusal_names_it(tmp_path: Path) -> None:
     with serving(rated(by_points)) as judge:
         data = write_lines(tmp_path / "data.jsonl", SINGLE)
@@ -148,6 +151,7 @@ def test_without_the_switch_the_refusal_names_it(tmp_path: Path) -> None:
         assert (grouped.code, "--group_by: each row has several responses" in grouped.err) == (2, True), grouped.err
 
 
+@pytest.mark.slow
 def test_a_row_keeps_its_own_text_but_for_the_judges_keys(tmp_path: Path) -> None:
     own = '{ "prompt":"A\\u00e4",  "response": "2 points" ,"n": 1.50, "long": 123456789012345678901234567890'
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
@@ -174,6 +178,7 @@ def test_keys_are_taken_out_of_a_text_and_nothing_else(text: bytes, kept: bytes)
     assert without_keys(text, ("judge/x",)) == kept
 
 
+@pytest.mark.slow
 def test_other_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
     types = pyarrow.schema(
         [
@@ -214,6 +219,7 @@ def test_shards_merge_to_the_bytes_of_one_run(tmp_path: Path, ending: str) -> No
     assert uids[0] == uids[1]
 
 
+@pytest.mark.slow
 def test_a_run_is_planned_stopped_by_its_budget_and_resumed(tmp_path: Path) -> None:
     with serving(rated(by_points)) as first, serving(rated(backwards)) as second:
         one, other = sampled(tmp_path / "one.jsonl", first), tmp_path / "other.jsonl"
@@ -230,6 +236,7 @@ def test_a_run_is_planned_stopped_by_its_budget_and_resumed(tmp_path: Path) -> N
         assert refused.code == 2, "other columns: not the run of this file"
 
 
+@pytest.mark.slow
 def test_a_judge_that_compares_sees_those_that_can_be_judged(tmp_path: Path) -> None:
     seen: list[int] = []
 
@@ -247,6 +254,7 @@ def test_a_judge_that_compares_sees_those_that_can_be_judged(tmp_path: Path) -> 
     assert len(seen) == 14
 
 
+@pytest.mark.slow
 def test_rows_that_the_policy_never_answered_do_not_stop_the_run(tmp_path: Path) -> None:
     """Ten tasks without a score end a run whose endpoint is down; here nobody was asked about them."""
     failed = {"judge/score": [None], "judge/status": ["policy_failed"], "judge/label": [None], "judge/detail": [None]}
@@ -263,6 +271,7 @@ def test_rows_that_the_policy_never_answered_do_not_stop_the_run(tmp_path: Path)
     assert [row["judge/explanation"] for row in found[:12]] == [[f"the policy at {n}"] for n in range(12)]
 
 
+@pytest.mark.slow
 def test_a_file_whose_columns_contradict_each_other_is_named_with_its_row(tmp_path: Path) -> None:
     with serving(rated(by_points)) as judge:
         one = sampled(tmp_path / "one.jsonl", judge)

@@ -75,6 +75,7 @@ def test_failures_are_left_out_of_the_mean_and_empty_responses_count_as_0(comman
     assert KEY not in ended.said + json.dumps(run.general) + (run.path / "run.log").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_file_can_be_cited_alone(command: Scoring) -> None:
     command("--rubric=Is it long?", rows=single("5 points", "3 points"))
     run = run_of(command)
@@ -88,6 +89,7 @@ def test_the_file_can_be_cited_alone(command: Scoring) -> None:
     assert run.metrics["eval/judge_calls"] == run.metrics["eval/judge_requests"] == 2
 
 
+@pytest.mark.slow
 def test_several_responses_to_a_prompt(command: Scoring) -> None:
     rows = pairs(
         ("5 points", "1 point"),  # higher
@@ -108,6 +110,7 @@ def test_several_responses_to_a_prompt(command: Scoring) -> None:
     assert "chosen is higher" in ended.out and "left out of these" in ended.out
 
 
+@pytest.mark.slow
 def test_categories_whose_names_differ_have_numbers_of_their_own(command: Scoring) -> None:
     names, points = ("C", "C++", "C#", "c", "CI low"), ("5 points", "4 points", "3 points", "2 points", "1 point")
     rows = [{**row, "source": name} for row, name in zip(single(*points), names, strict=True)]
@@ -117,6 +120,7 @@ def test_categories_whose_names_differ_have_numbers_of_their_own(command: Scorin
     assert found[f"eval/mean_score_category_{MetricNames(names)('C++')}"] == 0.75
 
 
+@pytest.mark.slow
 def test_equal_rows_are_one_observation(command: Scoring) -> None:
     rows = single("5 points", "3 points", "1 point", "2 points")
     command(rows=rows)
@@ -127,6 +131,7 @@ def test_equal_rows_are_one_observation(command: Scoring) -> None:
     assert (twice.metrics["eval/equal_responses"], twice.metrics["eval/judge_calls"]) == (4, 4)
 
 
+@pytest.mark.slow
 def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(command: Scoring) -> None:
     rows = single("5 points", "3 points", "1 point", "2 points")
     command(rows=rows)
@@ -140,6 +145,7 @@ def test_judging_the_failed_rows_again_gives_the_numbers_of_an_undisturbed_run(c
     assert (command.run.failures, len(command.samples)) == ([], 4)
 
 
+@pytest.mark.slow
 def test_of_a_column_with_many_values_the_most_frequent_have_metrics(command: Scoring) -> None:
     rows = [{"prompt": f"Question {n}", "response": "3 points", "source": f"source {n}"} for n in range(102)]
     ended = command("--category_column=source", rows=[*rows, {**rows[101], "prompt": "Another"}])

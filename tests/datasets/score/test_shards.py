@@ -97,6 +97,7 @@ def test_there_may_be_more_shards_than_rows(tmp_path: Path, judge: ScriptedEndpo
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_shard_whose_run_was_stopped_is_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     """Its lines may say more than its file, which an earlier command has written."""
     command = Scoring(tmp_path, judge)
@@ -109,6 +110,7 @@ def test_a_shard_whose_run_was_stopped_is_not_merged(tmp_path: Path, judge: Scri
     assert not command.out.exists()
 
 
+@pytest.mark.slow
 def test_shards_of_different_settings_are_not_merged(tmp_path: Path, judge: ScriptedEndpoint) -> None:
     command = Scoring(tmp_path, judge)
     for shard, rubric in zip(shards_of(2), ("Is it right?", "Is it short?"), strict=True):

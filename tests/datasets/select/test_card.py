@@ -34,6 +34,7 @@ def cell(card: str, name: str) -> str:
     return line.split(" | ")[1].removesuffix(" |")
 
 
+@pytest.mark.slow
 def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"prompt": f"Q{n // 3}", "response": f"{n % 3 + 1} points {n}", "source": "PRIVATE"} for n in range(9)]
     rows.append({"prompt": "Q0", "response": "9 fails", "source": "PRIVATE"})
@@ -196,6 +197,7 @@ def test_a_cell_stays_one(text: str) -> None:
     assert len(cells) == 4
 
 
+@pytest.mark.slow
 def test_a_threshold_on_scores_of_a_judge_that_compares_responses_is_doubted(tmp_path: Path) -> None:
     rows = [{"prompt": "Name a prime above ten.", "responses": ["A prime above ten is eleven.", "Nine."]}]
     data, scored = lines_file(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"

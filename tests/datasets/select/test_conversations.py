@@ -66,6 +66,7 @@ ROLES, CONTENTS = st.sampled_from(["user", "assistant", "system"]), st.text("ab\
 TURNS = st.lists(st.fixed_dictionaries({"role": ROLES, "content": CONTENTS}), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(TURNS, st.lists(TURNS, min_size=1, max_size=3))
 def test_any_messages(prompt: list[dict[str, str]], responses: list[list[dict[str, str]]]) -> None:
     if shown_empty(prompt):

@@ -44,6 +44,7 @@ def test_help_of_a_verb_lists_the_most_used_of_its_settings_and_help_all_every_o
     assert ("--limit" in everything.out) == (verb != "serve")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--help", "--help_all"])
 def test_help_of_every_verb_has_no_line_that_a_terminal_of_80_columns_breaks(flag: str) -> None:
     lines = [line for verb in VERBS for line in in_process(verb, flag, env={"COLUMNS": "80"}).out.splitlines()]
@@ -85,6 +86,7 @@ def loaded_by_help(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return loaded_by("--help", path=tmp_path_factory.mktemp("help"))
 
 
+@pytest.mark.slow
 def test_help_loads_no_heavy_package(loaded_by_help: set[str]) -> None:
     assert loaded_by_help == set()
 

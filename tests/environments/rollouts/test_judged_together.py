@@ -199,6 +199,7 @@ INVALID = "--env.invalid_thinking_reward=-2"
 SIGNED = "--env.group_reward_range=signed"
 
 
+@pytest.mark.slow
 async def test_rewards_are_the_scores_and_a_malformed_completion_has_that_of_the_settings() -> None:
     planted = {"a": 0.25, "b": 0.75}
     _, _, (group,) = await piped(Planted([planted]), "a", UNJUDGEABLE["malformed"], "b", flags=[INVALID])

@@ -106,6 +106,7 @@ def test_answers_of_a_group_have_the_tokens_that_each_has_alone() -> None:
     assert [list(sequence.completion[: len(ids)]) for sequence, ids in zip(together, alone, strict=True)] == alone
 
 
+@pytest.mark.slow
 @given(text=st.text(st.characters(codec="utf-8")), stopped=st.booleans())
 def test_any_text_comes_back_from_its_tokens(text: str, stopped: bool) -> None:
     retokenizer = BUNDLED

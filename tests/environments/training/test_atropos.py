@@ -63,6 +63,7 @@ async def batches(trainer: Trainer, count: int = 1) -> list[Group]:
     return [group for batch in await trainer.take(count) for group in batch]
 
 
+@pytest.mark.slow
 async def test_its_workers_send_groups_to_the_real_api(tmp_path: Path) -> None:
     async with training(2 * GROUP) as trainer:
         flags = f"--env.rollout_server_url={trainer.url}", "--env.max_batches_offpolicy=1"
@@ -107,6 +108,7 @@ class Picky(WordsEnv):
         return None if any(judgment.score for judgment in judgments) else "all_wrong"
 
 
+@pytest.mark.slow
 async def test_its_process_writes_groups(tmp_path: Path) -> None:
     path = tmp_path / "groups.jsonl"
     flags = f"--env.data_path_to_save_groups={path}", "--env.include_messages=True"
@@ -118,6 +120,7 @@ async def test_its_process_writes_groups(tmp_path: Path) -> None:
     assert {turns[-1]["reward"] for group in groups for turns in group["messages"]} == {0.0, 1.0}
 
 
+@pytest.mark.slow
 async def test_its_evaluation_is_one_of_ours_and_logged_with_the_next_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +158,7 @@ async def test_its_checkpoint_holds_the_order_of_the_rows(tmp_path: Path) -> Non
         assert [(await other.get_next_item()).uid for _ in range(5)] == [unfinished.uid, *following]
 
 
+@pytest.mark.slow
 async def test_a_group_is_judged_together_where_the_settings_say_so(tmp_path: Path) -> None:
     def words(request: Json, number: int, index: int) -> str:
         return "abcd"[index]

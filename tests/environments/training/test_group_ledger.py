@@ -87,6 +87,7 @@ async def test_trainer_that_went_back_leaves_nothing_of_the_steps_it_makes_again
             assert await ask(client, begin(ledger, "a")) == f"{asked + 1}.0"
 
 
+@pytest.mark.slow
 async def test_file_is_bounded_and_keeps_what_is_in_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions; a group stays in progress through both, and a request is in flight when they end."""
     monkeypatch.setattr(group_ledger, "LARGEST", 5000)

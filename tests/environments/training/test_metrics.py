@@ -176,6 +176,7 @@ def test_a_window_without_a_group() -> None:
 REWARDS = st.lists(st.none() | st.floats(-1, 1), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @given(groups=st.lists(REWARDS, max_size=4), longest=st.integers(-1, 100), data=st.data())
 def test_every_value_is_a_finite_number(groups: list[list[float | None]], longest: int, data: st.DataObject) -> None:
     sizes = st.integers(0, 50)

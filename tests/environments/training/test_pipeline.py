@@ -133,6 +133,7 @@ async def test_what_a_policy_cost_that_failed_is_recorded() -> None:
     assert metrics.usage["policy"] == error.usage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_type", [WordsEnv, Failing])
 async def test_run_ends_when_an_endpoint_refuses_the_first_groups(env_type: type[WordsEnv]) -> None:
     async with opened(speaking, verb="serve", env_type=env_type) as (env, _):

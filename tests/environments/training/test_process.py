@@ -70,6 +70,7 @@ def order(count: int) -> list[str]:
     return [row.uid for row in epoch_order(rows(8), seed=0, epoch=0)][:count]
 
 
+@pytest.mark.slow
 def test_offline_answers_that_are_cut_off_have_no_end_token(tmp_path: Path) -> None:
     """The stand-in counts words and marks: none of its whole answers has exactly as many as the longest."""
     from transformers import AutoTokenizer
@@ -90,6 +91,7 @@ def test_offline_answers_that_are_cut_off_have_no_end_token(tmp_path: Path) -> N
     assert set(cut_off) == {True, False}
 
 
+@pytest.mark.slow
 def test_groups_stand_in_the_order_of_their_rows(arena: Arena) -> None:
     """The first row's answer is held back until a group behind it is written and the last one is begun."""
     last_begun = asyncio.Event()
@@ -107,6 +109,7 @@ def test_groups_stand_in_the_order_of_their_rows(arena: Arena) -> None:
     assert [body["n"] for body in run.policy.bodies] == [4] * 4
 
 
+@pytest.mark.slow
 def test_model_text_is_no_markup(arena: Arena) -> None:
     evil = "<script>alert(1)</script>"
     policy = sampling(lambda request, number, index: answer(request, number, index) + evil)
@@ -139,6 +142,7 @@ def test_the_number_of_groups_is_needed(arena: Arena, steps: str) -> None:
     assert not (arena.path / "data").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "kept"), [((), order(3)), (("--env.ensure_scores_are_not_same=True",), order(4)[1:])]
 )
@@ -155,6 +159,7 @@ def test_groups_without_a_signal_are_kept_unless_told_otherwise(
     assert sorted(uids(groups(arena))) == sorted(kept)
 
 
+@pytest.mark.slow
 def test_a_group_that_cannot_be_scored_is_another_rows(arena: Arena) -> None:
     failing = order(1)[0]
 
@@ -166,6 +171,7 @@ def test_a_group_that_cannot_be_scored_is_another_rows(arena: Arena) -> None:
     assert uids(groups(arena)) == order(3)[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["judge", "policy"])
 def test_too_few_groups(arena: Arena, broken: str) -> None:
     """It gives up each group after three rows, says so and fails."""
@@ -183,6 +189,7 @@ def test_too_few_groups(arena: Arena, broken: str) -> None:
     assert len({uid_of(body) for body in run.policy.bodies}) == 6
 
 
+@pytest.mark.slow
 def test_the_limit_chooses_the_rows(arena: Arena) -> None:
     run = process(arena, "--limit=2", "--env.total_steps=6")
     assert run.ended.code == 0, run.ended.said
@@ -199,6 +206,7 @@ def test_a_group_that_is_too_long_is_not_written(arena: Arena, longest: int, kep
     assert ("1 of 1 groups could not be scored; rows that were tried: 3 too_long" in run.ended.err) is not kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 700, 3000, 9000])
 def test_disk_that_stays_full_ends_the_run_and_the_resumed_file_is_as_if_nothing_was(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, room: int
@@ -235,6 +243,7 @@ def run_of(arena: Arena) -> str:
     return f"--env.data_path_to_save_groups={arena.path / 'data' / 'arena_hard.jsonl'}"
 
 
+@pytest.mark.slow
 def test_a_resumed_run_asks_again_for_what_failed_and_for_nothing_else(arena: Arena) -> None:
     """The group of another row had stood in for it."""
     failing = order(1)[0]
@@ -252,6 +261,7 @@ def test_a_resumed_run_asks_again_for_what_failed_and_for_nothing_else(arena: Ar
     assert uids(groups(arena)) == order(2)
 
 
+@pytest.mark.slow
 def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> None:
     assert process(arena, "--env.total_steps=1").ended.code == 0
     run = process(arena, "--env.total_steps=1", verdict=lambda uid, index, as_a: Reply(status=400))
@@ -264,6 +274,7 @@ def test_the_command_that_resumes_names_the_file_that_was_free(arena: Arena) -> 
     assert groups(arena, "data/arena_hard_1.jsonl") == groups(arena)
 
 
+@pytest.mark.slow
 def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(arena: Arena) -> None:
     flags = "--env.total_steps=1", "--keep_calls=False"
     assert process(arena, *flags).ended.code == 0
@@ -279,6 +290,7 @@ def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(a
     assert len(groups(arena)) == 1
 
 
+@pytest.mark.slow
 def test_a_token_level_server_is_not_asked_again(arena: Arena) -> None:
     def generated(request: Recorded, number: int) -> Reply:
         texts = [f"ANSWER {index} of request {number}" for index in range(4)]

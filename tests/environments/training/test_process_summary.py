@@ -14,6 +14,7 @@ from tests.command import in_process
 TIMES = ("latency", "per_second")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--all_metrics",)])
 def test_process_prints_a_short_table_and_writes_all_metrics(tmp_path: Path, flags: tuple[str, ...]) -> None:
     ended = in_process(
@@ -49,6 +50,7 @@ def test_process_where_the_policy_judges_names_no_cost_of_a_judge(tmp_path: Path
     assert "judge $" not in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "source", "code", "said"),
     [

@@ -220,6 +220,7 @@ async def test_the_real_api_queues_all_groups_of_a_list_in_their_order_or_none()
         assert sorted(group["tokens"][0] for group in taken) == [[0], [1], [2]]
 
 
+@pytest.mark.slow
 async def test_the_real_api_lets_nobody_in_before_the_first_batch() -> None:
     async with aiohttp.ClientSession() as session, RunApi() as real:
         api = RolloutApi(real.url, session)

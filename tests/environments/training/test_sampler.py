@@ -93,6 +93,7 @@ class Book:
         self.finished[row.uid] += 1
 
 
+@pytest.mark.slow
 @given(size=st.integers(1, 9), steps=STEPS, numbers=st.lists(st.integers(0, 100), min_size=60, max_size=60))
 def test_a_checkpoint_neither_repeats_nor_loses_a_row(size: int, steps: list[str], numbers: list[int]) -> None:
     """After it, the rows that were taken up are finished, and then each row exactly as often as any other."""

@@ -71,6 +71,7 @@ def test_no_verb_or_a_wrong_one(verb: list[str]) -> None:
     assert f"found {verb[0]!r}" in ended.err if verb else "found nothing" in ended.err
 
 
+@pytest.mark.slow
 def test_as_a_process_too(tmp_path: Path) -> None:
     """Exit code and streams, where a process really ends."""
     refused(as_process("evaluate", "--offline", "--env.seed=x", cwd=tmp_path), "--env.seed", "'x'")
@@ -183,6 +184,7 @@ def test_wrong_data(arena: Arena, prompts: list[object], answers: list[object], 
     assert not run.files.path.exists()
 
 
+@pytest.mark.slow
 def test_prompts_without_a_baseline_are_left_out_and_that_is_said_in_one_line(arena: Arena) -> None:
     uids = ["328c149ed45a41c0b9d6f14659e63599", "row-1", "row-2", "row-3", "row-4"]
     write_lines(arena.path / "prompts.jsonl", [{"uid": uid, "prompt": f"Question of {uid}"} for uid in uids])

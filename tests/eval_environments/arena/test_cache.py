@@ -24,6 +24,7 @@ def twice(arena: Arena, *flags: str, second: tuple[str, ...] = ()) -> tuple[RunF
     return arena.files("one"), arena.files("two"), counts[0], counts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", ["0.2", "0"])
 def test_the_second_run_costs_no_judge_request(arena: Arena, temperature: str) -> None:
     one, two, first, second = twice(
@@ -39,6 +40,7 @@ def test_the_second_run_costs_no_judge_request(arena: Arena, temperature: str) -
     assert two.metrics["judge_cached_calls"] == two.metrics["judge_calls"] == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flag",
     ["--env.judge_temperature=0.3", "--env.judge_max_tokens=99", "--env.judge_model_name=another",
@@ -49,6 +51,7 @@ def test_what_shapes_an_answer_is_part_of_the_key(arena: Arena, flag: str) -> No
     assert (first, second) == (12, 12)
 
 
+@pytest.mark.slow
 def test_the_policy_is_never_cached(arena: Arena) -> None:
     """Its samples must be independent."""
     cache = f"--env.judge_cache={arena.path / 'cache.sqlite'}"
@@ -68,6 +71,7 @@ def test_an_answer_without_a_verdict_is_not_kept(arena: Arena) -> None:
     assert again.files.metrics["tie_count"] == 6
 
 
+@pytest.mark.slow
 def test_the_stand_in_of_another_run_is_the_same_judge(arena: Arena) -> None:
     """Its port is new each time; its answers are not."""
     flags = ("evaluate", "--offline", f"--env.judge_cache={arena.path / 'cache.sqlite'}")

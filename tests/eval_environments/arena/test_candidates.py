@@ -39,6 +39,7 @@ def test_planted_strengths_are_found_and_lie_in_their_intervals(tmp_path: Path, 
     assert [row["name"] for row in run.table("ratings.csv")] == ["ann", "bob", "baseline", "cid"]
 
 
+@pytest.mark.slow
 def test_each_pair_plays_in_both_orders_and_the_baseline_is_one_more_player(tmp_path: Path) -> None:
     run = contest(tmp_path, 3).compare(candidates=NAMES, verdict=better("ann", "baseline", "bob", "cid"))
     assert sorted(run.games) == sorted((f"row-{n}", *pair) for n in range(3) for pair in permutations(STRENGTHS, 2))
@@ -49,6 +50,7 @@ def test_each_pair_plays_in_both_orders_and_the_baseline_is_one_more_player(tmp_
     assert run.metrics["overall_winrate"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_win_rates_are_a_matrix_of_who_won_against_whom(tmp_path: Path) -> None:
     run = contest(tmp_path, 3).compare(candidates=NAMES, verdict=better("ann", "baseline", "bob", "cid"))
     ranking = ["ann", "baseline", "bob", "cid"]

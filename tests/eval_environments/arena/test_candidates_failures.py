@@ -14,6 +14,7 @@ from tests.scripted import Json, Reply
 PATIENT = "--env.max_judge_error_rate=1"
 
 
+@pytest.mark.slow
 def test_wrong_answers_lose_to_all_others_and_tie_with_each_other_without_a_call(tmp_path: Path) -> None:
     here = contest(tmp_path, 2)
     listed = [here.file("ann"), here.file("bob", {"row-0": ""}), here.file("cid", {"row-0": " \n"})]
@@ -32,6 +33,7 @@ def test_wrong_answers_lose_to_all_others_and_tie_with_each_other_without_a_call
     assert run.metrics["first_position_advantage"] == 0, "games that nobody judged say nothing about the judge"
 
 
+@pytest.mark.slow
 def test_malformed_thinking_of_an_endpoint_is_a_wrong_answer(tmp_path: Path) -> None:
     def thinking(request: Json, number: int) -> str:
         end = "</think>" if uid_of(request) == "row-1" else ""
@@ -71,6 +73,7 @@ def test_failure_of_an_endpoint_is_no_loss_and_is_mended_by_resuming(tmp_path: P
     assert again.files.without_run() == whole.files.without_run()
 
 
+@pytest.mark.slow
 def test_failed_game_costs_that_game(tmp_path: Path) -> None:
     def verdict(uid: str, *game: str) -> Reply | str:
         return OUT_OF_ORDER if (uid, *game) == ("row-2", "ann", "bob") else better("ann", "baseline", "bob")(uid, *game)
@@ -108,6 +111,7 @@ def test_later_rounds_of_swiss_wait_for_a_failed_game(tmp_path: Path) -> None:
     assert again.files.without_run() == whole.files.without_run()
 
 
+@pytest.mark.slow
 def test_row_without_any_verdict_fails_and_one_without_any_answer_is_the_policys(tmp_path: Path) -> None:
     def verdict(uid: str, *game: str) -> Reply | str:
         return OUT_OF_ORDER if uid == "row-0" else "[[A=B]]"
@@ -130,6 +134,7 @@ def test_player_whom_no_game_connects_has_no_rating(tmp_path: Path) -> None:
     assert run.table("ratings.csv")[-1]["name"] == "bob" and run.table("ratings.csv")[-1]["rating"] == ""
 
 
+@pytest.mark.slow
 def test_costs_are_counted_by_candidate_failed_rows_included(tmp_path: Path) -> None:
     def verdict(uid: str, *game: str) -> Reply | str:
         return OUT_OF_ORDER if uid == "row-0" else "[[A=B]]"
@@ -142,6 +147,7 @@ def test_costs_are_counted_by_candidate_failed_rows_included(tmp_path: Path) -> 
     assert "eval/answers_cost_usd_ann" not in run.files.report["results"]["all"], "nobody was asked"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("play", ["tournament", "baseline"])
 def test_texts_that_imitate_the_prompt_are_counted_and_change_nothing(tmp_path: Path, play: str) -> None:
     """A text counts once for a row, in however many games the judge is shown it."""

@@ -64,6 +64,7 @@ def test_other_verbs_have_no_candidates(verb: str) -> None:
     assert ended.code == 2 and f"--env.candidates (command line): a setting of evaluate, not of {verb}" in ended.said
 
 
+@pytest.mark.slow
 def test_baseline_may_be_played_with_self_critique(tmp_path: Path) -> None:
     flags = "--env.candidates_play=baseline", "--env.judge_critique_rounds=1"
     run = contest(tmp_path, 1).compare(*flags, candidates=["ann", "bob"])
@@ -71,6 +72,7 @@ def test_baseline_may_be_played_with_self_critique(tmp_path: Path) -> None:
     assert len(run.judge.bodies) == 8, "a game and a critique, in both orders, for each candidate"
 
 
+@pytest.mark.slow
 def test_endpoint_is_asked_with_its_own_name_and_the_settings_of_a_policy(tmp_path: Path) -> None:
     flags = "--env.eval_temperature=0.1", "--env.eval_max_tokens=77", "--env.custom_system_prompt=Be brief."
     run = contest(tmp_path, 2).compare(*flags, candidates=["ann", "bob"], policies={"bob": answering("bob")})
@@ -94,6 +96,7 @@ def test_game_that_is_a_choice_has_its_own_prompt_which_the_run_names(tmp_path: 
     assert len(digests) == 2
 
 
+@pytest.mark.slow
 def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
     here = contest(tmp_path, 3)
     alone = here.arena.evaluate(policy=answering("bob"), verdict=for_model, run="alone")
@@ -105,6 +108,7 @@ def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
     assert f"bob: The completions are those of {alone.files.path} " in run.ended.err
 
 
+@pytest.mark.slow
 def test_resumed_run_has_the_same_candidates_and_the_same_games(tmp_path: Path) -> None:
     here = contest(tmp_path, 2)
     here.compare(candidates=["ann", "bob"])
@@ -119,6 +123,7 @@ def test_resumed_run_has_the_same_candidates_and_the_same_games(tmp_path: Path) 
     assert alone.code == 2 and "env.candidates_play: 'tournament' then, None now" in alone.said
 
 
+@pytest.mark.slow
 def test_row_whose_answer_in_a_file_has_changed_plays_again(tmp_path: Path) -> None:
     here = contest(tmp_path, 3)
     here.compare(candidates=["ann", "bob"], verdict=better("ann", "bob", "baseline"))
@@ -129,6 +134,7 @@ def test_row_whose_answer_in_a_file_has_changed_plays_again(tmp_path: Path) -> N
     assert again.metrics["winrate_ann_vs_bob"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_without_candidates_runs_neither_have_their_settings_nor_need_them_to_be_resumed(tmp_path: Path) -> None:
     """A run of before there were candidates can be resumed, and compared with a new one."""
     here = contest(tmp_path, 3)

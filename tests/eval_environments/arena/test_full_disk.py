@@ -37,6 +37,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "_RETRY_S", 0.01)
 
 
+@pytest.mark.slow
 def test_disk_that_has_room_again_costs_no_row_and_no_call(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = arena.evaluate(run="whole")
     disk = RefusingDisk(room=2500, most=100)
@@ -60,6 +61,7 @@ def _full(disk: RefusingDisk) -> None:
     time.sleep(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, *random.Random(13).sample(range(1, 6000), 5)])
 def test_disk_that_stays_full_ends_the_run_with_one_message_and_the_resumed_run_is_as_if_nothing_was(
     arena: Arena, monkeypatch: pytest.MonkeyPatch, room: int
@@ -104,6 +106,7 @@ def test_limit_of_the_operating_system_ends_the_run_as_a_full_disk_does(arena: A
     assert arena.files().metrics["win_rate"] == whole.files.metrics["win_rate"]
 
 
+@pytest.mark.slow
 def test_no_call_begins_while_the_disk_is_full(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """The policy has been asked for all rows before the first answer is refused; then the judge is not asked."""
     disk = RefusingDisk(room=1)

@@ -74,6 +74,7 @@ def test_a_judge_that_never_answers_is_given_up(arena: Arena) -> None:
     no_number_was_made_up(run.ended, run.files)
 
 
+@pytest.mark.slow
 def test_a_dead_judge_is_noticed_before_everything_is_paid_for(arena: Arena) -> None:
     """With few rows at a time, ten failures in a row end the evaluation, and the other rows are never asked for."""
     run = arena.rows(60).evaluate(
@@ -118,6 +119,7 @@ def refuses(request: Json) -> Reply:
     return Reply(body=completion("", refusal="I cannot judge this.", finish_reason="stop"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "status", "count", "words"),
     [
@@ -164,6 +166,7 @@ def test_rows_without_a_judgment(
     assert "10.0% of the rows have no judgment" in run.ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("allowed", "code"), [("0.1", 0), ("0.0999", 1), ("1", 0), ("0", 1)])
 def test_the_exit_code_follows_the_rate_of_failures(arena: Arena, allowed: str, code: int) -> None:
     script = failing({"row-3", "row-17"}, lambda request: "Hm.")
@@ -172,6 +175,7 @@ def test_the_exit_code_follows_the_rate_of_failures(arena: Arena, allowed: str, 
     assert "2 of 20 rows have no score" in run.ended.out, "said in either case"
 
 
+@pytest.mark.slow
 def test_what_the_judge_said_without_a_verdict_can_be_read_in_the_failures(arena: Arena) -> None:
     run = arena.evaluate(judge_script=failing({"row-1"}, lambda request: "Both have merit."))
     (failure,) = run.files.failures
@@ -181,6 +185,7 @@ def test_what_the_judge_said_without_a_verdict_can_be_read_in_the_failures(arena
     assert set(failure["run"]["judge_calls"]) == {"game_1", "game_1_reask_1", "game_2", "game_2_reask_1"}
 
 
+@pytest.mark.slow
 def test_a_failed_judge_moves_no_mean(arena: Arena) -> None:
     """The same rows with and without a failing one: the others' results are the same, and it is no tie."""
     sound = judge(lambda uid, as_a: (for_model if uid in ("row-0", "row-1") else against_model)(uid, as_a))

@@ -52,6 +52,7 @@ def completions(files: RunFiles) -> list[list[Any]]:
     return [[sample[name] for name in FIELDS] for sample in files.samples]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
@@ -80,6 +81,7 @@ def test_faults_stay_whatever_judges_and_whatever_settings_the_policy_has_here(
     assert shared[0] == shared[1]
 
 
+@pytest.mark.slow
 def test_run_of_given_answers_is_judged_again_as_the_one_that_asked(arena: Arena) -> None:
     before = first(arena)
     second = again(arena)
@@ -89,6 +91,7 @@ def test_run_of_given_answers_is_judged_again_as_the_one_that_asked(arena: Arena
     assert {name: third.files.metrics[name] for name in RATES} == {name: before.files.metrics[name] for name in RATES}
 
 
+@pytest.mark.slow
 def test_baseline_may_be_another_one(arena: Arena) -> None:
     before = first(arena)
     change(arena.path / "baseline.jsonl", "answer", {"row-0"})
@@ -97,6 +100,7 @@ def test_baseline_may_be_another_one(arena: Arena) -> None:
     assert completions(run.files) == completions(before.files)
 
 
+@pytest.mark.slow
 def test_some_rows_of_a_run_can_be_judged_again(arena: Arena) -> None:
     before = first(arena)
     run = again(arena, "--limit=2")
@@ -106,6 +110,7 @@ def test_some_rows_of_a_run_can_be_judged_again(arena: Arena) -> None:
     assert len(run.files.samples) == run.files.report["config_general"]["answers_of"]["rows"] == 2
 
 
+@pytest.mark.slow
 def test_policy_that_failed_is_not_asked_again(arena: Arena) -> None:
     down = Reply(status=400, body={"error": {"message": "not for you"}})
     before = arena.evaluate(policy=lambda request, _: down if uid_of(request) == "row-2" else answering(request, 0))
@@ -122,6 +127,7 @@ def test_policy_that_failed_is_not_asked_again(arena: Arena) -> None:
     assert "for an answer that the run lacks whose completions are judged again, no policy is asked" in too_many.said
 
 
+@pytest.mark.slow
 def test_run_directory_and_title_are_named_after_the_policy(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(arena.path)
     first(arena)
@@ -140,6 +146,7 @@ def test_run_directory_and_title_are_named_after_the_policy(arena: Arena, monkey
     assert any(notice.startswith("The completions are those of run ") for notice in general["notices"])
 
 
+@pytest.mark.slow
 def test_completions_of_a_stand_in_are_said_to_be_of_one(arena: Arena) -> None:
     assert (
         in_process("evaluate", "--offline", f"--env.data_dir_to_save_evals={arena.path / 'run'}", *arena.flags).code
@@ -151,6 +158,7 @@ def test_completions_of_a_stand_in_are_said_to_be_of_one(arena: Arena) -> None:
         assert "It is an offline stand-in: these numbers are no benchmark result." in run.said
 
 
+@pytest.mark.slow
 def test_completions_that_a_stand_in_judged_are_not_said_to_be_of_one(arena: Arena) -> None:
     first(arena)
     flags = [word for word in arena.flags if "judge" not in word]
@@ -161,6 +169,7 @@ def test_completions_that_a_stand_in_judged_are_not_said_to_be_of_one(arena: Are
         assert "The judge is an offline stand-in" in ended.out and "It is an offline stand-in" not in ended.said
 
 
+@pytest.mark.slow
 def test_digest_is_of_the_completions_and_no_others(arena: Arena) -> None:
     def digest(of: str, run: str) -> str:
         ended = arena.evaluate(f"--env.model_answers={arena.path / of}", run=run, verdict=tie)
@@ -176,6 +185,7 @@ def test_digest_is_of_the_completions_and_no_others(arena: Arena) -> None:
     assert digest("run", "thrice") != once
 
 
+@pytest.mark.slow
 def test_run_that_changes_while_it_is_judged_again_is_said(arena: Arena) -> None:
     before = first(arena)
     path = before.files.path / "samples.jsonl"
@@ -191,6 +201,7 @@ def test_run_that_changes_while_it_is_judged_again_is_said(arena: Arena) -> None
     assert "Traceback" not in run.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
@@ -208,6 +219,7 @@ def test_damaged_run_is_one_line_that_says_what_is_wrong(arena: Arena, damage: A
     assert run.judge.requests == run.policy.requests == []
 
 
+@pytest.mark.slow
 def test_run_cannot_be_judged_again_into_itself(arena: Arena) -> None:
     before = first(arena)
     files = {path.name: path.read_bytes() for path in before.files.path.iterdir() if path.is_file()}

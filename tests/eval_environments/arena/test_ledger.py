@@ -17,6 +17,7 @@ def names(files: RunFiles) -> set[str]:
     return {path.name for path in files.path.iterdir() if "calls" in path.name}
 
 
+@pytest.mark.slow
 def test_the_ledger_shows_what_was_asked_and_said(arena: Arena) -> None:
     run = arena.evaluate()
     assert run.code == 0, run.said
@@ -37,6 +38,7 @@ def test_without_keep_calls_nothing_of_them_is_left(arena: Arena) -> None:
     assert names(run.files) == set()
 
 
+@pytest.mark.slow
 def test_without_keep_calls_failed_rows_still_have_their_answers(arena: Arena) -> None:
     sound = judge(for_model)
 
@@ -54,6 +56,7 @@ def test_without_keep_calls_failed_rows_still_have_their_answers(arena: Arena) -
     assert names(again.files) == set()
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_resumed_without_touching_its_ledger(arena: Arena) -> None:
     path = arena.evaluate().files.path / "calls.jsonl.gz"
     before = path.stat()
@@ -62,6 +65,7 @@ def test_a_finished_run_is_resumed_without_touching_its_ledger(arena: Arena) -> 
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--keep_calls=False",)])
 def test_a_run_of_an_earlier_version_is_resumed(arena: Arena, flags: tuple[str, ...]) -> None:
     """It has no ledger: its finished rows stay, the others are asked for anew."""
@@ -75,6 +79,7 @@ def test_a_run_of_an_earlier_version_is_resumed(arena: Arena, flags: tuple[str, 
     assert len(again.files.samples) == 6
 
 
+@pytest.mark.slow
 def test_a_damaged_ledger_is_named(arena: Arena) -> None:
     path: Path = arena.evaluate().files.path
     (path / "calls.jsonl.gz").write_bytes(b"no gzip")

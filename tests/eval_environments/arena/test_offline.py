@@ -61,6 +61,7 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFiles, str, st
     return RunFiles(path), ended.out, ended.err
 
 
+@pytest.mark.slow
 def test_every_metric_of_the_specification_is_there_and_right(offline: tuple[RunFiles, str, str]) -> None:
     files, out, _ = offline
     check(files)
@@ -103,6 +104,7 @@ def test_it_works_from_inside_its_folder(offline: tuple[RunFiles, str, str], tmp
     assert RunFiles(tmp_path).without_run() == files.without_run()
 
 
+@pytest.mark.slow
 def test_a_run_without_a_name_goes_below_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ended = in_process("evaluate", "--offline", "--limit=1")
@@ -113,6 +115,7 @@ def test_a_run_without_a_name_goes_below_runs(tmp_path: Path, monkeypatch: pytes
     assert RunFiles(made).metrics["total_samples"] == 1
 
 
+@pytest.mark.slow
 def test_the_stand_in_is_named_where_it_is_only_the_judge(tmp_path: Path) -> None:
     answers = ROOT / "judgegym" / "data" / "samples" / "arena_hard_baseline.jsonl"
     ended = in_process(

@@ -126,6 +126,7 @@ def test_reasoning_that_the_endpoint_returns_apart_is_valid_thinking(arena: Aren
     assert not any(b"SECRET" in request.raw for request in run.judge.requests)
 
 
+@pytest.mark.slow
 def test_a_template_that_opens_the_tag(arena: Arena) -> None:
     text = "Hm.\n</think>\n\nANSWER of the model to row-0"
     assert arena.rows(1).evaluate(THINKING, policy=text, run="without").files.metrics["loss_count"] == 1
@@ -134,6 +135,7 @@ def test_a_template_that_opens_the_tag(arena: Arena) -> None:
     assert run.files.samples[0]["model_answer"] == "ANSWER of the model to row-0"
 
 
+@pytest.mark.slow
 def test_a_short_answer_is_asked_for_again_and_then_judged(arena: Arena) -> None:
     def policy(request: Json, number: int) -> str:
         return "Too short" if uid_of(request) == "row-1" else answering(request, number)
@@ -160,6 +162,7 @@ def test_the_first_answer_that_is_long_enough_counts(arena: Arena) -> None:
     assert run.files.metrics["short_response_rate"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("least", "requests"), [("5", 1), ("6", 4), ("0", 1)])
 def test_how_short_is_too_short(arena: Arena, least: str, requests: int) -> None:
     run = arena.rows(1).evaluate(f"--env.min_response_length={least}", policy="  five5 \n")

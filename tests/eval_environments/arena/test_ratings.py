@@ -58,6 +58,7 @@ def covers(rating: Rating, value: float) -> bool:
     return rating.low <= value <= rating.high
 
 
+@pytest.mark.slow
 def test_rating_is_400_points_for_odds_of_ten_to_one_and_the_anchor_has_1000() -> None:
     """The first wins ten of eleven games in each order, so that the ridge of the fit hardly matters."""
     rows = [[GameOutcome(0, 1, 10 / 11, weight=50), GameOutcome(1, 0, 1 / 11, weight=50)]] * 100
@@ -91,6 +92,7 @@ def test_games_of_one_row_count_as_one_observation() -> None:
     assert width(more) < 0.6 * width(once)
 
 
+@pytest.mark.slow
 def test_ratings_at_equal_style_are_without_what_style_adds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratings, "ROUNDS", 40)
     styled = rows_of(300, seed=2, style=0.8)

@@ -10,6 +10,7 @@ from tests.arena import Arena, answering
 from tests.scripted import Json, Reply
 
 
+@pytest.mark.slow
 def test_rows_that_finish_in_another_order_stand_in_the_same_order(arena: Arena) -> None:
     """The policy answers the last row first, and each row only after the one behind it."""
     turns: dict[int, asyncio.Event] = {}
@@ -42,6 +43,7 @@ def test_both_games_of_a_row_and_all_rows_run_at_once(arena: Arena) -> None:
     assert (run.judge.peak, len(run.judge.requests)) == (12, 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "side"), [("--env.judge_max_concurrency=2", "judge"), ("--openai.num_requests_for_eval=2", "policy")]
 )

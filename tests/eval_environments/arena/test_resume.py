@@ -56,6 +56,7 @@ def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
     return {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in path.iterdir() if each.name != ".lock"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "setting"),
     [
@@ -81,6 +82,7 @@ def test_another_configuration_cannot_take_a_run_up(arena: Arena, flag: str, set
     assert snapshot(arena.files().path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flag",
     ["--env.judge_max_concurrency=3", "--env.max_judge_error_rate=1", "--env.judge_timeout=5", "--env.full_debug=true",
@@ -107,6 +109,7 @@ def test_resuming_where_nothing_is_begins(arena: Arena) -> None:
     assert len(run.files.samples) == 6
 
 
+@pytest.mark.slow
 def test_rows_whose_baseline_changed_are_judged_again_and_the_policy_is_not_asked(arena: Arena) -> None:
     """They kept the score of the old baseline: 0.5 where a fresh run gives 1.0."""
     changed = {"row-0", "row-2", "row-4"}
@@ -123,6 +126,7 @@ def test_rows_whose_baseline_changed_are_judged_again_and_the_policy_is_not_aske
     assert arena.evaluate("--resume").judge.requests == [], "by now the baseline is that of the run"
 
 
+@pytest.mark.slow
 def test_rows_whose_question_changed_are_asked_and_judged_again(arena: Arena) -> None:
     arena.evaluate()
     change(arena.path / "prompts.jsonl", "prompt", {"row-3"})
@@ -132,6 +136,7 @@ def test_rows_whose_question_changed_are_asked_and_judged_again(arena: Arena) ->
     assert "judged again: 1" in run.ended.err
 
 
+@pytest.mark.slow
 def test_answers_of_a_file_that_changed_are_judged_again(arena: Arena) -> None:
     rows = [{"uid": f"row-{number}", "answer": f"An answer to row-{number}"} for number in range(6)]
     path = write_lines(arena.path / "answers.jsonl", rows)
@@ -158,6 +163,7 @@ def failing_but_for(uid: str) -> Script:
     return lambda request, number: answered(request, number) if uid_of(request) == uid else down  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_answers_that_were_paid_for_outlive_a_resume_that_is_cut_off(arena: Arena, number: signal.Signals) -> None:
     arena.evaluate("--env.judge_max_retries=0", judge_script=failing_but_for("row-2"))
@@ -173,6 +179,7 @@ def test_answers_that_were_paid_for_outlive_a_resume_that_is_cut_off(arena: Aren
     assert [uid_of(body) for body in again.policy.bodies] == []
 
 
+@pytest.mark.slow
 def test_answers_that_were_paid_for_outlive_an_evaluation_that_is_given_up(arena: Arena) -> None:
     """Ten rows fail for good while the judge sits on two others, whose answers are there, until it times out."""
     down = Reply(status=401, body={"error": {"message": "no"}})
@@ -197,6 +204,7 @@ def test_answers_that_were_paid_for_outlive_an_evaluation_that_is_given_up(arena
     assert [uid_of(body) for body in again.policy.bodies] == []
 
 
+@pytest.mark.slow
 def test_metrics_never_speak_of_other_rows_than_those_on_disk(arena: Arena) -> None:
     """An earlier run's report is gone once a resumed run has added rows to it."""
     first = arena.evaluate("--env.judge_max_retries=0", judge_script=failing_but_for("row-2"))
@@ -207,6 +215,7 @@ def test_metrics_never_speak_of_other_rows_than_those_on_disk(arena: Arena) -> N
     assert not (first.files.path / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time(arena: Arena) -> None:
     with serving(hanging_but_for(set())) as endpoint, serving(answering) as policy:
         argv = arena.argv(endpoint.base_url, policy.base_url)

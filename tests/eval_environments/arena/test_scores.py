@@ -20,6 +20,7 @@ def games(first: str, second: str) -> Verdict:
     return lambda uid, as_a: f"[[{first if as_a else second}]]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
@@ -98,6 +99,7 @@ def test_five_labels_of_one_row(arena: Arena, labels: tuple[str, str], entries: 
     assert run.files.metrics["overall_winrate"] == pytest.approx(sum(entries) / len(entries))
 
 
+@pytest.mark.slow
 def test_five_labels_weigh_a_strong_verdict_three_times(arena: Arena) -> None:
     strong_win, slight_loss = games("A>>B", "B>>A"), games("B>A", "A>B")
     run = arena.rows(2).evaluate(*FIVE, verdict=by_row(strong_win, slight_loss))
@@ -133,6 +135,7 @@ def test_what_the_judge_is_asked(arena: Arena, protocol: ArenaProtocol) -> None:
     ).replace("@", baseline)
 
 
+@pytest.mark.slow
 def test_the_three_way_prompt_is_the_published_one(arena: Arena) -> None:
     run = arena.rows(1).evaluate()
     system = run.judge.bodies[0]["messages"][0]
@@ -144,6 +147,7 @@ def test_the_three_way_prompt_is_the_published_one(arena: Arena) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_judge_without_a_verdict_is_asked_once_more(arena: Arena) -> None:
     """The second turn is recorded as such, and its verdict counts."""
 
@@ -163,6 +167,7 @@ def test_a_judge_without_a_verdict_is_asked_once_more(arena: Arena) -> None:
     assert run.files.metrics["overall_winrate"] == 0.5
 
 
+@pytest.mark.slow
 def test_win_rates_of_clusters_are_reported_when_they_are_asked_for(arena: Arena) -> None:
     verdict = by_row(for_model, against_model, tie)
     found = arena.evaluate("--env.cluster_winrates=True", verdict=verdict).files.metrics
@@ -170,6 +175,7 @@ def test_win_rates_of_clusters_are_reported_when_they_are_asked_for(arena: Arena
     assert "winrate_cluster_c" not in arena.evaluate(verdict=verdict, run="without").files.metrics
 
 
+@pytest.mark.slow
 def test_the_win_rate_at_equal_style_is_reported_when_it_is_asked_for(arena: Arena) -> None:
     run = arena.evaluate("--env.style_control=true", verdict=by_row(for_model, against_model, tie))
     found = run.files.metrics
@@ -178,6 +184,7 @@ def test_the_win_rate_at_equal_style_is_reported_when_it_is_asked_for(arena: Are
     assert "style_controlled_winrate" not in arena.evaluate(run="without").files.metrics
 
 
+@pytest.mark.slow
 def test_what_cannot_be_computed_is_left_out_with_the_reason(arena: Arena) -> None:
     """No number is made up for it, and both the table and the file say so."""
     run = arena.evaluate("--env.style_control=true")

@@ -27,6 +27,7 @@ def test_help(argv: list[str]) -> None:
     assert ("--env.judge_temperature" in ended.out) is (argv[0] == "evaluate")
 
 
+@pytest.mark.slow
 def test_help_as_a_process(tmp_path: Path) -> None:
     ended = as_process("evaluate", "--help", cwd=tmp_path)
     assert (ended.code, ended.err) == (0, "")
@@ -107,6 +108,7 @@ def temperature(run: Run) -> float:
     return float(value)
 
 
+@pytest.mark.slow
 def test_command_line_over_environment_variable_over_file_over_default(arena: Arena) -> None:
     file = arena.rows(1).path / "my.yaml"
     file.write_text(yaml.safe_dump({"env": {"judge_temperature": 0.5, "judge_max_tokens": 50}}))
@@ -161,6 +163,7 @@ def servers(arena: Arena, write: Callable[[str, str], Any], *flags: str) -> tupl
     return one.requests, two.requests
 
 
+@pytest.mark.slow
 def test_a_list_of_servers_in_the_file(arena: Arena) -> None:
     both = servers(arena, lambda one, two: [
         {"base_url": one, "model_name": "a", "api_key": "sk-1", "timeout": 50},
@@ -175,14 +178,17 @@ def test_a_list_of_servers_in_the_file(arena: Arena) -> None:
     assert "sk-2" not in stored
 
 
+@pytest.mark.slow
 def test_urls_with_commas_between(arena: Arena) -> None:
     assert all(servers(arena, lambda one, two: {"base_url": f"{one}, {two}", "model_name": "m"}))
 
 
+@pytest.mark.slow
 def test_replicas_in_the_file(arena: Arena) -> None:
     assert all(servers(arena, lambda one, two: {"replicas": [{"base_url": one}, {"base_url": two}], "model_name": "m"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["list", "replicas"])
 def test_a_url_on_the_command_line_replaces_the_files_servers(arena: Arena, shape: str) -> None:
     unused = [{"base_url": URL}, {"base_url": URL}]
@@ -193,6 +199,7 @@ def test_a_url_on_the_command_line_replaces_the_files_servers(arena: Arena, shap
     assert len(run.policy.requests) == 6
 
 
+@pytest.mark.slow
 def test_a_key_in_a_variable_goes_to_no_host_that_it_is_not_for(arena: Arena) -> None:
     """Neither in the first run, nor in one that is configured by the first one's `config.yaml`."""
     env = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
@@ -204,6 +211,7 @@ def test_a_key_in_a_variable_goes_to_no_host_that_it_is_not_for(arena: Arena) ->
         assert not any("Authorization" in request.headers for request in requests)
 
 
+@pytest.mark.slow
 def test_a_named_variable_is_meant_for_the_host(arena: Arena) -> None:
     run = arena.evaluate(
         "--env.judge_api_key_env=MINE", "--openai.api_key_env=THEIRS", env={"MINE": "a", "THEIRS": "b"}
@@ -212,6 +220,7 @@ def test_a_named_variable_is_meant_for_the_host(arena: Arena) -> None:
     assert {request.headers["Authorization"] for request in run.policy.requests} == {"Bearer b"}
 
 
+@pytest.mark.slow
 def test_local_files_are_read_without_the_network(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is told what is evaluated here, whatever the libraries would like to count."""
     import datasets

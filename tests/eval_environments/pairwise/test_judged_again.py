@@ -23,6 +23,7 @@ def again(path: Path, *flags: str) -> Judged:
     return evaluate(path, f"--env.model_answers={path / 'run'}", *flags, rows=path / "run.jsonl", run="again")
 
 
+@pytest.mark.slow
 def test_verdicts_are_read_by_other_rules(tmp_path: Path) -> None:
     first = evaluate(tmp_path, SWAP, rows=ROWS, policy=twice)
     assert first.code == 0, first.said
@@ -35,6 +36,7 @@ def test_verdicts_are_read_by_other_rules(tmp_path: Path) -> None:
     assert letters[0] != letters[1]
 
 
+@pytest.mark.slow
 def test_other_number_of_verdicts_is_refused(tmp_path: Path) -> None:
     assert evaluate(tmp_path, rows=CHOICES).code == 0
     second = again(tmp_path, SWAP)
@@ -42,6 +44,7 @@ def test_other_number_of_verdicts_is_refused(tmp_path: Path) -> None:
     assert "'row-0' cannot be judged again: completions there: 1, conversations here: 2" in second.said
 
 
+@pytest.mark.slow
 def test_other_order_of_the_answers_is_refused(tmp_path: Path) -> None:
     assert evaluate(tmp_path, rows=CHOICES).code == 0
     second = again(tmp_path, "--env.seed=9")
@@ -49,6 +52,7 @@ def test_other_order_of_the_answers_is_refused(tmp_path: Path) -> None:
     assert "the policy was shown other answers, or in another order" in second.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--keep_calls=False",)])
 def test_row_of_which_one_order_was_answered_is_no_answer(tmp_path: Path, flags: tuple[str, ...]) -> None:
     first = evaluate(tmp_path, SWAP, rows=CHOICES)

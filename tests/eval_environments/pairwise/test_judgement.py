@@ -30,6 +30,7 @@ from tests.pairwise import (
 from tests.scripted import Json, Reply, completion
 
 
+@pytest.mark.slow
 def test_the_bundled_samples_give_every_metric(tmp_path: Path) -> None:
     ended = pairwise("evaluate", "--offline", f"--env.data_dir_to_save_evals={tmp_path / 'run'}")
     assert ended.code == 0, ended.said
@@ -54,6 +55,7 @@ def test_the_bundled_samples_give_every_metric(tmp_path: Path) -> None:
     assert files.report["config_general"]["left_out"] == {}
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_always_right_about_the_bundled_samples(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.thinking_mode=True", policy=bundled_knowing)
     assert run.code == 0, run.said
@@ -79,6 +81,7 @@ def test_all_human_labelled_pairs_are_scored(tmp_path: Path) -> None:
     assert not [name for name in run.metrics if " " in name]
 
 
+@pytest.mark.slow
 def test_a_policy_that_always_says_a(tmp_path: Path) -> None:
     """Short as they are, its answers are whole: none is asked for again."""
     run = evaluate(tmp_path, rows=[choice_row(number) for number in range(20)], policy="[[A]]")
@@ -92,6 +95,7 @@ def test_a_policy_that_always_says_a(tmp_path: Path) -> None:
     assert found["short_response_rate"] == 0.0
 
 
+@pytest.mark.slow
 def test_a_verdict_in_an_answer_that_was_cut_off_is_not_read(tmp_path: Path) -> None:
     """It may be one that the answer only quotes; the other two environments with a policy as judge say the same."""
     cut_off = Reply(body=completion("At first sight it is [[A]], but", finish_reason="length"))
@@ -101,6 +105,7 @@ def test_a_verdict_in_an_answer_that_was_cut_off_is_not_read(tmp_path: Path) -> 
     assert (run.metrics["percent_correct"], run.metrics["choice_format_compliance_rate"]) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_a_policy_that_always_says_ten(tmp_path: Path) -> None:
     """Right by the specification's rule, and worth nothing by the official one."""
     run = evaluate(tmp_path, policy=always(), run="bundled")
@@ -109,6 +114,7 @@ def test_a_policy_that_always_says_ten(tmp_path: Path) -> None:
     assert (run.metrics["avg_ties_rating"], run.metrics["ties_rating_freq_10"]) == (10.0, 1.0)
 
 
+@pytest.mark.slow
 def test_each_answer_of_a_tie_is_rated_on_its_own(tmp_path: Path) -> None:
     run = evaluate(tmp_path, rows=TIES)
     assert run.code == 0, run.said
@@ -124,6 +130,7 @@ def test_each_answer_of_a_tie_is_rated_on_its_own(tmp_path: Path) -> None:
     assert run.metrics["rewardbench2/ties"] == pytest.approx(1.01)
 
 
+@pytest.mark.slow
 def test_an_unreadable_rating_costs_the_row_nothing_but_itself(tmp_path: Path) -> None:
     """One wrong answer gets no rating; the row is right all the same, and the error is counted."""
 
@@ -138,6 +145,7 @@ def test_an_unreadable_rating_costs_the_row_nothing_but_itself(tmp_path: Path) -
     assert run.metrics["ties_format_compliance_rate"] == pytest.approx(6 / 7)
 
 
+@pytest.mark.slow
 def test_truncated_ties_are_flagged_and_have_no_official_score(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.max_ties_responses=2", rows=TIES)
     assert run.code == 0, run.said
@@ -146,6 +154,7 @@ def test_truncated_ties_are_flagged_and_have_no_official_score(tmp_path: Path) -
     assert "env.max_ties_responses" in run.left_out["eval/rewardbench2/score"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [CHOICES, TIES], ids=["choices", "ties"])
 def test_a_rejected_request_is_not_repeated(tmp_path: Path, rows: list[dict[str, object]]) -> None:
     run = evaluate(tmp_path, rows=rows, policy=Reply(status=400, body={"error": {"message": "no such model"}}))
@@ -156,6 +165,7 @@ def test_a_rejected_request_is_not_repeated(tmp_path: Path, rows: list[dict[str,
     assert "Traceback" not in run.said
 
 
+@pytest.mark.slow
 def test_failed_rows_stay_in_the_denominator(tmp_path: Path) -> None:
     def policy(request: Json, number: int) -> Reply | str:
         asked = any(f"Question {row}:" in request["messages"][-1]["content"] for row in (2, 5))
@@ -171,6 +181,7 @@ def test_failed_rows_stay_in_the_denominator(tmp_path: Path) -> None:
     assert "eval/rewardbench2/score" in run.left_out
 
 
+@pytest.mark.slow
 def test_no_readable_verdict_is_wrong_and_officially_a_quarter(tmp_path: Path) -> None:
     rows = [choice_row(number, category="Math") for number in range(4)]
     run = evaluate(tmp_path, rows=rows, policy="All of them are fine. [[E]]")
@@ -181,6 +192,7 @@ def test_no_readable_verdict_is_wrong_and_officially_a_quarter(tmp_path: Path) -
     assert run.files.failures == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "status"),
     [
@@ -206,6 +218,7 @@ def test_status_of_two_orders_is_ok_only_if_both_verdicts_can_be_read(
     assert run.metrics["percent_correct"] == float(status == "ok")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("readable", "status"), [((), "invalid_completion"), (("RIGHT",), "ok")])
 def test_status_of_a_ties_row_is_ok_if_any_rating_can_be_read(
     tmp_path: Path, readable: tuple[str, ...], status: str
@@ -220,6 +233,7 @@ def test_status_of_a_ties_row_is_ok_if_any_rating_can_be_read(
     assert run.metrics["percent_correct"] == float(status == "ok")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["", "<think>a</think><think>b</think>", "<think>without an end "])
 def test_malformed_thinking_is_wrong_however_right_the_letter(tmp_path: Path, opening: str) -> None:
     run = evaluate(tmp_path, "--env.thinking_mode=True", rows=CHOICES, policy=lambda r, n: opening + knowing(r))
@@ -228,6 +242,7 @@ def test_malformed_thinking_is_wrong_however_right_the_letter(tmp_path: Path, op
     assert run.metrics["selected_rows"] == run.metrics["total_samples"] == 8
 
 
+@pytest.mark.slow
 def test_a_verdict_inside_the_thinking_does_not_count(tmp_path: Path) -> None:
     def policy(request: Json, number: int) -> str:
         wrong = next(letter for letter in "ABCD" if letter != gold(request))

@@ -32,6 +32,7 @@ def test_choices_and_ties_of_one_file_are_told_apart(tmp_path: Path) -> None:
 MIXED = [choice_row(0, category="Math"), choice_row(1, category="Precise IF"), choice_row(2, category="Safety")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["Math,Safety", "Math, Safety", '["Math","Safety"]'])
 def test_categories_as_a_flag_and_as_a_variable(tmp_path: Path, said: str) -> None:
     by_flag = evaluate(tmp_path, f"--env.eval_categories={said}", rows=MIXED, run="flag")
@@ -110,6 +111,7 @@ def test_custom_prompts_arrive_byte_for_byte(tmp_path: Path) -> None:
     assert run.files.report["config_general"]["judge_prompt_digests"] == digests
 
 
+@pytest.mark.slow
 def test_a_policy_that_looks_at_places_gets_nothing_in_both_orders(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES, policy="[[A]]")
     assert run.code == 0, run.said
@@ -119,6 +121,7 @@ def test_a_policy_that_looks_at_places_gets_nothing_in_both_orders(tmp_path: Pat
     assert "swap_evaluate" in run.left_out["eval/rewardbench2/score"]
 
 
+@pytest.mark.slow
 def test_both_orders_show_the_same_answers_in_reverse(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.swap_evaluate=True", rows=CHOICES[:1])
     first, second = (list(shown(body).values()) for body in run.policy.bodies)
@@ -126,6 +129,7 @@ def test_both_orders_show_the_same_answers_in_reverse(tmp_path: Path) -> None:
     assert (run.metrics["percent_correct"], run.metrics["position_consistency_rate"]) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_right_in_one_order_only_is_wrong(tmp_path: Path) -> None:
     """Right only where the right answer is A or B, which it is in exactly one of the two orders."""
 
@@ -137,6 +141,7 @@ def test_right_in_one_order_only_is_wrong(tmp_path: Path) -> None:
     assert (run.metrics["percent_correct"], run.metrics["position_consistency_rate"]) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "letter", "rating"), [("last", "D", 7), ("official", "A", 10)], ids=["last", "official"]
 )
@@ -151,6 +156,7 @@ def test_which_verdict_decides(tmp_path: Path, mode: str, letter: str, rating: i
     )
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_in_the_file_changes_no_letter(tmp_path: Path) -> None:
     forwards = evaluate(tmp_path, rows=CHOICES, run="forwards")
     backwards = evaluate(tmp_path, rows=CHOICES[::-1], run="backwards")
@@ -196,6 +202,7 @@ def test_no_limit_of_tokens_leaves_the_field_out(tmp_path: Path) -> None:
     assert body["temperature"] == 0
 
 
+@pytest.mark.slow
 def test_the_official_reading_knows_letters_that_were_not_shown(tmp_path: Path) -> None:
     """It always looks for A to D: such a verdict is no choice, and no crash."""
     run = evaluate(

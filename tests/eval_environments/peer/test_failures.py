@@ -25,6 +25,7 @@ def refusing_one(it: Asked) -> Said:
     return REFUSED if (it.model, it.candidate) == ("ann", "cid") else 50
 
 
+@pytest.mark.slow
 def test_a_candidate_that_fails_is_marked_and_not_judged(tmp_path: Path) -> None:
     with bench(tmp_path, silent("bob")) as models:
         ended = models.evaluate(LENIENT, rows=queries(2))
@@ -50,6 +51,7 @@ def test_a_candidate_that_fails_is_marked_and_not_judged(tmp_path: Path) -> None
     assert ended.metrics["mean_score"] == 50
 
 
+@pytest.mark.slow
 def test_a_query_that_no_candidate_answers_is_a_failure_of_theirs_and_not_of_a_judge(tmp_path: Path) -> None:
     def answer(it: Asked) -> Said:
         return REFUSED if it.query == "Question 0?" else answer_of(it.model, it.query)
@@ -64,6 +66,7 @@ def test_a_query_that_no_candidate_answers_is_a_failure_of_theirs_and_not_of_a_j
     assert (ended.metrics["judge_failed_count"], ended.metrics["judge_error_rate"]) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
@@ -84,6 +87,7 @@ def test_no_answer_is_judged_that_is_none(tmp_path: Path, reply: Said, words: st
     assert words in cell["error"]
 
 
+@pytest.mark.slow
 def test_a_blank_answer_of_a_file_is_not_judged(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "answers.jsonl", [{"uid": "q0", "answer": "  \n "}])
     with bench(tmp_path) as models:
@@ -92,6 +96,7 @@ def test_a_blank_answer_of_a_file_is_not_judged(tmp_path: Path) -> None:
     assert ended.cells("q0")["ann", "old"]["status"] == "policy_failed"
 
 
+@pytest.mark.slow
 def test_malformed_thinking_of_a_candidate_is_marked(tmp_path: Path) -> None:
     def answer(it: Asked) -> str:
         return ("No thoughts: " if it.model == "bob" else "<think>Hm.</think>") + answer_of(it.model, it.query)
@@ -106,6 +111,7 @@ def test_malformed_thinking_of_a_candidate_is_marked(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "status", "words"),
     [
@@ -131,6 +137,7 @@ def test_a_judge_that_fails_on_one_pair_leaves_one_marked_cell(
     assert ended.metrics["missing_cell_rate"] == pytest.approx(1 / 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("allowed", "code"), [("0.16", 1), ("0.17", 0)])
 def test_missing_cells_count_against_the_rate_that_is_allowed(tmp_path: Path, allowed: str, code: int) -> None:
     flags = f"--env.max_judge_error_rate={allowed}", "--env.critique_rounds=0"
@@ -140,6 +147,7 @@ def test_missing_cells_count_against_the_rate_that_is_allowed(tmp_path: Path, al
     assert ended.metrics["mean_score"] == 50, "the rest stands all the same"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [REFUSED, "I stand by it.", scored("n/a"), scored(85.5)])
 def test_a_failed_round_keeps_the_score_and_says_so(tmp_path: Path, said: Said) -> None:
     def critique(it: Asked) -> Said:

@@ -81,6 +81,7 @@ def test_candidate_that_the_run_does_not_have(tmp_path: Path) -> None:
         assert models.asked() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_interrupted", [False, True], ids=["whole", "interrupted"])
 def test_candidate_with_the_answers_of_one_policys_run(tmp_path: Path, is_interrupted: bool) -> None:
     arena = Arena(tmp_path).rows(3)

@@ -19,6 +19,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
     return offline(tmp_path_factory.mktemp("offline") / "run")
 
 
+@pytest.mark.slow
 def test_it_prints_table_ranking_and_agreement(ran: Evaluated) -> None:
     assert ran.code == 0, ran.said
     assert "offline stand-in" in ran.said
@@ -42,6 +43,7 @@ def test_all_cells_have_scores_and_rounds(ran: Evaluated) -> None:
     assert -1 <= ran.metrics["krippendorff_alpha"] <= 1
 
 
+@pytest.mark.slow
 def test_with_the_diagonal_there_is_self_preference(tmp_path: Path) -> None:
     ended = offline(tmp_path / "run", "--env.include_self=True", "--limit=2", "--env.critique_rounds=0")
     assert ended.code == 0, ended.said
@@ -49,6 +51,7 @@ def test_with_the_diagonal_there_is_self_preference(tmp_path: Path) -> None:
     assert all(cell for row in ended.table(0) for cell in row)
 
 
+@pytest.mark.slow
 def test_it_resumes_offline(tmp_path: Path) -> None:
     """Stand-ins have another port in each run, which is no other configuration."""
     first = offline(tmp_path / "run", "--limit=2")

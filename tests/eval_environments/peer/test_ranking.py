@@ -160,6 +160,7 @@ def slow_intervals(cells: NDArray[np.float64], rounds: int) -> list[tuple[float,
     return [(column[round(0.025 * rounds)], column[round(0.975 * rounds)]) for column in columns]
 
 
+@pytest.mark.slow
 def test_intervals_agree_with_a_slow_bootstrap() -> None:
     """Of skewed scores, with an empty diagonal and holes."""
     generator = np.random.default_rng(5)
@@ -174,6 +175,7 @@ def test_intervals_agree_with_a_slow_bootstrap() -> None:
         assert interval.high == pytest.approx(high, abs=tolerance)
 
 
+@pytest.mark.slow
 def test_a_lower_level_is_a_narrower_interval() -> None:
     cells = 100 * np.random.default_rng(6).random((25, 3, 3))
     wide, narrow = (adjusted_intervals(cells, rounds=300, level=level) for level in (0.95, 0.5))
@@ -218,6 +220,7 @@ def test_self_preference_that_cannot_be_had() -> None:
 EFFECTS = st.lists(st.floats(-50, 50), min_size=2, max_size=6)
 
 
+@pytest.mark.slow
 @given(EFFECTS, EFFECTS, st.randoms(use_true_random=False))
 def test_effects_that_add_up_are_found_whatever_is_missing(
     judges: list[float], candidates: list[float], random: object
@@ -234,6 +237,7 @@ def test_effects_that_add_up_are_found_whatever_is_missing(
         assert value is None or value == pytest.approx(effect + sum(there) / len(there), abs=1e-6)
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 4).flatmap(
         lambda width: st.lists(st.lists(st.floats(0, 100), min_size=width, max_size=width), min_size=1, max_size=4)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.command import write_lines
 from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench, queries
 from tests.scripted import Json, Reply
@@ -29,6 +31,7 @@ def forget(models: Bench) -> None:
         endpoint.requests.clear()
 
 
+@pytest.mark.slow
 def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -> None:
     """The others' answers are paid for: only what is missing is asked."""
     mind = Moody(
@@ -44,6 +47,7 @@ def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -
     assert models.counts() == {"answer": 1, "judgment": 6, "critique": 6}
 
 
+@pytest.mark.slow
 def test_what_it_offers_to_try_again_is_tried_again(tmp_path: Path) -> None:
     """Too many cells are missing; the command that it prints asks for those, and for no others."""
     mind = Moody(judgment=lambda it: REFUSED if (it.model, it.candidate) == ("ann", "cid") else 50)
@@ -59,6 +63,7 @@ def test_what_it_offers_to_try_again_is_tried_again(tmp_path: Path) -> None:
     assert again.metrics["missing_cells"] == 0
 
 
+@pytest.mark.slow
 def test_another_rubric_is_another_run(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         assert models.evaluate().code == 0
@@ -67,6 +72,7 @@ def test_another_rubric_is_another_run(tmp_path: Path) -> None:
     assert "env.rubric" in again.said
 
 
+@pytest.mark.slow
 def test_queries_whose_rubric_changed_are_judged_again_and_not_answered_again(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         assert models.evaluate("--env.critique_rounds=0", rows=queries(2)).code == 0
@@ -81,6 +87,7 @@ def test_queries_whose_rubric_changed_are_judged_again_and_not_answered_again(tm
     assert "judged again: 1" in again.said
 
 
+@pytest.mark.slow
 def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         path = tmp_path / "dan.jsonl"
@@ -103,6 +110,7 @@ def test_another_model_is_another_run(tmp_path: Path) -> None:
     assert "env.candidates" in again.said
 
 
+@pytest.mark.slow
 def test_how_a_model_is_called_may_change(tmp_path: Path) -> None:
     """As for policy and judge: a limit, a price or where a server stands shape no result."""
     with bench(tmp_path, Minds(judgment=lambda it: REFUSED)) as models:

@@ -22,6 +22,7 @@ def down_to(floors: dict[tuple[str, str], int], otherwise: int = 90) -> Minds:
     return Minds(judgment=lambda it: 90, critique=critique)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("include_self", "judgments"), [(False, 6), (True, 9)])
 def test_calls_without_critique(tmp_path: Path, include_self: bool, judgments: int) -> None:
     with bench(tmp_path) as models:
@@ -38,6 +39,7 @@ def test_calls_without_critique(tmp_path: Path, include_self: bool, judgments: i
     assert "critique_changed_rate" not in ended.metrics
 
 
+@pytest.mark.slow
 def test_rounds_end_where_nothing_changes(tmp_path: Path) -> None:
     """All six pairs in the first round, the two that it changed in the second, the one that that changed in the third,
     which leaves it as it is."""
@@ -64,6 +66,7 @@ def test_rounds_end_where_nothing_changes(tmp_path: Path) -> None:
     assert not (ended.files.path / "scores_round_4.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_failed_round_is_tried_again_in_the_next_one(tmp_path: Path) -> None:
     tried: list[Asked] = []
 
@@ -79,6 +82,7 @@ def test_a_failed_round_is_tried_again_in_the_next_one(tmp_path: Path) -> None:
     assert [ended.table(number)[1][2] for number in range(3)] == ["50", "50", "30"]
 
 
+@pytest.mark.slow
 def test_each_round_is_shown_the_one_before(tmp_path: Path) -> None:
     def critique(it: Asked) -> Said:
         return scored(it.score + 1, f"{it.reasoning}+")
@@ -93,6 +97,7 @@ def test_each_round_is_shown_the_one_before(tmp_path: Path) -> None:
     assert ended.metrics["critique_raised_rate"] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["critique_rounds", "judge_critique_rounds"])
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_the_rounds_have_two_names(tmp_path: Path, flag: str, rounds: int) -> None:
@@ -112,6 +117,7 @@ def test_two_numbers_of_rounds_are_one_too_many(tmp_path: Path) -> None:
     assert models.counts() == {}
 
 
+@pytest.mark.slow
 def test_judges_that_differ_from_the_candidates(tmp_path: Path) -> None:
     with bench(tmp_path, names=("ann", "bob", "judy", "jack")) as models:
         ended = models.evaluate(f"--env.judges={models.models('judy', 'jack')}", candidates=models.models("ann", "bob"))
@@ -121,6 +127,7 @@ def test_judges_that_differ_from_the_candidates(tmp_path: Path) -> None:
     assert ended.table(0) == [["judge", "ann", "bob"], ["judy", "50", "50"], ["jack", "50", "50"]]
 
 
+@pytest.mark.slow
 def test_answers_of_files_are_judged_and_judge_nobody(tmp_path: Path) -> None:
     old = [{"uid": f"q{number}", "answer": answer_of("old", f"Question {number}?")} for number in range(3)]
     file = write_lines(tmp_path / "old.jsonl", old)
@@ -133,6 +140,7 @@ def test_answers_of_files_are_judged_and_judge_nobody(tmp_path: Path) -> None:
     assert ended.table(0) == [["judge", "ann", "bob", "old"], ["ann", "", "50", "50"], ["bob", "50", "", "50"]]
 
 
+@pytest.mark.slow
 def test_a_row_may_have_a_rubric_of_its_own(tmp_path: Path) -> None:
     """Where it has none, that of the settings counts; only where it is about correctness, that is emphasised."""
     own = {"uid": "q1", "query": "Question 1?", "rubric": "Brevity (100 points)"}
@@ -153,6 +161,7 @@ def test_a_row_may_have_a_rubric_of_its_own(tmp_path: Path) -> None:
         assert ("Correctness & Accuracy has the highest impact" in content) == (it.query == "Question 0?")
 
 
+@pytest.mark.slow
 def test_a_limit_applies_to_queries(tmp_path: Path) -> None:
     with bench(tmp_path) as models:
         ended = models.evaluate("--limit=2", rows=queries(5))
@@ -162,6 +171,7 @@ def test_a_limit_applies_to_queries(tmp_path: Path) -> None:
     assert len(ended.files.samples) == 2
 
 
+@pytest.mark.slow
 def test_everything_is_under_way_at_once(tmp_path: Path) -> None:
     """Every answer of every query, and every judgment of one, before any has come."""
     meetings: dict[str, Meeting] = {"answer": Meeting(6), "judgment": Meeting(12), "critique": Meeting(12)}
@@ -179,6 +189,7 @@ def test_everything_is_under_way_at_once(tmp_path: Path) -> None:
     assert endpoint.peak >= 12
 
 
+@pytest.mark.slow
 def test_a_strict_judge_whose_own_answer_it_does_not_see_is_adjusted_for(tmp_path: Path) -> None:
     """Score = 80 + judge + candidate, with a strict ann: by plain means she wins, by the fit she is second."""
     judge, candidate = {"ann": -30, "bob": 0, "cid": 0}, {"ann": 0, "bob": 5, "cid": -5}
@@ -191,6 +202,7 @@ def test_a_strict_judge_whose_own_answer_it_does_not_see_is_adjusted_for(tmp_pat
     assert (found["adjusted_score_bob_ci_low"], found["adjusted_score_bob_ci_high"]) == pytest.approx((75, 75))
 
 
+@pytest.mark.slow
 def test_agreement_and_self_preference(tmp_path: Path) -> None:
     """Judges that agree on the order, of which one gives itself ten points more than it is given."""
 
@@ -208,6 +220,7 @@ def test_agreement_and_self_preference(tmp_path: Path) -> None:
     assert found["self_preference_ann"] == pytest.approx((20 - 50) - ((20 - 50) + (20 - 160 / 3)) / 2)
 
 
+@pytest.mark.slow
 def test_a_category_with_the_name_of_a_model_hides_neither(tmp_path: Path) -> None:
     judging = Minds(judgment=lambda it: 20 if it.candidate == "ann" else 80)
     ended = evaluate(tmp_path, "--env.critique_rounds=0", minds=judging, rows=queries(2, category="ann"))

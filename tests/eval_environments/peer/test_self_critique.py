@@ -92,6 +92,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, Evaluated,
 Ran = tuple[Bench, Evaluated, Example]
 
 
+@pytest.mark.slow
 def test_it_succeeds_in_one_command(example: Ran) -> None:
     _, ended, _ = example
     assert ended.code == 0, ended.said

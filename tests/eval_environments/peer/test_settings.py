@@ -19,6 +19,7 @@ KEY = "sk-secret-of-a-model-0123456789"
 ELSEWHERE = {"name": "far", "base_url": "https://models.example/v1"}
 
 
+@pytest.mark.slow
 def test_models_from_yaml(tmp_path: Path) -> None:
     file = tmp_path / "peers.yaml"
     with bench(tmp_path, names=("ann", "bob")) as models:
@@ -39,6 +40,7 @@ def test_models_from_yaml(tmp_path: Path) -> None:
     assert "first" in ended.out
 
 
+@pytest.mark.slow
 def test_keys_go_to_their_own_models_and_nowhere_else(tmp_path: Path) -> None:
     with bench(tmp_path, names=("ann", "bob", "cid")) as models:
         named = [

@@ -123,6 +123,7 @@ async def test_scores_in_the_log_are_those_of_the_server(monkeypatch: pytest.Mon
     assert len(values) > 4  # they tell the completions apart
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(150)
 async def test_failed_judge_leaves_the_sample_unscored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows = [row for row in ROWS if PRIMES[row["id"]]]

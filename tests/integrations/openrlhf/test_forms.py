@@ -80,6 +80,7 @@ async def test_rewards_are_those_of_the_judge(number: int, agent: bool, tmp_path
         assert result == {"reward": expected, "score": expected, "judge_failed": 0.0, "invalid_completion": empty}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "agent"), FORMS)
 async def test_every_third_judgment_fails(number: int, agent: bool, tmp_path: Path) -> None:
     async with running("--judge=rubric", judge=OfflineJudge()) as server:

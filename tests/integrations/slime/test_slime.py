@@ -53,6 +53,7 @@ async def test_rewards_as_the_trainer_receives_them() -> None:
         assert text in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["good", "nobody"])
 async def test_a_group_with_group_rm_is_one_request(group: str) -> None:
     samples = [{"prompt": "Why?", "response": text, "label": None} for text in ("bad", group, "worse", "")]

@@ -109,6 +109,7 @@ async def test_every_third_judgment_fails() -> None:
     assert {sample["score"] for sample in groups if sample["judge_failed"]} == {0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(360)
 async def test_a_deployed_reward_model_is_the_judge(tmp_path: Path) -> None:
     """By the example's file: the router that verl names, and the model's name; in the manager and in the function."""

@@ -73,6 +73,7 @@ async def test_openrlhfs_agent_masks_what_has_no_score(on_failure: str, monkeypa
     assert [each["truncated"] for each in done] == [True, not is_masked, True]
 
 
+@pytest.mark.slow
 async def test_openrlhfs_agent_ends_a_run_whose_judge_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(judge="I cannot say.") as server:
         with present(monkeypatch, OPENRLHF):

@@ -99,6 +99,7 @@ def test_a_page_begins_with_what_to_install_to_copy_and_to_look_at(target: Targe
     assert sum(block.text.count("\n") for block in start) <= LONGEST_START
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [named(target) for target in TARGETS])
 def test_every_example_of_a_page_is_taken_by_a_test(target: Target) -> None:
     counts: dict[str, int] = {}

@@ -24,6 +24,7 @@ def judge(request: Json, number: int) -> str:
     return f"[FEEDBACK] Seen. [SCORE] {5 if response.startswith('good') else 1}"
 
 
+@pytest.mark.slow
 async def test_failed_judge_has_the_score_none() -> None:
     extra: dict[str, list[Any]] = {}
     metrics: dict[str, float] = {}

@@ -96,6 +96,7 @@ async def test_a_dataset_of_the_rows(url: str) -> None:
     assert all(row["prompt"][-1]["role"] == "user" and row["prompt"][-1]["content"] for row in rows)
 
 
+@pytest.mark.slow
 async def test_the_reward_function_gives_the_rewards_of_the_rows(url: str) -> None:
     trainer, extra = Trainer(), dict[str, list[Any]]()
     environment = environment_of(url)
@@ -253,6 +254,7 @@ async def test_what_is_open_is_closed_when_the_training_ends(url: str) -> None:
     assert not single_turn._OPENED
 
 
+@pytest.mark.slow
 async def test_what_is_open_is_closed_when_a_trainer_is_given_up(url: str) -> None:
     """As after a training that has raised, of which TRL tells nobody."""
     trainer, environment = Trainer(), environment_of(url)

@@ -136,6 +136,7 @@ PIECES = st.sampled_from([f"<|{name}|>" for name in MARKERS] + ["<", "|>", "\n",
 TEXT = st.lists(PIECES | st.text(max_size=5), max_size=5).map("".join)
 
 
+@pytest.mark.slow
 @given(TEXT, TEXT, TEXT)
 def test_every_section_ends_where_its_own_marker_says(question: str, answer_a: str, answer_b: str) -> None:
     content = game_prompt(question, answer_a, answer_b, protocol="three_way").messages[1]["content"]

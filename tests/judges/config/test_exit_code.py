@@ -30,6 +30,7 @@ def test_reward_server_output_that_nobody_reads_ends_it_quietly(flag: str) -> No
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
+@pytest.mark.slow
 def test_output_in_an_encoding_that_lacks_a_character_shows_a_question_mark() -> None:
     home = "judgegym.judges.config.exit_code"
     code = f"from {home} import quiet_at_broken_pipe as run; run(lambda: print('1 \u2013 2') or 0)"

@@ -87,6 +87,7 @@ for name in judgegym.__all__:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_judges_server_shims_and_public_names_are_imported_with_the_core_alone(
     imported_with_the_core_alone: subprocess.CompletedProcess[str],
 ) -> None:

@@ -54,6 +54,7 @@ WITHOUT = {
 """What a command has nothing for."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_natural_guess_is_answered_with_flags_of_that_command(command: str) -> None:
     read, known = COMMANDS[command]

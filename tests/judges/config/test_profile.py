@@ -28,6 +28,7 @@ def slow_function() -> int:
     return sum(number * number for number in range(1_000_000))
 
 
+@pytest.mark.slow
 def test_a_profile_names_what_took_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "profile.html"
     with profiled(path):
@@ -42,6 +43,7 @@ def test_without_a_path_nothing_is_profiled_and_nothing_is_needed(monkeypatch: p
         pass
 
 
+@pytest.mark.slow
 def test_a_profile_is_written_when_the_block_fails(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), profiled(tmp_path / "profile.html"):
         slow_function()
@@ -55,6 +57,7 @@ def test_a_place_that_takes_no_file_is_refused_before_anything_is_done(place: st
         raise AssertionError("it was begun")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--profile", "--profile=p.html"])
 def test_a_missing_profiler_is_one_line_and_code_2(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(extras.EXTRAS, "profile", ("no_such_module",))  # type: ignore[arg-type]
@@ -63,6 +66,7 @@ def test_a_missing_profiler_is_one_line_and_code_2(flag: str, monkeypatch: pytes
     assert ended.err == f"no_such_module is not installed: {install_command('profile')}\n"
 
 
+@pytest.mark.slow
 def test_a_flag_without_a_name_gets_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ended = in_process(
@@ -77,6 +81,7 @@ def arena(tmp_path: Path) -> Arena:
     return Arena(tmp_path).rows(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_evaluation_that_is_stopped_writes_its_profile(number: signal.Signals, code: int, arena: Arena) -> None:
     path = arena.path / "profile.html"
@@ -131,6 +136,7 @@ def test_each_worker_of_the_reward_server_writes_a_profile_of_its_own(tmp_path: 
     assert len([path for path in tmp_path.glob("profile-*.html") if is_page_about(path, "event_loop")]) == 2
 
 
+@pytest.mark.slow
 def test_the_reward_server_says_in_a_line_that_the_place_takes_no_file(tmp_path: Path) -> None:
     for workers in (1, 2):
         ended = run("--offline", "--port=0", f"--workers={workers}", f"--profile={tmp_path}")

@@ -97,6 +97,7 @@ def test_a_text_that_holds_the_tag_gets_another_one(monkeypatch: pytest.MonkeyPa
     assert markers(["<| 123456789", "abcdef"]).tag == "0"
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_no_marker_of_the_fence_stands_in_any_text(texts: list[str]) -> None:
     found = delimit(texts, LOOKALIKES)

@@ -102,6 +102,7 @@ def test_the_nearest_level_and_the_higher_of_two(scale: Scale, score: float, lev
     assert scale.nearest(score) == level
 
 
+@pytest.mark.slow
 @given(SCALES, st.floats(-400, 400))
 def test_no_level_is_nearer(scale: Scale, score: float) -> None:
     level = scale.nearest(score)

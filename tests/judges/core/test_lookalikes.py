@@ -117,12 +117,14 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(PIECES | st.text(max_size=3), max_size=15).map("".join))
 def test_any_text_is_searched(text: str) -> None:
     for lookalikes in EVERY:
         assert lookalikes.count(f"{text}\n\n") >= 0
 
 
+@pytest.mark.slow
 def test_megabytes_return() -> None:
     lookalikes = Lookalikes(*ARENA, *ASPECTS, *RUBRIC, *PEERS)
     for piece in ("[", "#", "input", "start of assistant", "\n**", "e\u0301", "中", "instruction:"):

@@ -15,6 +15,7 @@ LINES = ["<|One|>", "[Two]", "### Three", "One:", "### Two 0a1b", "[One ff]", "T
 TEXTS = st.lists(st.sampled_from(LINES) | st.text(max_size=5), max_size=6).map("\n".join)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @given(texts=st.tuples(TEXTS, TEXTS, TEXTS), has_second=st.booleans())
 def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ...], has_second: bool) -> None:
@@ -31,6 +32,7 @@ def test_sections_are_read_as_they_were_written(style: str, texts: tuple[str, ..
     assert found.start == len(f"{delimiters.notice}Judge this.\n\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=5))
 def test_sections_with_ids_are_read_as_they_were_written(style: str, texts: list[str]) -> None:

@@ -64,6 +64,7 @@ def test_single_turn_and_single_question_stay_as_they_are() -> None:
     assert transcript(turns(("user", "tool: what is it?"))) == "tool: what is it?"
 
 
+@pytest.mark.slow
 @given(
     parts=st.lists(
         st.tuples(st.sampled_from(ROLES), st.text() | st.sampled_from(["a\n\nuser: b", "tool: c"])), min_size=2
@@ -122,6 +123,7 @@ def test_texts_without_a_common_turn_share_none(texts: list[str]) -> None:
 PAIRS = st.lists(st.tuples(st.sampled_from(ROLES), st.sampled_from(["a", "b", "user: c", "d\n\ntool: e"])), max_size=4)
 
 
+@pytest.mark.slow
 @given(beginning=PAIRS, rests=st.lists(PAIRS, min_size=2, max_size=4))
 def test_beginning_and_continuation_make_the_conversation(
     beginning: list[tuple[str, str]], rests: list[list[tuple[str, str]]]
@@ -256,6 +258,7 @@ def test_other_texts_are_no_transcript(text: str) -> None:
     assert turns_of_transcript(text) is None
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_any_value_is_turns_or_none_or_holds_what_no_judge_is_shown(value: object) -> None:
     try:

@@ -57,6 +57,7 @@ def texts_of(body: Json) -> list[str]:
     return [shown.text for shown in shown_answers(body)]
 
 
+@pytest.mark.slow
 async def test_group_that_fits_is_one_call(connect: Connect) -> None:
     judgment, bodies = await judged(connect, judging(lambda text, place: quality(text)), ANSWERS[:2])
     assert scores_of(judgment) == TRUTH[:2] and len(bodies) == 1

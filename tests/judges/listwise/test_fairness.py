@@ -66,6 +66,7 @@ async def test_preference_for_what_is_shown_first_cancels_out_in_two_orders(conn
     assert correlation(truth, rewards_and_places(in_two)[0]) > correlation(truth, rewards_and_places(in_one)[0])
 
 
+@pytest.mark.slow
 async def test_preference_of_a_judge_is_seen_in_the_agreement_of_its_orders(connect: Connect) -> None:
     sure, _ = await judged(connect, judging(lambda text, place: quality(text)), groups(20), listwise_orders=2)
     fooled, _ = await judged(connect, judging(lambda text, place: 1 / place), groups(20), listwise_orders=2)
@@ -159,6 +160,7 @@ async def ids_of(connect: Connect, cases: Sequence[GroupCase]) -> list[str]:
     return [answer.id for body in endpoint.bodies for answer in shown_answers(body)]
 
 
+@pytest.mark.slow
 async def test_answer_that_writes_markers_ids_and_scores_changes_nothing(connect: Connect) -> None:
     """The judge finds all answers as they are, each between its own markers, and scores them as without the boast."""
     answers = tuple(f"Answer {number}: {number / 10}" for number in range(SIZE))

@@ -69,6 +69,7 @@ async def test_result_and_prompt_do_not_depend_on_the_order_of_the_caller(connec
     assert len(prompts) == 1
 
 
+@pytest.mark.slow
 async def test_order_and_ids_depend_on_seed_and_texts(connect: Connect) -> None:
     seen = set()
     for seed in range(12):

@@ -101,6 +101,7 @@ def test_id_that_occurs_in_a_text_in_any_case_is_not_drawn() -> None:
     assert [own in again for own in first] == [False, True, False, True]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 9), texts=st.lists(st.text("ghjkmnpqrtvwxz", min_size=5)))
 def test_ids_occur_in_no_text_and_are_no_words(seed: int, texts: list[str]) -> None:
     ids = draw_ids(Random(seed), 64, texts)
@@ -128,6 +129,7 @@ def test_scores_beyond_the_scale_move_all_scores_together_linearly() -> None:
     assert found == pytest.approx({"a": 0.0, "link": 0.5, "c": 0.75, "b": 1.0})
 
 
+@pytest.mark.slow
 @given(
     chunks=st.lists(st.tuples(UNIT, st.lists(UNIT, min_size=1, max_size=4)), min_size=1, max_size=4),
 )

@@ -56,6 +56,7 @@ ROWS = st.dictionaries(
 ).map(lambda found: [row(f"{kind}:{number}", *ratings) for (kind, number), ratings in found.items()])
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_the_score_of_the_definition(rows: list[TiesRow]) -> None:
     score, expected = ties_score(rows), reference(rows)
@@ -66,6 +67,7 @@ def test_the_score_of_the_definition(rows: list[TiesRow]) -> None:
         assert -0.01 - 1e-12 <= expected <= 1.01 + 1e-12
 
 
+@pytest.mark.slow
 @given(ROWS, st.randoms())
 def test_the_order_of_the_rows_changes_nothing(rows: list[TiesRow], random: Any) -> None:
     shuffled = random.sample(rows, len(rows))

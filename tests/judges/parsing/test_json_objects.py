@@ -68,6 +68,7 @@ def test_the_objects_of_a_text(text: str, objects: list[tuple[dict[str, Any], st
     assert found(text) == objects
 
 
+@pytest.mark.slow
 @given(BRACELESS, st.lists(st.tuples(OBJECTS, st.sampled_from([None, 2]), BRACELESS), max_size=4))
 def test_every_object_is_found_with_the_prose_behind_it(
     before: str, parts: list[tuple[dict[str, Any], int | None, str]]
@@ -77,6 +78,7 @@ def test_every_object_is_found_with_the_prose_behind_it(
     assert found(text) == expected[::-1]
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_any_text_has_objects_or_none(text: str) -> None:
     for fields, prose in found(text):
@@ -84,6 +86,7 @@ def test_any_text_has_objects_or_none(text: str) -> None:
         assert len(prose) <= len(text) - 2
 
 
+@pytest.mark.slow
 @given(HOSTILE, OBJECTS)
 def test_an_object_at_the_end_comes_first(before: str, value: dict[str, Any]) -> None:
     assert found(f"{before}{json.dumps(value)}")[0] == (value, "")
@@ -96,6 +99,7 @@ def test_only_the_end_of_a_long_text_is_looked_at() -> None:
     assert found('{"b": 2}' + "x" * LOOKED_AT + last) == [({"a": 1}, "")]
 
 
+@pytest.mark.slow
 @given(BRACELESS, OBJECTS, BRACELESS, OBJECTS)
 def test_the_text_ahead_of_each_object(
     before: str, first: dict[str, Any], between: str, second: dict[str, Any]

@@ -76,6 +76,7 @@ def test_the_marked_part_is_what_was_read(name: str, text: str) -> None:
     check(FINDERS[name], text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FINDERS)
 def test_verdicts_of_generated_texts_stand_in_their_places(name: str) -> None:
     assert sum(check(FINDERS[name], text) for text in islice(generated(seed=14), 2000)) > 5

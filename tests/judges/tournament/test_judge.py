@@ -299,6 +299,7 @@ async def test_games_begin_while_answers_arrive_and_a_group_may_stay_short(conne
     assert ranks(judgment)[1] == 1
 
 
+@pytest.mark.slow
 async def test_every_schedule_compares_those_who_came(connect: Connect) -> None:
     for schedule in get_args(Schedule):
         for orders in ("both", "balanced"):
@@ -355,6 +356,7 @@ async def test_first_answer_of_a_game_is_assistant_a_in_both_layouts(connect: Co
     assert winner.detail is not None and winner.detail.looks == (Look(1, 2, 1.0),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", get_args(Schedule))
 async def test_equal_seeds_play_equal_games(connect: Connect, schedule: Schedule) -> None:
     case = group(3, 1, 4, 2, 5, 9, 7)

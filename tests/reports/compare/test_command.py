@@ -34,6 +34,7 @@ def pair(tmp_path: Path) -> list[str]:
     return paths
 
 
+@pytest.mark.slow
 def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(pair) == 0
     out, err = capsys.readouterr()
@@ -52,6 +53,7 @@ def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixtur
     assert max(len(line) for line in out.splitlines() if not line.endswith(tuple(pair))) <= 80, "paths are whole"
 
 
+@pytest.mark.slow
 def test_a_table_says_which_rows_are_left_out_and_that_no_outcome_differs(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +82,7 @@ def test_directories_whose_names_are_no_utf8_are_compared(
     assert json.loads(capsys.readouterr().out)["runs"][0]["path"].endswith("/a\ufffd\n")
 
 
+@pytest.mark.slow
 def test_files_are_written_and_named_and_json_goes_to_standard_output_alone(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +101,7 @@ def test_files_are_written_and_named_and_json_goes_to_standard_output_alone(
     assert difference["tests"][0]["test"] == {"name": "sign", "p": 1.0, "higher": 1, "lower": 2, "reason": ""}
 
 
+@pytest.mark.slow
 def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = run(tmp_path / "a", rows_of([1.0, 0.0]))
     second = run(tmp_path / "b", rows_of([1.0, 0.5]), judge_model_name="b-judge")
@@ -112,6 +116,7 @@ def test_runs_that_differ_are_refused_with_code_2(tmp_path: Path, capsys: pytest
     assert "better" not in out
 
 
+@pytest.mark.slow
 def test_wrong_input_is_one_line_and_code_2(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     one, two = pair
     none = one.replace("/a", "/none")

@@ -33,6 +33,7 @@ def drawn(seed: int, share: float) -> list[str]:
     return [gold if numbers.random() < share else numbers.choice("ABCD") for gold in GOLD]
 
 
+@pytest.mark.slow
 def test_agreement_of_each_run_with_gold_and_its_difference(tmp_path: Path) -> None:
     from sklearn.metrics import cohen_kappa_score
 
@@ -55,6 +56,7 @@ def test_agreement_of_each_run_with_gold_and_its_difference(tmp_path: Path) -> N
     assert difference.test.test.name == "mcnemar" and (difference.test.test.p or 1) < 0.001
 
 
+@pytest.mark.slow
 def test_kappa_of_scores_has_quadratic_weights_and_labels_of_a_row_are_drawn_together() -> None:
     from sklearn.metrics import cohen_kappa_score
 
@@ -87,6 +89,7 @@ def test_command_prints_it_and_writes_it_to_page_and_json(tmp_path: Path, capsys
     assert "B: McNemar's exact test: p " in printed and "B: McNemar&#39;s exact test: p " in page.read_text()
 
 
+@pytest.mark.slow
 def test_runs_without_gold_labels_are_refused_with_the_way_to_get_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ def test_scores_have_no_table_of_outcomes(tmp_path: Path) -> None:
     assert cells[place + 1 : place + 4] == ["2", "2.5000", "3.5000"]
 
 
+@pytest.mark.slow
 def test_links_lead_to_the_reports_that_there_are(tmp_path: Path) -> None:
     rows = [row("a/1 é", 1.0), row("b", 0.0)]
     first, second = run(tmp_path / "runs" / "one run", rows), run(tmp_path / "runs" / "b", [row("a/1 é", 0.0), rows[1]])

@@ -51,6 +51,7 @@ def call(row: str, text: str, number: int = 0, **choice: Any) -> bytes:
     return json.dumps({"call": line}).encode() + b"\n"
 
 
+@pytest.mark.slow
 @given(st.lists(COMPLETIONS, min_size=1, max_size=3))
 def test_completions_are_what_was_written(tmp_path_factory: pytest.TempPathFactory, said: list[Completion]) -> None:
     path = written(tmp_path_factory.mktemp("runs") / "run", [sample(completions=tuple(said))], general=GENERAL)
@@ -175,6 +176,7 @@ def test_directory_without_a_run_is_an_error(tmp_path: Path) -> None:
             read(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["lines", "ledger"])
 def test_memory_holds_places_of_lines_and_compressed_answers_of_a_ledger(tmp_path: Path, of: str) -> None:
     uids = [f"row-{number:08d}" for number in range(COUNT)]

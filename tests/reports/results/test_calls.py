@@ -90,6 +90,7 @@ def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
         CallsOfRows.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_calls_are_smaller_in_memory_than_their_texts(tmp_path: Path) -> None:
     rows = [f"row-{number}" for number in range(200)]
     ledger(tmp_path, [(row, None) for row in rows])

@@ -55,6 +55,7 @@ def test_a_page_that_cannot_be_written_is_a_warning(
     assert "Traceback" not in run.said and "page to read" not in run.said
 
 
+@pytest.mark.slow
 def test_a_damaged_ledger_costs_the_page_alone(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     writes = page.write_report
 

@@ -23,6 +23,7 @@ def answered_by_two(request: Json, number: int) -> Reply | str:
     return REFUSED if what.kind == "answer" and what.model == "cid" else Minds()(request, number)  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) -> None:
     run = evaluate(tmp_path, "--env.max_judge_error_rate=1", minds=answered_by_two, rows=queries(1))
     saved = SavedRun.open(run.files.path)

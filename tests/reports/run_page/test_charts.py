@@ -96,6 +96,7 @@ def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
     assert "category 0 (2)" in chart["light"].decode(), "the largest one is drawn"
 
 
+@pytest.mark.slow
 def test_position_bias_is_said_with_the_rows_whose_orders_disagree() -> None:
     figures = RunFigures()
     for a, b in ((1.0, 1.0), (1.0, 0.0), (0.0, 0.0), (1.0, 0.5)):
@@ -149,6 +150,7 @@ def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
     assert ACCENT.encode() in many["light"] and ACCENT.encode() not in few["light"]
 
 
+@pytest.mark.slow
 def test_few_values_that_lie_close_are_drawn_in_bins_and_a_host_keeps_its_own_settings_of_matplotlib() -> None:
     import matplotlib
 

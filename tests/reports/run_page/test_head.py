@@ -19,6 +19,7 @@ def run_with(tables: JSON) -> SavedRun:
     return SavedRun(Path("run"), {}, {"tables": tables}, {}, datetime.now(timezone.utc))
 
 
+@pytest.mark.slow
 def test_page_of_candidates_has_their_ratings_and_win_rates(tmp_path: Path) -> None:
     run = contest(tmp_path, 3).compare(
         "--env.write_report=True", candidates=["ann", "bob"], verdict=better("ann", "baseline", "bob")

@@ -63,6 +63,7 @@ def test_a_rollout_without_a_judgment_is_said_and_in_no_number(tmp_path: Path) -
     assert "Distribution of rewards: 0: 1; 1: 1" in written.head
 
 
+@pytest.mark.slow
 def test_only_a_score_of_zero_is_called_a_tie_and_equal_completions_are_judged_once(tmp_path: Path) -> None:
     """Arena-Hard's label is a tie unless both games were won, or both lost."""
     ties = {"scores": [0.5, -0.5, 0.0], "messages": [rollout(text, "tie") for text in "abc"]}
@@ -105,6 +106,7 @@ def row_of(uid: str, judge: str, agreed: int, pairs: int, **more: Any) -> dict[s
     return {**row, "together": {**together, "calls": 2, **more}}
 
 
+@pytest.mark.slow
 def test_rollouts_that_were_compared_show_what_each_call_saw_of_them(tmp_path: Path) -> None:
     messages = [
         compared("a", (1, 3, 0.9), (3, 3, 0.8), own=0.85, label="0.85"),

@@ -60,6 +60,7 @@ def again(path: Path, *flags: str) -> Written:
     return page(path)
 
 
+@pytest.mark.slow
 def test_a_row_opens_to_what_was_asked_answered_and_judged(finished: Run) -> None:
     run = finished
     assert f"The run is in {run.files.path} report.html the page to read" in " ".join(run.said.split())
@@ -85,6 +86,7 @@ def test_a_row_opens_to_what_was_asked_answered_and_judged(finished: Run) -> Non
     assert (shown["length"], shown["start"]) == (len("ANSWER of the model to row-4"), "Question of row-4: why?")
 
 
+@pytest.mark.slow
 def test_head_has_the_result_and_what_it_was_measured_on(biased: Run) -> None:
     run = biased
     head, general = page(run.files.path).head, run.files.report["config_general"]
@@ -147,6 +149,7 @@ def test_failed_rows_say_why_and_come_first_among_the_worst(arena: Arena) -> Non
     assert few.index["total"] == 6
 
 
+@pytest.mark.slow
 def test_a_run_in_which_nothing_succeeds_has_a_page_of_its_failures(arena: Arena) -> None:
     run = arena.evaluate(WRITES, verdict=lambda uid, as_a: DOWN)
     assert run.code == 1
@@ -164,6 +167,7 @@ def test_a_resumed_run_drops_the_page_and_writes_a_new_one(arena: Arena) -> None
     assert not page(run.files.path).summaries["row-1"]["failed"]
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_has_the_result_of_its_rows_so_far(copy: Path) -> None:
     (copy / "metrics.json").unlink()
     samples = (copy / "samples.jsonl").read_bytes().splitlines(keepends=True)
@@ -175,6 +179,7 @@ def test_an_unfinished_run_has_the_result_of_its_rows_so_far(copy: Path) -> None
     assert "1.0000 (95 %: 1.0000 to 1.0000), of the 5 rows so far" in written.head
 
 
+@pytest.mark.slow
 def test_an_old_run_has_mean_scores_and_no_texts(copy: Path) -> None:
     """Of before lines said what a row adds to the result, its texts and the orders of its answers."""
     lines = [json.loads(line) for line in (copy / "samples.jsonl").read_bytes().splitlines()]
@@ -186,6 +191,7 @@ def test_an_old_run_has_mean_scores_and_no_texts(copy: Path) -> None:
     assert written.summaries["row-0"]["value"] is None and written.summaries["row-0"]["score"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_run_that_keeps_no_calls_shows_its_questions_and_no_calls(arena: Arena) -> None:
     without = arena.evaluate("--env.write_report=False")
     assert "page to read" not in without.said and not (without.files.path / "report.html").exists()

@@ -70,6 +70,7 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 async def test_every_response_has_the_headers_and_a_policy_that_allows_only_the_pages_own_scripts(
     runs: Path, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ async def test_no_address_and_no_link_leads_out_of_the_folder_or_to_a_file(runs:
         assert "alias" not in (await server.get("/"))[1]
 
 
+@pytest.mark.slow
 async def test_the_folder_is_read_again_for_each_request_and_told_if_it_is_gone(runs: Path, tmp_path: Path) -> None:
     async with served(runs, tmp_path) as server:
         assert "There is no run in this folder yet" in (await server.get("/"))[1]
@@ -153,6 +155,7 @@ def files(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*")}
 
 
+@pytest.mark.slow
 async def test_a_missing_report_is_made_once_and_the_folder_stays_as_it_is(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +181,7 @@ async def test_a_missing_report_is_made_once_and_the_folder_stays_as_it_is(
         assert [path.name for path in made] == ["one", "unfinished", "unfinished"]
 
 
+@pytest.mark.slow
 async def test_a_report_in_the_directory_is_shown_unless_it_is_older_or_not_one_of_ours(
     runs: Path, tmp_path: Path
 ) -> None:
@@ -202,6 +206,7 @@ async def test_a_report_in_the_directory_is_shown_unless_it_is_older_or_not_one_
         assert status == 200 and "<!-- linked -->" not in text
 
 
+@pytest.mark.slow
 async def test_a_planted_report_that_leads_away_is_not_served(runs: Path, tmp_path: Path) -> None:
     report = write_report(run_of(runs / "one"))
     before, after = report.read_bytes().split(b"</head>", 1)
@@ -212,6 +217,7 @@ async def test_a_planted_report_that_leads_away_is_not_served(runs: Path, tmp_pa
             assert status == 200 and "a-policy" in text and element not in text
 
 
+@pytest.mark.slow
 def test_an_element_that_leads_away_is_found_wherever_parts_of_the_file_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +230,7 @@ def test_an_element_that_leads_away_is_found_wherever_parts_of_the_file_end(
         assert reports._leads_nowhere(io.BytesIO(shown)) is not leads, (size, text)
 
 
+@pytest.mark.slow
 async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp_path: Path) -> None:
     os.mkfifo(run_of(runs / "one") / "report.html")
     async with served(runs, tmp_path) as server:
@@ -231,6 +238,7 @@ async def test_a_pipe_in_the_place_of_a_report_is_not_waited_for(runs: Path, tmp
         assert status == 200 and "a-policy" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "general",
     [
@@ -255,6 +263,7 @@ async def test_what_a_damaged_run_says_hides_no_other_run(runs: Path, tmp_path: 
         assert status == 500 and "samples.jsonl, line 1" in text
 
 
+@pytest.mark.slow
 async def test_the_oldest_run_is_the_reference(runs: Path, tmp_path: Path) -> None:
     run_of(runs / "new", (1.0, 1.0, 0.5, 1.0), date="2026-11-03T10:00:00+00:00")
     run_of(runs / "old", date="2026-11-02T10:00:00+00:00")
@@ -265,6 +274,7 @@ async def test_the_oldest_run_is_the_reference(runs: Path, tmp_path: Path) -> No
         assert f"/run/{server.key('new')}#row-1" in text
 
 
+@pytest.mark.slow
 async def test_a_refused_comparison_says_why_and_offers_the_way_across(runs: Path, tmp_path: Path) -> None:
     run_of(runs / "one")
     run_of(runs / "other", judge_model_name="<other> judge", date="2026-11-02T10:00:00+00:00")

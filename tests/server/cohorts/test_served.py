@@ -41,6 +41,7 @@ def scores(answers: list[Answer]) -> list[Any]:
     return [answer.json["score"] for answer in answers]
 
 
+@pytest.mark.slow
 async def test_single_responses_are_judged_together_in_one_call() -> None:
     async with running(*FLAGS, judge=listwise_judge) as server:
         answers = await posted(server, body(0, 0.1), body(1, 0.9), body(2, 0.4))
@@ -273,6 +274,7 @@ async def test_page_and_metrics_show_each_member_once_and_the_cohorts() -> None:
         assert line in metrics
 
 
+@pytest.mark.slow
 def test_open_cohorts_are_judged_at_once_when_the_server_is_stopped() -> None:
     """They would wait for a minute otherwise."""
     with serving(listwise_judge) as judge:

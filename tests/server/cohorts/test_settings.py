@@ -20,6 +20,7 @@ def judges(**settings: Any) -> dict[str, JudgeMount]:
     return RewardServerSettings(**settings).judges()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judge", ALONE)
 def test_judge_that_sees_each_response_alone_gathers_none(judge: str) -> None:
     ended = run("--offline", f"--judge={judge}", "--group_size=8")

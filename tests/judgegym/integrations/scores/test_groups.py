@@ -68,6 +68,7 @@ async def test_a_batch_that_holds_a_part_of_a_group_is_refused_by_all(monkeypatc
     assert "a batch of 2 processes of 3 completions cannot be split into groups of 4" in str(results[0])
 
 
+@pytest.mark.slow
 async def test_a_cell_that_cannot_be_sent_leaves_its_group_without_scores() -> None:
     async with running("--judge=choice", judge=best) as server:
         reward = judge_reward(server.url, group_size=2)

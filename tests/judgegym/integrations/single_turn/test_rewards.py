@@ -114,6 +114,7 @@ async def test_thinking_is_asked_for_and_not_judged(name: str) -> None:
         assert endpoint.bodies and "SECRET" not in str(endpoint.bodies)
 
 
+@pytest.mark.slow
 async def test_a_judge_of_groups_compares_the_completions_of_a_call() -> None:
     name = "arena_hard"
     async with offline_judge() as (url, judge):

@@ -75,6 +75,7 @@ def test_text_without_a_label_has_no_verdict(text: str) -> None:
     assert arena_label(text) is None
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 @example("[[ß>b]]")
 def test_any_text_gives_none_or_a_label_that_stands_in_it(text: str) -> None:
@@ -84,6 +85,7 @@ def test_any_text_gives_none_or_a_label_that_stands_in_it(text: str) -> None:
         assert any(f"[{written}]" in text.upper() for written in (label, MIRRORS[label]))
 
 
+@pytest.mark.slow
 @given(HOSTILE, st.sampled_from(ARENA_LABELS))
 def test_nothing_said_before_changes_the_last_verdict(before: str, label: str) -> None:
     assume("<think>" not in before.lower().rpartition("</think>")[2])

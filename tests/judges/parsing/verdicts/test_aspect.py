@@ -219,6 +219,7 @@ def test_a_reason_can_be_written_as_utf8() -> None:
     assert reason.encode("utf-8").decode("utf-8") == reason
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_any_text_gives_a_verdict_or_none(text: str) -> None:
     yes = binary_verdict(text)
@@ -242,6 +243,7 @@ def test_a_well_formed_object_at_the_end_is_read_whatever_stands_before(
     assert "{" in before or binary_verdict(text) is yes
 
 
+@pytest.mark.slow
 @given(
     HOSTILE, st.text(alphabet=st.characters(exclude_characters='{}"<', exclude_categories=["Cs", "N"])), st.booleans()
 )
@@ -278,6 +280,7 @@ def test_what_the_judge_thought_does_not_matter(thinking: str, text: str) -> Non
     assert binary_verdict(f"<think>{thinking}</think>{text}") is binary_verdict(text)
 
 
+@pytest.mark.slow
 def test_huge_and_deep_texts_return() -> None:
     last = '{"reason": "r", "verdict": 1}'
     for filling in ("{", '{"a":', "[", '{"a":[', '{"a":{},', '"', "\\", "\n", "```", '{"verdict": 0} ', "<think"):

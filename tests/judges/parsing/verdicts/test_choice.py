@@ -91,6 +91,7 @@ def test_the_official_choice_is_the_first_letter_of_the_alphabet(text: str, lett
     assert choice_letter_official(text) == letter
 
 
+@pytest.mark.slow
 @given(HOSTILE, st.sampled_from(["AB", "ABCD", ascii_uppercase]))
 def test_any_text_gives_none_or_a_letter_that_stands_in_it(text: str, letters: str) -> None:
     letter = choice_letter(text, letters)

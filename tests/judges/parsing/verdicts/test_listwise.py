@@ -138,6 +138,7 @@ PIECES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(pieces=st.lists(PIECES, max_size=6))
 def test_any_text_has_scores_of_every_id_or_a_fault(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -149,6 +150,7 @@ def test_any_text_has_scores_of_every_id_or_a_fault(pieces: list[str]) -> None:
         assert all(own in text for own in IDS)
 
 
+@pytest.mark.slow
 @given(entries=st.lists(ENTRIES, max_size=4))
 def test_scores_are_those_that_were_written_with_the_id(entries: list[dict[str, Any]]) -> None:
     found = listwise_scores(said(*entries), IDS)

@@ -207,6 +207,7 @@ PROSE = st.text(alphabet=st.characters(exclude_characters='{}[]"<>', codec="utf-
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(PROSE, st.one_of(USABLE, UNUSABLE.map(lambda value: (None, value)))), max_size=5), PROSE)
 def test_the_last_object_decides_unless_an_earlier_one_has_another_score(
     objects: list[tuple[str, tuple[int | None, Any]]], end: str

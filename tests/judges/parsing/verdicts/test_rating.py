@@ -90,12 +90,14 @@ def test_each_rating_is_read_in_any_markup(wrapped: str) -> None:
     assert [rating(text) for text in texts] == [*range(1, 11)]
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_any_text_gives_none_or_a_rating_that_stands_in_it(text: str) -> None:
     for value in (rating(text), rating_official(text)):
         assert value is None or (1 <= value <= 10 and str(value) in text)
 
 
+@pytest.mark.slow
 @given(st.text(alphabet=st.characters(exclude_categories=["Nd", "Cs"])), st.integers(1, 10))
 def test_a_number_alone_on_the_last_line_is_read_after_any_text(text: str, value: int) -> None:
     reply = f"<think>{text}</think>Explained: good.\n\n{value}"

@@ -142,6 +142,7 @@ def test_score_is_read_on_other_scales(scale: tuple[int, int], rest: str, score:
     assert prometheus_result(f"[RESULT] {rest}", scale) == score
 
 
+@pytest.mark.slow
 @given(HOSTILE, SCALES)
 def test_any_text_gives_none_or_a_score_that_stands_behind_the_last_tag(text: str, scale: tuple[int, int]) -> None:
     for parse, tag in ((feedback_score, "[score]"), (prometheus_result, "[result]")):
@@ -151,6 +152,7 @@ def test_any_text_gives_none_or_a_score_that_stands_behind_the_last_tag(text: st
             assert str(abs(score)) in text.lower().rpartition(tag)[2].strip(" \n\r\u2028:*_`").splitlines()[0]
 
 
+@pytest.mark.slow
 @given(HOSTILE, TAGLESS, SCALES, st.data())
 def test_a_score_on_a_line_of_its_own_is_read_whatever_stands_around(
     before: str, behind: str, scale: tuple[int, int], data: st.DataObject
@@ -163,6 +165,7 @@ def test_a_score_on_a_line_of_its_own_is_read_whatever_stands_around(
     assert prometheus_result(f"{before}[RESULT] {score}\n{behind}", scale) == score
 
 
+@pytest.mark.slow
 @given(st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1), st.integers(1, 5))
 def test_a_letter_or_a_digit_beside_the_score_makes_it_none(beside: str, score: int) -> None:
     for rest in (

@@ -54,6 +54,7 @@ def test_feedback_is_the_text_between_the_tags(text: str, words: str | None) -> 
     assert feedback_text(text) == words
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_feedback_stands_in_the_text(text: str) -> None:
     words = feedback_text(text)
@@ -117,6 +118,7 @@ def test_the_format_to_the_letter_on_other_scales() -> None:
         assert is_strict_feedback(text.format(score), "feedback_score", scale) is strict
 
 
+@pytest.mark.slow
 @given(HOSTILE, SCALES)
 def test_what_is_strict_has_a_score(text: str, scale: tuple[int, int]) -> None:
     for wrapped in (text, f"[FEEDBACK] {text}[SCORE] {scale[0]}", f"Feedback: {text}[RESULT] {scale[1]}"):
