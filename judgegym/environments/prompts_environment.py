@@ -35,12 +35,12 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import (
     SINGLE,
-    TASK_FIELDS,
     ScorerSettings,
     SingleKind,
     about,
     kinds_that_read,
     open_judge,
+    shown_fields,
 )
 from judgegym.llm.errors import DataError
 
@@ -96,8 +96,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         config = self.config
         train = split == "train"
         source = config.train_dataset if train else config.eval_dataset
-        shown = [name for name, kinds in TASK_FIELDS.items() if config.judge in kinds]
-        tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=shown)
+        shown = shown_fields(config)
+        tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=sorted(shown))
         for task in tasks:
             try:
                 self.single_judge.check(self._task(task, ""))

@@ -95,6 +95,25 @@ class ChatClient(Transport):
         """Close."""
         await self.close()
 
+    def sibling(self, settings: ChatSettings) -> ChatClient:
+        """Open a client of another model, or with other settings, that shares cache, session, budget and meter.
+
+        It is closed with this one. At the same endpoints both share the concurrency limit and the limits a minute.
+
+        Raises:
+            SettingsError: the budget is of dollars, and the model's price is not known.
+        """
+        session = None if self._owns_session else self._session
+        other = ChatClient(settings, cache=self._cache, session=session, budget=self._budget)
+        other.meter = self.meter
+        if settings.endpoints == self.settings.endpoints:
+            other.limit, other.rates = self.limit, self.rates
+            other.presence, other.breaker = self.presence, self.breaker
+        elif self.breaker.on_open is not None:
+            other.on_outage(self.breaker.on_open)
+        self.siblings.append(other)
+        return other
+
     def holds(
         self,
         messages: Sequence[Message],

@@ -212,6 +212,7 @@ class Transport:
         formats: whether the model's endpoint takes response formats, as far as is known.
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
+        siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
     """
 
     def __init__(
@@ -235,28 +236,35 @@ class Transport:
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
         self._owns_session = session is None
+        self.siblings: list[Transport] = []
 
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        return self.presence.waiting or self.breaker.waiting
+        found = (self.presence.waiting, self.breaker.waiting, *(each.waiting for each in self.siblings))
+        return next(filter(None, found), None)
 
     @property
     def away_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        return self.presence.away_for_s
+        return max([self.presence.away_for_s, *(each.away_for_s for each in self.siblings)])
 
     def on_outage(self, told: Callable[[], None]) -> None:
         """Call `told` whenever the model begins to refuse connections, or to reject every request."""
         self.presence.on_lost = self.breaker.on_open = told
+        for each in self.siblings:
+            each.on_outage(told)
 
     @property
     def finish_reasons(self) -> Counter[str]:
         """How many choices ended with each finish reason, those that could not be used included."""
-        return sum((replica.habits.reasons for replica in self.presence.replicas), Counter[str]())
+        replicas = {id(each): each for client in (self, *self.siblings) for each in client.presence.replicas}
+        return sum((replica.habits.reasons for replica in replicas.values()), Counter[str]())
 
     async def close(self) -> None:
         """End the probes, and close the session, if it is this client's own; calls in flight fail."""
+        for each in self.siblings:
+            await each.close()
         await self.presence.close()
         await self.breaker.close()
         if self._owns_session and self._session is not None:

@@ -20,7 +20,7 @@ from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Resp
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import FieldTypeError, judge_task_of
-from judgegym.judges.scorers.registry import TASK_FIELDS, KindSettings
+from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
 from judgegym.llm.wire import JSON
 
 ReadEarlier: TypeAlias = Callable[[Row], tuple[JudgedResponse, ...]]
@@ -64,8 +64,7 @@ class RowReader:
         if by is not None and first.value(by) is None and by not in first.values:
             raise first.lacks(f"a column {by} (--group_by)")
         self.first = self._first_readable()
-        judge = settings.judge if isinstance(settings, KindSettings) else None
-        self._unseen = {name for name, kinds in TASK_FIELDS.items() if judge is not None and judge not in kinds}
+        self._unseen = {*TASK_FIELDS} - shown_fields(settings) if isinstance(settings, ScorerSettings) else set()
         """Fields that the judge is not shown."""
         usual = {name for name in TASK_FIELDS if name != "context" or name not in self._unseen}
         found = {**{name: name for name in usual}, **self._named}

@@ -11,6 +11,7 @@ stand in its prompt.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,14 +19,15 @@ from random import Random
 from typing import Any
 
 from judgegym.datasets.rows.task import ScoreTask
-from judgegym.judges.config.judge import NO_ENDPOINT
+from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
 from judgegym.judges.core.prompt_format import ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, judge_responses
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
 from judgegym.judges.parsing.verdict_parser import without_form
-from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge
+from judgegym.judges.scorers.registry import JudgeKind, ScorerSettings, open_judge, part_settings
 from judgegym.llm import wire
 from judgegym.llm.client import ChatClient
+from judgegym.llm.ledger import current_component
 from judgegym.llm.types import ChatResponse, ChatSettings, Endpoint
 from judgegym.llm.usage import count_tokens
 from judgegym.llm.wire import JSON, Choice, Message
@@ -99,6 +101,8 @@ class CountingClient(ChatClient):
 
     Attributes:
         judge: asks it.
+        calls_of: the requests of each part of a reward, by its name, since the beginning.
+        tokens_of: the tokens of their prompts.
     """
 
     def __init__(self, settings: ScorerSettings, *, disagrees: bool = False) -> None:
@@ -113,10 +117,20 @@ class CountingClient(ChatClient):
             SettingsError: the judge's settings are wrong.
         """
         endpoint = Endpoint(NO_ENDPOINT, settings.judge_model_name)
-        super().__init__(ChatSettings((endpoint,), settings.judge_temperature, settings.judge_max_tokens))
+        # As a stand-in's, so that the parts of a reward ask for no key.
+        chat = ChatSettings(
+            (endpoint,), settings.judge_temperature, settings.judge_max_tokens, identity=STAND_IN_IDENTITY
+        )
+        super().__init__(chat)
         self._settings, self._disagrees, self._asked = settings, disagrees, AskedInAll()
+        self._parts = {part.name: part.settings for part in part_settings(settings)}
+        self.calls_of, self.tokens_of = Counter[str](), Counter[str]()
         # Probabilities are asked for in a field of the request, and change nothing of calls and prompts.
         self.judge: TaskJudge = open_judge(settings.model_copy(update={"weighting": "none"}), self)
+
+    def sibling(self, settings: ChatSettings) -> ChatClient:
+        """Count for a part, too."""
+        return self
 
     async def asked(self, task: JudgeTask) -> AskedInAll:
         """What would be sent for a checked task."""
@@ -137,7 +151,11 @@ class CountingClient(ChatClient):
         """Count a call."""
         is_critique = name.startswith("critique_")
         tokens = sum(_tokens(message["content"]) for message in messages)
-        of_votes = self._settings.vote_count() if self._settings.judge == "aspect" else 1
+        part = current_component().partition("/")[0]
+        settings = self._parts.get(part, self._settings)
+        self.calls_of[part] += 1
+        self.tokens_of[part] += tokens
+        of_votes = settings.vote_count() if settings.judge == "aspect" else 1
         before = self._asked
         self._asked = AskedInAll(
             before.calls + 1,
@@ -145,8 +163,8 @@ class CountingClient(ChatClient):
             before.shown_answers + of_votes * is_critique,
             before.shown_responses + sum(message["content"].count(_RESPONSE) for message in messages),
         )
-        differs = self._disagrees and vote % 2 == 1 and (is_critique or self._settings.judge == "aspect")
-        return ChatResponse((Choice(verdict_of(self._settings, messages, other=differs)),) * n)
+        differs = self._disagrees and vote % 2 == 1 and (is_critique or settings.judge == "aspect")
+        return ChatResponse((Choice(verdict_of(settings, messages, other=differs)),) * n)
 
 
 def with_responses(task: ScoreTask) -> JudgeTask:

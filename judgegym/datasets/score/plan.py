@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.sample import conversation_of
@@ -34,6 +34,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import part_settings
 from judgegym.llm.usage import Prices, count_tokens, how_counted
 
 UNITS_COUNTED = 2_000
@@ -111,6 +112,14 @@ class PolicyPlan:
     cost: Range | None
 
 
+class PartPlan(NamedTuple):
+    """What the judge of one part of a reward would be asked: its calls, and US dollars if the prices are known."""
+
+    name: str
+    calls: int
+    cost: Range | None
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a run would ask. Failed requests and answers without a verdict, which are asked for again, are not in it.
@@ -132,6 +141,7 @@ class Plan:
         estimated_calls: how many tasks' calls are not counted either, but have the average of the others.
         earlier: of the run that is resumed; `None` without one.
         notes: what the numbers leave out, in sentences.
+        parts: of a reward of several parts that ask a model.
     """
 
     settings: ScoreSettings
@@ -149,6 +159,7 @@ class Plan:
     estimated_calls: int
     earlier: Earlier | None
     notes: tuple[str, ...] = ()
+    parts: tuple[PartPlan, ...] = ()
 
     @property
     def total_cost(self) -> Range | None:
@@ -233,6 +244,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     size = min(len(left), UNITS_COUNTED, max(1, most) if each else most)
     chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left)), size))
     prompts = Range(0, 0)
+    judge.begin_parts()
     for place in chosen:
         _, tokens = await judge.asked(with_responses(tasks[left[place]]))
         prompts += tokens
@@ -246,6 +258,12 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
     if not calls.high:
         prompts = completions = Range(0, 0)
+    parts = judge.parts(len(left) / len(chosen) if chosen else 0.0)
+    costs = [part.cost for part in parts]
+    cost = cost_of(settings.prices, prompts, completions)
+    if parts:
+        known = [each for each in costs if each is not None]
+        cost = sum(known, Range(0, 0)) if len(known) == len(costs) else None
     return Plan(
         settings=settings,
         rows=len(tasks.numbers),
@@ -256,12 +274,13 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
         calls=calls,
         prompt_tokens=prompts,
         completion_tokens=completions,
-        cost=cost_of(settings.prices, prompts, completions),
+        cost=cost,
         policy=_policy_plan(settings, tasks, left, [left[place] for place in chosen], earlier),
         counted=len(chosen),
         estimated_calls=estimated,
         earlier=earlier,
         notes=_notes(settings, is_tournament=judge.is_tournament(tasks)),
+        parts=parts,
     )
 
 
@@ -295,7 +314,9 @@ class _BothWays:
     def __init__(self, settings: ScoreSettings) -> None:
         self.settings = settings
         self._fewest = CountingClient(settings)
-        varies = settings.judge == "aspect" or settings.judge_critique_rounds > 0
+        self._parts = part_settings(settings)
+        judges = [settings, *(part.settings for part in self._parts)]
+        varies = any(each.judge == "aspect" or each.judge_critique_rounds > 0 for each in judges)
         self._most = CountingClient(settings, disagrees=True) if varies else None
 
     async def asked(self, task: JudgeTask) -> tuple[Range, Range]:
@@ -304,8 +325,26 @@ class _BothWays:
         high = low if self._most is None else await self._most.asked(task)
         return Range(low.calls, high.calls), Range(low.prompt_tokens, self._longest(high))
 
+    def begin_parts(self) -> None:
+        """Count the calls of the parts of a reward from here."""
+        self._fewest.calls_of.clear()
+        self._fewest.tokens_of.clear()
+
+    def parts(self, factor: float) -> tuple[PartPlan, ...]:
+        """The plan of each part of a reward that asks a model: what was counted, so many times."""
+        found = []
+        for name, _, settings in self._parts:
+            if settings.asks_endpoint:
+                calls = round(self._fewest.calls_of[name] * factor)
+                tokens, longest = self._fewest.tokens_of[name] * factor, settings.judge_max_tokens
+                completions = Range(calls, calls * longest if longest else None)
+                found.append(PartPlan(name, calls, cost_of(settings.prices, Range(tokens, tokens), completions)))
+        return tuple(found)
+
     def shape(self, task: JudgeTask) -> Shape | None:
         """What determines the number of calls; `None` if the texts do."""
+        if self._parts:
+            return None  # a rule, or a gate, may save the calls of other parts
         filled = [response for response in task.responses if response.strip()]
         distinct = set(filled)
         if self._fewest.judge.compares(task):
@@ -375,6 +414,10 @@ def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
         notes.append(
             "What the judge is asked is for responses that all differ: it is less where they are equal, empty or fail. "
             "The most tokens are for responses of eval_max_tokens; one that is too short is asked for again, on top."
+        )
+    if any(part.options.gate is not None and part.settings.asks_endpoint for part in part_settings(settings)):
+        notes.append(
+            "A response that does not reach a gate saves the calls of other parts; these are not taken off."
         )
     if settings.judge_cache is not None:
         notes.append("Answers that the judgment cache has are not asked for; they are not taken off here.")
@@ -446,6 +489,9 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
     if not plan.settings.asks_endpoint:
         yield "cost", _cost(plan.total_cost, "--openai.price_")
         return
+    for each in plan.parts:
+        usd = "" if each.cost is None else f", {_cost(each.cost, '')}"
+        yield f"  {each.name}"[:_LABEL], f"{each.calls:,}{usd}"
     part = f" (counted on {plan.counted:,} of {plan.tasks:,})" if plan.counted < plan.tasks else ""
     yield "prompt tokens", f"{_range(plan.prompt_tokens)}{part}"
     yield "completion tokens", _completions(plan)

@@ -7,18 +7,21 @@ here `score`, the server, plans and `--help` have it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, field_validator, model_validator
+from typing_extensions import Self
 
-from judgegym.judges import pairwise, peers
+from judgegym.judges import composite, pairwise, peers
 from judgegym.judges.aspects import judge as aspects
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.composite import CompositeJudge, CompositeJudgeSettings, Part, PartOptions
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
-from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
-from judgegym.judges.config.sources import LoadedSettings, SettingsT
-from judgegym.judges.core.judge import JudgeDefinition
+from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings, PromptLayout, PromptLayoutSettings
+from judgegym.judges.config.sources import LoadedSettings, SettingsT, settings_from_keywords
+from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.listwise import judge as listwise
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
@@ -32,6 +35,13 @@ from judgegym.judges.tournament import progress as tournament
 from judgegym.judges.tournament.schedule import TournamentSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.types import ChatSettings
+
+
+def _open_composite(settings: ScorerSettings, client: ChatClient, rubric: str | None) -> CompositeJudge:
+    """Open the judge of a reward of several parts, each with a client of its own where it has its own endpoint."""
+    return CompositeJudge(settings, client, tuple(_open_part(one, client) for one in part_settings(settings)))
+
 
 JUDGES: Mapping[str, JudgeDefinition] = {
     "rubric": rubrics.JUDGE,
@@ -42,8 +52,12 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "listwise": listwise.JUDGE,
     "tournament": tournament.JUDGE,
     "rule": rules.JUDGE,
+    "composite": JudgeDefinition(
+        CompositeJudgeSettings, "several parts, each a judge or a rule (--reward)", _open_composite, ()
+    ),
 }
 """The kinds of judges, by their names after `--judge`."""
+COMPOSITE = "composite"
 
 TASK_FIELDS: Mapping[str, frozenset[str]] = {
     name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
@@ -56,6 +70,12 @@ MOST_TOGETHER: Mapping[str, int] = {
 """The most responses that a judge which compares them takes together."""
 SINGLE = tuple(kind for kind in JUDGES if kind not in MOST_TOGETHER)
 """The judges that see each response by itself."""
+
+
+def shown_fields(settings: ScorerSettings) -> frozenset[str]:
+    """The fields of a task that the judge is shown; of a reward of several parts, that any part is shown."""
+    parts = [part.settings for part in part_settings(settings)] if settings.judge == COMPOSITE else [settings]
+    return frozenset(name for name, kinds in TASK_FIELDS.items() if any(part.judge in kinds for part in parts))
 
 
 def about(kinds: Collection[str]) -> str:
@@ -71,6 +91,7 @@ if TYPE_CHECKING:
         TournamentSettings,
         AspectJudgeSettings,
         ChoiceJudgeSettings,
+        CompositeJudgeSettings,
         ListwiseJudgeSettings,
         PeerJudgeSettings,
         RubricJudgeSettings,
@@ -117,6 +138,8 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
     @property
     def asks_endpoint(self) -> bool:
         """Whether a judge of this kind asks a model."""
+        if self.judge == COMPOSITE:
+            return any(part.settings.asks_endpoint for part in part_settings(self))
         return JUDGES[self.judge].asks_endpoint
 
     def judge_name(self) -> str:
@@ -137,8 +160,92 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         return own.usual_layout(self) if issubclass(own, PromptLayoutSettings) else "published"
 
     def built_in_prompt(self) -> str:
-        """The built-in prompt of a judge of this kind."""
+        """The built-in prompt of a judge of this kind; of a reward of several parts, those of all parts."""
+        if self.judge == COMPOSITE:
+            return "\n".join(part.settings.built_in_prompt() for part in part_settings(self))
         return JUDGES[self.judge].settings.built_in_prompt(self)
+
+    def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
+        """What the judge's client needs; of a reward of several parts, that of the first part that asks a model.
+
+        Raises:
+            SettingsError: the endpoint needs a key and none is set.
+        """
+        asking = self
+        if self.judge == COMPOSITE:
+            asking = next((part.settings for part in part_settings(self) if part.settings.asks_endpoint), self)
+        return super(ScorerSettings, asking).chat_settings(retry_delay=retry_delay, identity=identity, section=section)
+
+    @model_validator(mode="after")
+    def _has_usable_parts(self) -> Self:
+        if self.judge == COMPOSITE:
+            composite.check_parts({part.name: part.options for part in part_settings(self)}, self.combine)
+        return self
+
+
+class PartSettings(NamedTuple):
+    """A part of a reward: its name, what it does there, and the settings of its judge."""
+
+    name: str
+    options: PartOptions
+    settings: ScorerSettings
+
+
+def part_settings(settings: ScorerSettings) -> list[PartSettings]:
+    """The parts of a reward, each with the settings that it leaves out from those that were given for the whole.
+
+    Raises:
+        ValueError: a part has an unknown or wrong setting, or a judge that compares responses.
+    """
+    return [_part(settings, name, fields) for name, fields in settings.reward.items()]
+
+
+def _part(whole: ScorerSettings, name: str, fields: composite.PartFields) -> PartSettings:
+    place, kind = f"reward.{name}.", fields.get("judge")
+    if kind not in SINGLE or kind == COMPOSITE:
+        kinds = ", ".join(one for one in SINGLE if one != COMPOSITE)
+        raise ValueError(f"{place}judge: expected one that sees each response by itself ({kinds}), found {kind!r}")
+    composite.check_without_secrets(place, fields)
+    own = {field: value for field, value in fields.items() if field not in composite.OPTIONS}
+    options = {field: value for field, value in fields.items() if field in composite.OPTIONS}
+    try:
+        given = settings_from_keywords(PartOptions, options, prefix=place)
+        settings = settings_from_keywords(ScorerSettings, {**_inherited(whole, own), **own}, prefix=place)
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
+    return PartSettings(name, given, settings)
+
+
+def _inherited(whole: ScorerSettings, own: Mapping[str, object]) -> dict[str, object]:
+    """The settings that were given for the whole and that a part does not have of its own.
+
+    A key goes to no other host, and prices and limits to no other model, than those that they were given for.
+    """
+    left_out = {"judge", "reward", "combine"}
+    if "judge_base_url" in own:
+        left_out |= composite.OF_HOST | composite.OF_MODEL
+    elif "judge_model_name" in own:
+        left_out |= composite.OF_MODEL
+    names = (name for name in ScorerSettings.model_fields if name in whole.model_fields_set and name not in left_out)
+    return {name: getattr(whole, name) for name in names}
+
+
+def _open_part(part: PartSettings, client: ChatClient) -> Part:
+    """Open a part's judge: at the client of the whole, or at one of its own if it has other settings of calls."""
+    settings, of_whole = part.settings, client.settings
+    if settings.asks_endpoint:
+        has_own_rules = "judge_finish_reasons" in settings.model_fields_set
+        if of_whole.identity == STAND_IN_IDENTITY:
+            first = of_whole.endpoints[0]
+            of_stand_in = {"judge_base_url": first.base_url, "judge_model_name": first.model, "judge_api_key": None}
+            settings = settings.model_copy(update=of_stand_in)
+        chat = settings.chat_settings(
+            retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=f"reward.{part.name}."
+        )
+        if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules) != of_whole:
+            client = client.sibling(chat)
+    judge = cast("SingleJudge[Any, Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))
+    return Part(part.name, part.options, judge, may_abstain=not settings.asks_endpoint)
 
 
 def open_judge(settings: ScorerSettings, client: ChatClient) -> TaskJudge:
@@ -149,11 +256,13 @@ def open_judge(settings: ScorerSettings, client: ChatClient) -> TaskJudge:
 def kinds_that_read(name: str) -> frozenset[str]:
     """The kinds of judges that read a setting of `ScorerSettings`."""
     if name == "rubric":
-        return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric)
+        return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric) | {COMPOSITE}
     if name in KindSettings.model_fields or name in JudgeSettings.model_fields:
         of_model = name.startswith("judge_")
         return frozenset(kind for kind, judge in JUDGES.items() if judge.asks_endpoint or not of_model)
     reading = {kind for kind, judge in JUDGES.items() if name in judge.settings.model_fields}
+    if not reading.isdisjoint(SINGLE):
+        reading.add(COMPOSITE)  # a part has the settings that are given for the whole
     return frozenset(reading | {"arena_hard"} if "tournament" in reading else reading)
 
 
