@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,15 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 from judgegym.data.answers import PromptTask, prompt_tasks
 from judgegym.data.rows import Split
 from judgegym.engine.completions import Completion, Conversation
-from judgegym.engine.metrics import MetricAggregator
+from judgegym.engine.metrics import MetricAggregator, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
+from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judge import SingleJudge
-from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import judge_task_of
 from judgegym.judges.scorers.registry import (
@@ -69,13 +70,6 @@ class PromptsConfig(ScorerSettings, EnvConfig):
             for name, kinds in readers.items()
             if self.judge not in kinds
         }
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreParts:
-    """The numbers from which a score was computed, such as `raw`, the score on the judge's own scale."""
-
-    parts: Mapping[str, float]
 
 
 class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
@@ -121,18 +115,33 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         judgment = await self.single_judge.judge_task(self._task(task, completions[0].answer))
         if judgment.score is None:
             return replace(judgment, detail=None)
-        parts = ScoreParts(dict(self.single_judge.components(judgment)))
+        judge = self.single_judge
+        parts = ScoreParts(dict(judge.components(judgment)), dict(judge.contributions(judgment)))
         return replace(judgment, score=self.single_judge.unit(judgment.score), detail=parts)
 
     def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
-        """Record the score overall and by category."""
+        """Record the score overall and by category, and that of each part of a reward."""
         score = self.invalid_completion_score if sample.score is None else sample.score
         metrics.mean("mean_score", score, interval=True)
         if task.category is not None:
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+        detail = sample.judgment.detail if sample.judgment is not None else None
+        if detail is None:
+            return
+        for name in self.config.reward:
+            if name in detail.parts:
+                metrics.mean(f"part_{slug(name)}", detail.parts[name], interval=True)
+            metrics.rate(f"part_{slug(name)}_missing_rate", name not in detail.parts)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show the mean score of each part of a reward."""
+        return [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in self.config.reward]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
-        """Name the means of categories."""
+        """Name the means of categories and of parts."""
+        for name in self.config.reward:
+            metrics.expect("no completion has a score of this part", f"part_{slug(name)}")
+            metrics.expect("no completion has a score", f"part_{slug(name)}_missing_rate")
         for category in {task.category: None for task in tasks if task.category is not None}:
             metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
 

@@ -78,7 +78,7 @@ class PartOptions(BaseModel):
     def _has_one_role(self) -> Self:
         roles = [name for name in ("weight", "gate", "penalty") if name in self.model_fields_set]
         if len(roles) > 1:
-            raise ValueError(f"expected one of weight, gate and penalty, found {' and '.join(roles)}")
+            raise ValueError(f"{roles[-1]}: expected one of weight, gate and penalty, found {' and '.join(roles)}")
         if "otherwise" in self.model_fields_set and self.gate is None:
             raise ValueError("otherwise: nothing reads it without a gate, the score that the part has to reach")
         return self
@@ -142,7 +142,7 @@ def check_without_secrets(place: str, fields: PartFields) -> None:
     """
     url, body = fields.get("judge_base_url"), fields.get("judge_extra_body")
     found = [name for name in ("judge_api_key", "judge_extra_headers") if fields.get(name, "none") != "none"]
-    if isinstance(url, str) and any(secrets_in_url(one) for one in split_urls(url)):
+    if isinstance(url, str) and any(secret for one in split_urls(url) for secret in secrets_in_url(one)):
         found.append("judge_base_url")
     if isinstance(body, dict) and any(secrets_in_fields(body)):
         found.append("judge_extra_body")
@@ -206,7 +206,7 @@ class PartResult:
         score: from 0 to 1; `None` if the part failed, or was not asked.
         status: of its judgment; `not_asked` where a gate, or a part before it, has settled the reward.
         contribution: what it adds to the reward: of a term in `weighted_sum` w·v / Σ w, of a penalty a number that is
-            not positive; `None` where the reward is no sum.
+            not positive, of what settled the reward all of it; `None` where it adds nothing, or the reward is no sum.
         label: the verdict in its judge's terms.
         explanation: its judge's reasons; of a failure, what went wrong.
         components: the numbers from which its score is computed.
@@ -329,6 +329,7 @@ class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDet
         value, contributions, settled_by = None, dict[str, float](), None
         if gate is not None:
             value, settled_by = gate.options.otherwise, gate.name
+            contributions[gate.name] = value
         elif not failed:
             value, contributions, settled_by = self._value(scores)
         parts = tuple(

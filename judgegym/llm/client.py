@@ -106,10 +106,12 @@ class ChatClient(Transport):
         session = None if self._owns_session else self._session
         other = ChatClient(settings, cache=self._cache, session=session, budget=self._budget)
         other.meter = self.meter
-        if settings.endpoints == self.settings.endpoints:
-            other.limit, other.rates = self.limit, self.rates
-            other.presence, other.breaker = self.presence, self.breaker
-        elif self.breaker.on_open is not None:
+        for known in (self, *self.siblings):
+            if known.settings.endpoints == settings.endpoints:
+                other.limit, other.rates = known.limit, known.rates
+                other.presence, other.breaker = known.presence, known.breaker
+                break
+        if self.breaker.on_open is not None:
             other.on_outage(self.breaker.on_open)
         self.siblings.append(other)
         return other

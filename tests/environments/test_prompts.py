@@ -42,7 +42,7 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    assert set(SINGLE) == {"rubric", "aspect", "peer", "rule"}
+    assert set(SINGLE) == {"rubric", "aspect", "peer", "rule", "composite"}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ),
         ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
-        (ROW, "--env.judge=choice", "expected 'rubric', 'aspect', 'peer' or 'rule', got 'choice'"),
+        (ROW, "--env.judge=choice", "'rule' or 'composite', got 'choice'"),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
         (ROW, "--env.schedule=swiss", "--env.schedule (command line): nothing reads it"),
         (ROW, "--env.judge=rule", "rule: expected one of number, expression"),

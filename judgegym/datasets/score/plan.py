@@ -416,9 +416,7 @@ def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
             "The most tokens are for responses of eval_max_tokens; one that is too short is asked for again, on top."
         )
     if any(part.options.gate is not None and part.settings.asks_endpoint for part in part_settings(settings)):
-        notes.append(
-            "A response that does not reach a gate saves the calls of other parts; these are not taken off."
-        )
+        notes.append("A response that does not reach a gate saves the calls of other parts; these are not taken off.")
     if settings.judge_cache is not None:
         notes.append("Answers that the judgment cache has are not asked for; they are not taken off here.")
     if settings.judge == "aspect" and settings.vote_count() > 1 and settings.scoring == "majority":

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from judgegym.data.rows import Task
-from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.engine.metrics import MetricAggregator, Metrics, slug
 from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.evaluate.metrics import record_critique
@@ -25,7 +25,7 @@ from judgegym.environments.rollouts.groups import JudgedGroup, TokenSequence
 from judgegym.environments.rollouts.judging import first_equals, record_judged
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.judges.core.group import Look, MemberDetail
-from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 
@@ -66,6 +66,10 @@ class TrainingMetrics:
         """The reward of an answer and the place of a look at it, from 0 to 1."""
         self._advantages: list[tuple[float, float]] = []
         """What the first place gained among equally many answers, and the weight of that."""
+        self._spread = 0.0
+        """The squared differences of rewards from the mean of their group."""
+        self._spread_of_parts: dict[str, float] = defaultdict(float)
+        """Of each part of a reward, its differences from the group's mean times those of the rewards."""
 
     def record_group(self, task: Task, group: JudgedGroup) -> None:
         """Record a judged group of a row, before it is sent or dropped."""
@@ -92,6 +96,7 @@ class TrainingMetrics:
             if reward is not None:
                 self.rewards.append(reward)
                 self._rewarded_lengths.append(self._lengths[-1])
+        self._record_parts(group)
         if group.together is not None and group.together.calls:
             counts.update({"compared": 1, "calls": group.together.calls, "again": group.together.is_again})
             counts.update({"agreed": group.together.orders.agreed, "pairs": group.together.orders.pairs})
@@ -107,6 +112,23 @@ class TrainingMetrics:
             self.usage["judge"] += call.run.usage
             if not call.failed and not call.run.cached:
                 self._latencies["judge"].append(call.run.latency_s)
+
+    def _record_parts(self, group: JudgedGroup) -> None:
+        """Record how far each part of a reward, if it is a sum of parts, explains its differences within a group.
+
+        A part's share is Σ (c − c̄)(r − r̄) / Σ (r − r̄)², with c what it adds to the reward r; all shares add up to 1.
+        """
+        found = [
+            (reward, judgment.detail.contributions)
+            for judgment, reward in zip(group.judgments, group.rewards, strict=True)
+            if reward is not None and isinstance(judgment.detail, ScoreParts) and judgment.detail.contributions
+        ]
+        if len(found) < 2:
+            return
+        mean = fmean(reward for reward, _ in found)
+        self._spread += sum((reward - mean) ** 2 for reward, _ in found)
+        for name in {name for _, parts in found for name in parts}:
+            self._spread_of_parts[name] += sum(parts.get(name, 0.0) * (reward - mean) for reward, parts in found)
 
     def _record_places(self, group: JudgedGroup) -> None:
         """Record where the answers were shown; one that several completions have was shown once.
@@ -159,6 +181,11 @@ class TrainingMetrics:
             self._number_comparisons()
         else:
             own.number("judge_calls_saved", counts["calls_saved"])
+        for name, spread in self._spread_of_parts.items():
+            if self._spread:
+                own.number(f"part_{slug(name)}_share", spread / self._spread)
+            else:
+                own.leave_out(f"part_{slug(name)}_share", "rewards are all the same within their groups")
         own.number("total_judgments", self._total_judgments)
         for reason, count in self.total_dropped.items():
             own.number(f"groups_dropped_{reason}", count)

@@ -87,10 +87,6 @@ def _explain(
         return f"{shown}{origin}: unknown setting{suggestion(settings_type, name)}"
     first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
     message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
-    if not parts:  # it is about several settings together, and names them itself
-        named = message.partition(":")[0].partition(".")[0]
-        origin = f"{origins[named]}: " if named in origins else ""
-        return f"{origin}{'--' if named in settings_type.model_fields else ''}{message}"
     harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)
     if error["type"] in ("missing", "value_error") or not harmless:
         return f"--{name}{origin}: {message}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -341,20 +341,23 @@ def _read_yaml(path: Path) -> Values:
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def settings_from_keywords(model: type[ModelT], values: Mapping[str, object], *, prefix: str = "") -> ModelT:
+def settings_from_keywords(
+    model: type[ModelT], values: Mapping[str, object], *, prefix: str = "", others: Collection[str] = ()
+) -> ModelT:
     """Validate keyword arguments.
 
     Args:
         model: the settings.
         values: the settings by name.
         prefix: the place of the values, for messages, such as `mounts.safety.`.
+        others: further names that are known there.
 
     Raises:
         SettingsError: a name is unknown or a value is wrong; the message shows no value, since it may be a key.
     """
     for name in values:
         if name not in model.model_fields:
-            close = difflib.get_close_matches(name, list(model.model_fields), n=1, cutoff=0.6)
+            close = difflib.get_close_matches(name, [*others, *model.model_fields], n=1, cutoff=0.6)
             hint = f", did you mean {close[0]}?" if close else ""
             raise SettingsError(f"{prefix}{name}: unknown setting of a judge{hint}")
     try:

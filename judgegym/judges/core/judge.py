@@ -85,6 +85,10 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         """The numbers from which the score is computed: the judge's own, as `raw`."""
         return {} if judgment.score is None else {"raw": judgment.score}
 
+    def contributions(self, judgment: Judgment[DetailT]) -> Mapping[str, float]:
+        """What each part adds to the score, if that is a sum of parts; empty otherwise."""
+        return {}
+
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge the response of a task."""
         return await self.judge(self.case_of(task))

@@ -5,7 +5,8 @@ A scale of whole numbers, for prompts, parsers and rewards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -147,6 +148,19 @@ class Judgment(Generic[DetailT_co]):
         """
         if (self.score is None) is (self.status is Status.OK):
             raise ValueError(f"a judgment with status {self.status.value!r} cannot have the score {self.score!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """The numbers from which a score was computed.
+
+    Attributes:
+        parts: by name, such as `raw`, the score on the judge's own scale.
+        contributions: of a reward that is a sum of parts, what each adds to it.
+    """
+
+    parts: Mapping[str, float]
+    contributions: Mapping[str, float] = field(default_factory=dict)
 
 
 class Scale(NamedTuple):

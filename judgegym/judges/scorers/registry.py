@@ -210,7 +210,9 @@ def _part(whole: ScorerSettings, name: str, fields: composite.PartFields) -> Par
     options = {field: value for field, value in fields.items() if field in composite.OPTIONS}
     try:
         given = settings_from_keywords(PartOptions, options, prefix=place)
-        settings = settings_from_keywords(ScorerSettings, {**_inherited(whole, own), **own}, prefix=place)
+        settings = settings_from_keywords(
+            ScorerSettings, {**_inherited(whole, own), **own}, prefix=place, others=composite.OPTIONS
+        )
     except SettingsError as error:
         raise ValueError(str(error)) from None
     return PartSettings(name, given, settings)

@@ -20,7 +20,7 @@ from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.judging import GroupComparison
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.judges.core.group import Look, MemberDetail, OrderAgreement
-from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.usage import Usage
 from tests.command import ROOT
 from tests.environments.rollouts_of import group, judgment, recorder, rollout
@@ -101,6 +101,24 @@ def test_whether_the_reward_goes_with_the_length(
         assert found.left_out[name]
     else:
         assert found.values[name] == pytest.approx(expected)
+
+
+def test_share_of_each_part_in_the_differences_within_groups() -> None:
+    def of_parts(*parts: dict[str, float]) -> JudgedGroup:
+        made = group([sum(each.values()) for each in parts])
+        details = [
+            replace(judged, detail=ScoreParts({}, each)) for judged, each in zip(made.judgments, parts, strict=True)
+        ]
+        return replace(made, judgments=tuple(details))
+
+    first = of_parts({"style": 0.5, "length": 0.0}, {"style": 0.5, "length": -0.3}, {"style": 0.2, "length": 0.0})
+    second = of_parts({"style": 0.9, "length": -1.0}, {"style": 0.1, "length": -1.0})
+    found = metrics_of(first, second, group([1.0, 0.0])).values
+    shares = {name: found[f"train/part_{name}_share"] for name in ("style", "length")}
+    # Around the groups' means: rewards 0.2, -0.1, -0.1 and 0.4, -0.4; style 0.1, 0.1, -0.2 and 0.4, -0.4.
+    assert shares == pytest.approx({"style": 0.35 / 0.38, "length": 0.03 / 0.38})
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert "train/part_style_share" in metrics_of(of_parts({"style": 0.5}, {"style": 0.5})).left_out
 
 
 def test_what_the_judge_failed_at_is_an_error_and_no_observation() -> None:

@@ -24,6 +24,7 @@ SETTINGS: dict[JudgeKind, dict[str, object]] = {
     "choice": {},
     "listwise": {"listwise_orders": 2},
     "tournament": {"schedule": "swiss"},
+    "composite": {"reward": "rubric=3,peer=1"},
 }
 """Such that each judges an item in several calls; but for `choice`, which has one."""
 ITEMS: dict[JudgeKind, JudgeTask] = {
@@ -34,6 +35,7 @@ ITEMS: dict[JudgeKind, JudgeTask] = {
     "choice": JudgeTask(QUESTION, TOGETHER),
     "listwise": JudgeTask(QUESTION, TOGETHER),
     "tournament": JudgeTask(QUESTION, TOGETHER),
+    "composite": JudgeTask(QUESTION, (GOOD,)),
 }
 KINDS = tuple(SETTINGS)
 

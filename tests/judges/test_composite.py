@@ -1,0 +1,243 @@
+"""A reward of several parts: each combination, gates, penalties, parts that fail, and whom each part asks."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from judgegym.judges.composite import CompositeDetail, CompositeJudge
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask, judge_responses
+from judgegym.judges.scorers.registry import ScorerSettings, open_judge
+from judgegym.llm.client import ChatClient
+from tests.scripted import Json, Reply, ScriptedEndpoint
+
+Connect = Callable[..., ChatClient]
+Parts = Mapping[str, Mapping[str, Any]]
+RULE = {"judge": "rule", "rule": "exact"}
+
+
+TASK = JudgeTask("Why?", ("Because.",))
+VERDICT = "[FEEDBACK] So. [SCORE] 3"
+
+
+def part(name: str, **options: Any) -> dict[str, Any]:
+    """A part that a model of its own judges, on a scale from 0 to 10."""
+    return {"judge": "rubric", "judge_model_name": name, "scale_min": 0, "scale_max": 10, **options}
+
+
+def by_model(ratings: Mapping[str, int | Reply]) -> Callable[[Json, int], Reply | str]:
+    def answer(request: Json, number: int) -> Reply | str:
+        rating = ratings[request["model"]]
+        return rating if isinstance(rating, Reply) else f"[FEEDBACK] So. [SCORE] {rating}"
+
+    return answer
+
+
+async def judged(
+    connect: Connect,
+    endpoint: ScriptedEndpoint,
+    parts: Parts,
+    **settings: Any,
+) -> Judgment[CompositeDetail]:
+    return await opened(connect, endpoint, parts, **settings).judge_task(TASK)
+
+
+def opened(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **settings: Any) -> CompositeJudge:
+    given = {"judge": "composite", "reward": parts, "judge_base_url": endpoint.base_url, **settings}
+    judge = open_judge(ScorerSettings.model_validate(given), connect(endpoint, max_retries=0))
+    assert isinstance(judge, CompositeJudge)
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("combine", "expected"),
+    [
+        ("weighted_sum", (0.3 * 0.8 + 2 * 0.5) / 2.3),
+        ("product", 0.8 * 0.5),
+        ("min", 0.5),
+        ("first_that_says", 0.8),
+    ],
+)
+async def test_terms_are_combined(connect: Connect, combine: str, expected: float) -> None:
+    weights = ({"weight": 0.3}, {"weight": 2}) if combine == "weighted_sum" else ({}, {})
+    parts = {"a": part("a", **weights[0]), "b": part("b", **weights[1]), "seen": part("c", weight=0)}
+    async with ScriptedEndpoint(by_model({"a": 8, "b": 5, "c": 1})) as endpoint:
+        judgment = await judged(connect, endpoint, parts, combine=combine)
+    assert judgment.score == pytest.approx(expected, abs=1e-12)
+    assert {call["model"] for call in endpoint.bodies} == ({"a"} if combine == "first_that_says" else {"a", "b", "c"})
+
+
+async def test_contributions_add_up_to_the_reward(connect: Connect) -> None:
+    parts = {"a": part("a", weight=3), "b": part("b"), "length": part("c", penalty=0.5)}
+    async with ScriptedEndpoint(by_model({"a": 8, "b": 5, "c": 2})) as endpoint:
+        judge = opened(connect, endpoint, parts)
+        judgment = await judge.judge_task(TASK)
+    assert judgment.score == pytest.approx((3 * 0.8 + 0.5) / 4 - 0.5 * 0.8)
+    contributions = judge.contributions(judgment)
+    assert [*contributions] == ["a", "b", "length"]
+    assert math.fsum(contributions.values()) == pytest.approx(judgment.score)
+    assert judge.components(judgment) == {"a": 0.8, "a.raw": 8, "b": 0.5, "b.raw": 5, "length": 0.2, "length.raw": 2}
+    assert judgment.label == "a=0.8 b=0.5 length=0.2"
+    assert {call.name.partition("/")[0] for call in judgment.calls} == {*parts}
+
+
+@pytest.mark.parametrize(("rating", "score", "asked"), [(4, -1.0, {"g"}), (5, 0.9, {"g", "a"})])
+async def test_gate_saves_the_other_calls(connect: Connect, rating: int, score: float, asked: set[str]) -> None:
+    parts = {"a": part("a"), "format": part("g", gate=0.5, otherwise=-1)}
+    async with ScriptedEndpoint(by_model({"a": 9, "g": rating})) as endpoint:
+        judgment = await judged(connect, endpoint, parts)
+    assert (judgment.score, {body["model"] for body in endpoint.bodies}) == (score, asked)
+    assert judgment.detail is not None
+    assert judgment.detail.settled_by == (None if rating == 5 else "format")
+    assert [each.status for each in judgment.detail.parts] == ["ok" if rating == 5 else "not_asked", "ok"]
+
+
+async def test_judge_is_asked_for_what_the_rule_cannot_settle(connect: Connect) -> None:
+    tasks = [JudgeTask("2+2?", (str(number),), reference="4" if number % 3 else None) for number in range(9)]
+    async with ScriptedEndpoint(VERDICT) as endpoint:
+        judge = opened(connect, endpoint, {"maths": RULE, "style": {"judge": "rubric"}}, combine="first_that_says")
+        found = [await judge.judge_task(task) for task in tasks]
+    assert [judgment.score for judgment in found] == [0.5, 0, 0, 0.5, 1, 0, 0.5, 0, 0]
+    assert len(endpoint.requests) == 3
+    settled = [judgment.detail.settled_by for judgment in found if judgment.detail is not None]
+    assert Counter(settled) == {"maths": 6, "style": 3}
+    assert not any(judgment.detail.left_out for judgment in found if judgment.detail is not None)
+
+
+FAULTS = {"failed": Reply(status=400), "without a verdict": Reply("I cannot say.")}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("on_failure", ["fail", "leave_out"])
+@pytest.mark.parametrize("failing", ["term", "gate", "penalty"])
+async def test_failed_part_is_never_a_number(connect: Connect, failing: str, on_failure: str, fault: str) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "a": {"weight": 3},
+        "term": {},
+        "gate": {"gate": 0.1},
+        "penalty": {"penalty": 0.4},
+    }
+    options[failing]["on_failure"] = on_failure
+    parts = {name: part(name, **given) for name, given in options.items()}
+    ratings: dict[str, int | Reply] = {"a": 9, "term": 5, "gate": 3, "penalty": 5}
+    async with ScriptedEndpoint(by_model({**ratings, failing: FAULTS[fault]})) as endpoint:
+        judgment = await judged(connect, endpoint, parts)
+    assert judgment.detail is not None
+    if on_failure == "fail":
+        assert judgment.status is (Status.JUDGE_FAILED if fault == "failed" else Status.UNPARSABLE)
+        assert judgment.explanation.startswith(f"{failing}: ")
+        assert judgment.detail.left_out == ()
+    else:
+        without = {"term": 0.9 - 0.2, "gate": 0.8 - 0.2, "penalty": 0.8}
+        assert judgment.score == pytest.approx(without[failing])
+        assert judgment.detail.left_out == (failing,)
+        assert f"{failing}, which has no score: " in judgment.explanation
+
+
+async def test_reward_whose_terms_are_all_left_out_fails(connect: Connect) -> None:
+    parts = {"a": part("a", on_failure="leave_out"), "length": part("b", penalty=1)}
+    async with ScriptedEndpoint(by_model({"a": Reply(status=400), "b": 10})) as endpoint:
+        judgment = await judged(connect, endpoint, parts)
+    assert (judgment.score, judgment.status) == (None, Status.JUDGE_FAILED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failing", ["a", "b"])
+async def test_faults_of_one_part_change_no_other_sum(connect: Connect, failing: str) -> None:
+    random = Random(7)
+    broken = {f"answer {number}" for number in range(200) if random.random() < 0.2}
+
+    def script(faults: bool) -> Callable[[Json, int], Reply | str]:
+        def answer(request: Json, number: int) -> Reply | str:
+            text = request["messages"][-1]["content"]
+            if faults and request["model"] == failing and any(f"{each}\n" in text for each in broken):
+                return Reply(status=400)
+            return f"[FEEDBACK] So. [SCORE] {(len(text) + len(request['model'])) % 11}"
+
+        return answer
+
+    task = JudgeTask("Why?", tuple(f"answer {number}" for number in range(200)))
+    runs = []
+    for faults in (False, True):
+        async with ScriptedEndpoint(script(faults)) as endpoint:
+            judge = opened(connect, endpoint, {"a": part("a"), "b": part("b", weight=0.5)})
+            runs.append(await judge_responses(judge, task))
+    calm, disturbed = runs
+    failed = {text for text, result in zip(task.responses, disturbed, strict=True) if result.score is None}
+    assert failed == broken
+    kept = [number for number, text in enumerate(task.responses) if text not in broken]
+    assert [disturbed[number].score for number in kept] == [calm[number].score for number in kept]
+
+
+async def test_key_goes_to_no_other_host(connect: Connect) -> None:
+    async with (
+        ScriptedEndpoint(VERDICT) as own,
+        ScriptedEndpoint(VERDICT) as other,
+    ):
+        parts = {"a": {"judge": "rubric"}, "b": {"judge": "rubric", "judge_base_url": other.base_url}}
+        settings = {"judge_api_key": "secret", "judge_temperature": 0.5}
+        judgment = await judged(connect, own, parts, **settings)
+    assert judgment.score == 0.5
+    assert [request.headers.get("Authorization") for request in own.requests] == ["Bearer secret"]
+    assert [request.headers.get("Authorization") for request in other.requests] == [None]
+    assert [body["temperature"] for body in (*own.bodies, *other.bodies)] == [0.5, 0.5]
+
+
+async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
+    async with ScriptedEndpoint("fine") as endpoint:
+        judge = opened(connect, endpoint, {"a": {"judge": "rubric"}, "b": {"judge": "peer", "judge_temperature": 0.9}})
+        first, second = (part.judge.client for part in judge.parts)
+        assert first is not second
+        assert first.limit is second.limit
+        assert first.meter is second.meter
+
+
+@pytest.mark.parametrize(
+    ("reward", "combine", "said"),
+    [
+        ({}, "weighted_sum", "reward: expected the parts of the reward"),
+        ("rubric=0,peer=0", "weighted_sum", "reward: expected a part that counts, but their weights are all 0"),
+        ("rubric,rubric", "weighted_sum", "two parts are named 'rubric'"),
+        ("rubric=much", "weighted_sum", "'rubric=much': expected a number as weight"),
+        ("rubrik", "weighted_sum", "reward.rubrik.judge: expected one that sees each response by itself"),
+        (
+            {"a": {"judge": "listwise"}},
+            "weighted_sum",
+            "reward.a.judge: expected one that sees each response by itself",
+        ),
+        ({"a": {"rule": "exact"}}, "weighted_sum", "reward.a.judge: expected one that"),
+        ({"a": {"judge": "composite"}}, "weighted_sum", "reward.a.judge: expected one that"),
+        ({"a": part("m", gate=True)}, "weighted_sum", "reward.a.gate: expected a number, found True"),
+        ({"a": part("m", gate=0.5)}, "weighted_sum", "all parts are gates or penalties"),
+        ({"a": part("m", weight=1, gate=0.5)}, "weighted_sum", "reward.a: expected one of weight, gate and penalty"),
+        ({"a": part("m", otherwise=0.5)}, "weighted_sum", "reward.a: otherwise: nothing reads it without a gate"),
+        ({"a": part("m", weight=-1)}, "weighted_sum", "reward.a.weight: "),
+        ({"a": part("m", weight=2)}, "product", "reward.a.weight: nothing reads it with combine=product"),
+        (
+            {"a": part("m", wieght=2)},
+            "weighted_sum",
+            "reward.a.wieght: unknown setting of a judge, did you mean weight?",
+        ),
+        ({"a b": part("m"), "a_b": part("m")}, "weighted_sum", "these parts have the same name"),
+        (
+            {"a": part("m", judge_api_key="k")},
+            "weighted_sum",
+            "reward.a.judge_api_key: a secret would be kept in files",
+        ),
+        ({"a": part("m", judge_base_url="http://u:p@h/v1")}, "weighted_sum", "reward.a.judge_base_url: a secret"),
+    ],
+)
+def test_wrong_parts_are_one_line(reward: object, combine: str, said: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        ScorerSettings.model_validate({"judge": "composite", "reward": reward, "combine": combine})
+    (error,) = raised.value.errors()
+    place = "".join(f"{part}: " for part in error["loc"])
+    assert said in place + error["msg"]
+    assert "\n" not in error["msg"]
