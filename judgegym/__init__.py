@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judgegym.api.group_judges import GroupTable, ListwiseJudge, TournamentJudge
-    from judgegym.api.judges import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, RuleJudge
+    from judgegym.api.judges import (
+        ArenaHardJudge,
+        AspectJudge,
+        OwnJudge,
+        PeerJudge,
+        RewardJudge,
+        RubricJudge,
+        RuleJudge,
+    )
     from judgegym.api.results import JudgmentTable, TextTable
     from judgegym.api.rl4f import RL4FEvaluator
     from judgegym.judges.core.judgment import Judgment, Status
@@ -38,6 +46,7 @@ __all__ = [
     "OwnJudge",
     "PeerJudge",
     "RL4FEvaluator",
+    "RewardJudge",
     "Rubric",
     "RubricJudge",
     "RuleJudge",
@@ -54,6 +63,7 @@ _HOMES = {
     "ListwiseJudge": "judgegym.api.group_judges",
     "OwnJudge": "judgegym.api.judges",
     "PeerJudge": "judgegym.api.judges",
+    "RewardJudge": "judgegym.api.judges",
     "RubricJudge": "judgegym.api.judges",
     "RuleJudge": "judgegym.api.judges",
     "JudgmentTable": "judgegym.api.results",

@@ -17,17 +17,21 @@ from judgegym.api.session import WithSession, in_sync, optional_text, text, text
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.composite import CompositeDetail
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.prompt_format import PromptFormat
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.rules.finding import RuleCase
 from judgegym.judges.rules.judge import RuleCaseJudge, RuleDetail
 from judgegym.judges.rules.settings import RuleSettings
+from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.registry import COMPOSITE, ScorerSettings, open_judge
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
@@ -233,6 +237,57 @@ class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=
     def _case(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> RuleCase:
         expected, read = optional_text(reference, "reference"), optional_text(context, "context")
         return RuleCase(question, answer, expected, read)
+
+
+class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings, factory=open_judge):
+    """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
+
+    Example:
+        >>> parts = {"maths": {"judge": "rule", "rule": "number"}, "style": {"judge": "rubric", "weight": 0.5}}
+        >>> with RewardJudge(reward=parts, offline=True) as judge:
+        ...     table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41"], reference="42")
+        >>> [table[0].detail.parts[0].score, table[1].detail.parts[0].score]
+        [1.0, 0.0]
+    """
+
+    def __init__(self, *, reward: object, offline: bool = False, **settings: object) -> None:
+        """Judge by the parts of `reward`; settings that a part leaves out are those that are given here.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+        """
+        super().__init__(offline=offline, judge=COMPOSITE, reward=reward, **settings)
+
+    async def judge(
+        self,
+        question: str,
+        answers: str | Sequence[str],
+        *,
+        reference: str | None = None,
+        context: str | None = None,
+        rubric: object = None,
+        aspects: object = None,
+    ) -> JudgmentTable[CompositeDetail]:
+        """Score each answer; the parts are shown what is given beside it, as they are in a row of `judgegym score`."""
+        shown = {"reference": reference, "context": context, "rubric": rubric, "aspects": aspects}
+        return await self._judged(question, answers, **shown)
+
+    judge_sync = in_sync(judge)
+
+    def _case(
+        self,
+        question: str,
+        answer: str,
+        reference: str | None = None,
+        context: str | None = None,
+        rubric: object = None,
+        aspects: object = None,
+    ) -> JudgeTask:
+        shown = {"reference": reference, "context": context, "rubric": rubric, "aspects": aspects}
+        try:
+            return judge_task_of(question, (answer,), shown)
+        except ValueError as error:
+            raise DataError(str(error)) from error
 
 
 _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")

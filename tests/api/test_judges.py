@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 import judgegym
-from judgegym import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, SettingsError
+from judgegym import (
+    ArenaHardJudge,
+    AspectJudge,
+    DataError,
+    OwnJudge,
+    PeerJudge,
+    RewardJudge,
+    RubricJudge,
+    SettingsError,
+)
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
@@ -141,3 +150,17 @@ def peer(client: ChatClient) -> Judge[PeerCase, PeerDetail]:
 
 def peer_case(question: str, answer: str) -> PeerCase:
     return PeerCase(question, answer, "Is it a prime?")
+
+
+def test_reward_of_parts_takes_what_its_parts_are_shown() -> None:
+    parts = {"legs": {"judge": "rule", "rule": "exact"}, "style": {"judge": "rubric", "weight": 3}}
+    with (
+        serving("[FEEDBACK] fine [SCORE] 4") as endpoint,
+        RewardJudge(reward=parts, judge_base_url=endpoint.base_url) as judge,
+    ):
+        rows = [{"question": "Legs?", "answer": answer, "reference": "8"} for answer in ("8", "6", "")]
+        table = judge.many_sync(rows, progress=False)
+        with pytest.raises(DataError, match="aspects: there is no aspect 'x'"):
+            judge.judge_sync("Legs?", "8", aspects="x")
+    assert table.scores == [(1 + 3 * 0.75) / 4, 3 * 0.75 / 4, None]
+    assert [part.score for part in table[0].detail.parts] == [1.0, 0.75]
