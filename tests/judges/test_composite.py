@@ -216,8 +216,12 @@ async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
         ({"a": {"judge": "composite"}}, "weighted_sum", "reward.a.judge: expected one that"),
         ({"a": part("m", gate=True)}, "weighted_sum", "reward.a.gate: expected a number, found True"),
         ({"a": part("m", gate=0.5)}, "weighted_sum", "all parts are gates or penalties"),
-        ({"a": part("m", weight=1, gate=0.5)}, "weighted_sum", "reward.a: expected one of weight, gate and penalty"),
-        ({"a": part("m", otherwise=0.5)}, "weighted_sum", "reward.a: otherwise: nothing reads it without a gate"),
+        (
+            {"a": part("m", weight=1, gate=0.5)},
+            "weighted_sum",
+            "reward.a.gate: expected one of weight, gate and",
+        ),
+        ({"a": part("m", otherwise=0.5)}, "weighted_sum", "reward.a.otherwise: nothing reads it without a gate"),
         ({"a": part("m", weight=-1)}, "weighted_sum", "reward.a.weight: "),
         ({"a": part("m", weight=2)}, "product", "reward.a.weight: nothing reads it with combine=product"),
         (

@@ -143,7 +143,9 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         return JUDGES[self.judge].asks_endpoint
 
     def judge_name(self) -> str:
-        """Who judges."""
+        """Who judges; of a reward of several parts, if it has no model of its own, who judges each."""
+        if self.judge == COMPOSITE and "judge_model_name" not in self.model_fields_set:
+            return "+".join(dict.fromkeys(part.settings.judge_name() for part in part_settings(self)))
         return JUDGES[self.judge].settings.judge_name(self)
 
     def prompt_digests(self) -> dict[str, str]:
@@ -172,7 +174,7 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
             SettingsError: the endpoint needs a key and none is set.
         """
         asking = self
-        if self.judge == COMPOSITE:
+        if self.judge == COMPOSITE and identity != STAND_IN_IDENTITY:  # a stand-in is asked for every part
             asking = next((part.settings for part in part_settings(self) if part.settings.asks_endpoint), self)
         return super(ScorerSettings, asking).chat_settings(retry_delay=retry_delay, identity=identity, section=section)
 

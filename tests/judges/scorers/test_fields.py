@@ -10,7 +10,7 @@ from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.counting import CountingClient
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, JudgeKind
+from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, TASK_FIELDS, JudgeKind, shown_fields
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
 
@@ -33,7 +33,7 @@ def test_requests_and_columns_have_all_fields() -> None:
     assert {f"{name}_column" for name in TASK_FIELDS} <= {*ColumnSettings.model_fields}
 
 
-@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("judge", [kind for kind in JUDGES if kind != COMPOSITE])
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
 def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKind, value: dict[str, JSON]) -> None:
     if "context" in value and judge not in TASK_FIELDS["context"]:
@@ -45,7 +45,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
     assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}
 
 
-@pytest.mark.parametrize("judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint])
+@pytest.mark.parametrize("judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind != COMPOSITE])
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
     plain = judge_task_of("Q", ["A", "B"], {})
@@ -56,6 +56,13 @@ async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> No
         if await CountingClient(settings).asked(judge_task_of("Q", ["A", "B"], {name: text})) != without:
             shown.add(name)
     assert shown == {name for name, kinds in TASK_FIELDS.items() if judge in kinds}
+
+
+def test_reward_of_parts_is_shown_what_its_parts_are() -> None:
+    settings = Both(judge=COMPOSITE, reward={"a": {"judge": "aspect"}, "b": {"judge": "rubric"}})
+    assert shown_fields(settings) == {"reference", "rubric", "aspects", "context"}
+    rows = [{"prompt": "Q", "response": "A", **GIVEN}]
+    assert ScoreTasks(DataSet("data.jsonl", rows), settings, lambda item: None).reader.unread == {"baseline"}
 
 
 def test_a_row_with_a_field_for_another_judge_is_named() -> None:
