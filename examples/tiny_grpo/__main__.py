@@ -59,7 +59,7 @@ def parser() -> OneLineParser:
     """The flags."""
     made = OneLineParser(PROGRAM, "Train a tiny policy with GRPO on groups that this project serves.")
     add = made.add_argument
-    add("--judge", choices=[*TASKS, "both"], default="both", help="what rewards the policy (default: %(default)s)")
+    add("--judge", choices=[*TASKS, "all"], default="all", help="what rewards the policy (default: %(default)s)")
     what = (
         "train with one of the project's rules and without it, or with each of them; --judge is then the scripted one"
     )
@@ -127,7 +127,7 @@ def _chosen(made: OneLineParser, given: Namespace) -> tuple[tuple[Task, ...], tu
     if given.compare is not None:
         compared = COMPARISONS.values() if given.compare == "all" else (COMPARISONS[given.compare],)
         return (), tuple(each.judged_with(faults) for each in compared), faults
-    tasks = tuple(TASKS.values()) if given.judge == "both" else (TASKS[given.judge],)
+    tasks = tuple(TASKS.values()) if given.judge == "all" else (TASKS[given.judge],)
     if faults and tasks != (SCRIPTED,):
         made.error(f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected --judge=scripted too")
     return tuple(task.judged_with(faults) for task in tasks), (), faults

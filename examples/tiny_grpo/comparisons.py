@@ -10,6 +10,7 @@ knows nothing of any judge: the share of the letter in the answers, their length
   lowest reward, or 0.0, which is more than a lost game.
 * `position`: the judge prefers the answer that it is shown first, and is not sure of itself. Both orders are played, or
   the one with the policy's answer first.
+* `length`: the judge likes long answers. A length penalty is a part of the reward, or the judge is all of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from examples.tiny_grpo.picture import FORMED, LENGTH, REWARD, SHARE, Panel
-from examples.tiny_grpo.tasks import ROWS, SCRIPTED, THINKING_LETTERS, Task, WarmUp
+from examples.tiny_grpo.tasks import COMPOSITE, ROWS, SCRIPTED, THINKING_LETTERS, WITHOUT_PENALTY, Task, WarmUp
 
 _CARELESS = "examples.tiny_grpo.careless"
 _JUDGE = SCRIPTED.judge
@@ -110,5 +111,13 @@ COMPARISONS = {
         _failures("random_failures", "Judgments fail at random", (SHARE, REWARD), "--failures=0.3"),
         _thinking(),
         _position(),
+        Comparison(
+            "length",
+            "A judge that likes long answers",
+            replace(COMPOSITE, title="with a length penalty"),
+            WITHOUT_PENALTY,
+            (LENGTH, SHARE, REWARD),
+            LENGTH,
+        ),
     )
 }

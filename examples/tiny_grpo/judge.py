@@ -10,6 +10,7 @@ the same judgment is asked for twice in vain, and two runs of one policy get the
 * `failures`: this share of the judgments never has a verdict, whatever the order of the answers; with `failures_from`,
   of those of answers that have at least so many characters, as if long prompts were too much for the judge.
 * `position_bias`: the answer that is shown first is seen with this much more of the letter.
+* `length_bias`: an answer of `LONG` characters is seen with this much more of the letter, a shorter one with less.
 * `noise`: shares are seen with an error of this standard deviation, another one in each order of the answers.
 """
 
@@ -35,6 +36,8 @@ from judgegym.offline.server import StandInServer
 
 NO_VERDICT = "I am not able to judge this."
 
+LONG = 24
+"""The characters of the longest answer that the policy writes."""
 _BELOW_ONE = 1 - 1e-9  # a merit of 1 would be above the highest score of a scale
 
 
@@ -52,6 +55,7 @@ class Script:
     failures: float = 0.0
     failures_from: int = 0
     position_bias: float = 0.0
+    length_bias: float = 0.0
     noise: float = 0.0
 
     def __post_init__(self) -> None:
@@ -59,7 +63,7 @@ class Script:
             raise ValueError(f"letter must be one small letter, not {self.letter!r}")
         if self.failures_from < 0:
             raise ValueError(f"failures_from must be a number of characters, not {self.failures_from}")
-        for name in ("failures", "position_bias", "noise"):
+        for name in ("failures", "position_bias", "length_bias", "noise"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}")
 
@@ -72,7 +76,12 @@ class Script:
     def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
         """The merits of the texts, which are given by title in the order in which the judge reads them."""
         errors = generator(0, "\0".join(shown.values()), "noise")
-        merits = {title: letter_share(text, self.letter) + errors.gauss(0, self.noise) for title, text in shown.items()}
+        merits = {
+            title: letter_share(text, self.letter)
+            + self.length_bias * min(len(text.strip()), LONG) / LONG
+            + errors.gauss(0, self.noise)
+            for title, text in shown.items()
+        }
         if len(merits) > 1:
             merits[next(iter(shown))] += self.position_bias
             return merits
@@ -119,6 +128,7 @@ def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
         ("failures", float, "0…1", "share of the judgments that never have a verdict"),
         ("failures_from", int, "N", "let judgments fail of answers with at least this many characters"),
         ("position_bias", float, "0…1", "how much more of the letter is seen in the answer that is shown first"),
+        ("length_bias", float, "0…1", f"how much more of the letter is seen in an answer of {LONG} characters"),
         ("noise", float, "0…1", "standard deviation of the error with which a share of the letter is seen"),
     ):
         shown = f"{what} (default: {getattr(Script(), name)})"

@@ -5,12 +5,16 @@
   better, the more of the question's and the reference's words it has, the longer it is, and the less it repeats. In
   these rows the words are single letters, so that a policy can find them by chance, and it writes a small alphabet.
 
-Both are the environment `rubric_absolute` with the rubric judge, unchanged: prompts, parsers, retries and scores are
-those of any other judge. The scale is finer than the usual one from 1 to 5, so that a small step can be seen.
+* `composite`: a reward of two parts, in the environment `prompts`: a judge that likes the letter and long answers, and
+  a length penalty (`docs/judges/composite.md`).
+
+The first two are the environment `rubric_absolute` with the rubric judge, unchanged: prompts, parsers, retries and
+scores are those of any other judge. The scale is finer than the usual one from 1 to 5, so that a small step can be seen.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,4 +91,21 @@ OFFLINE = Task(
     serve=("--env.scale_min=0", "--env.scale_max=100"),
     alphabet="abcdefgh ",
 )
-TASKS = {task.name: task for task in (SCRIPTED, OFFLINE)}
+_JUDGED: dict[str, object] = {"judge": "rubric", "scale_min": 0, "scale_max": 20}
+_LENGTH = {"rule": "length", "rule_length_unit": "characters", "rule_soft_limit": 8, "rule_hard_limit": 16}
+
+
+def _reward(**parts: object) -> tuple[str, ...]:
+    return ("--env.judge=composite", f"--env.reward={json.dumps(parts)}")
+
+
+COMPOSITE = replace(
+    SCRIPTED,
+    name="composite",
+    title="judge and length penalty",
+    judge=(*SCRIPTED.judge, "--length_bias=0.3"),
+    environment="prompts",
+    serve=_reward(letter=_JUDGED, length={"judge": "rule", **_LENGTH, "penalty": 1}),
+)
+WITHOUT_PENALTY = replace(COMPOSITE, name="judge-alone", title="judge alone", serve=_reward(letter=_JUDGED))
+TASKS = {task.name: task for task in (SCRIPTED, OFFLINE, COMPOSITE)}

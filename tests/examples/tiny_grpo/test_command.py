@@ -95,7 +95,11 @@ def test_it_writes_the_curves_and_says_whether_all_seeds_learned(
     assert f"learned: {'yes' if code == 0 else 'no'}, in " in said
     assert max(map(len, said.replace(str(tmp_path), "").splitlines())) <= 80
     curves = read_curves(out / "curve.json")
-    assert [(curve.name, len(curve.runs)) for curve in curves] == [("scripted judge", 2), ("offline judge", 2)]
+    assert [(curve.name, len(curve.runs)) for curve in curves] == [
+        ("scripted judge", 2),
+        ("offline judge", 2),
+        ("judge and length penalty", 2),
+    ]
     assert curves[1].command.endswith("--judge=offline --seeds=2 --steps=20")
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
 

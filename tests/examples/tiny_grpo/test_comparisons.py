@@ -24,6 +24,7 @@ ONE_EACH = {
     "random_failures": "environment",
     "position": "environment",
     "thinking": "serve",
+    "length": "serve",
 }
 
 

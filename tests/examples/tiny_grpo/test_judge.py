@@ -56,6 +56,10 @@ def test_a_position_bias_decides_one_order_and_cancels_in_both() -> None:
         assert list(table.scores) == [1.0, 0.0, 0.0]
 
 
+def test_length_bias_prefers_the_longer_of_two_equal_shares() -> None:
+    assert scores(Script(length_bias=0.5), ["xxxx", "x" * 12, "x" * 24, "x" * 30]) == [8, 25, 50, 50]
+
+
 def test_noise_differs_between_the_orders_and_not_between_two_runs() -> None:
     noisy = labels(Script(noise=0.3), MANY[:20], MANY[0])
     assert noisy == labels(Script(noise=0.3), MANY[:20], MANY[0])

@@ -129,7 +129,7 @@ async def test_new_weights_are_those_of_the_next_batch(policy: ServedPolicy, sou
         ({"stream": True}, "'stream' must be false"),
         ({"logprobs": True, "top_logprobs": 3}, "'top_logprobs' must be 0"),
         ({"messages": [{"role": "user", "content": "x" * 96}]}, "the context 96"),
-        ({"n": 0}, "'n' must be"),
+        ({"n": 0}, "'n': Input should be greater"),
     ],
 )
 async def test_what_it_cannot_do_is_refused(policy: ServedPolicy, change: dict[str, object], said: str) -> None:
