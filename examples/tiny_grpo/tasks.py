@@ -9,7 +9,7 @@
   a length penalty (`docs/judges/composite.md`).
 
 The first two are the environment `rubric_absolute` with the rubric judge, unchanged: prompts, parsers, retries and
-scores are those of any other judge. The scale is finer than the usual one from 1 to 5, so that a small step can be seen.
+scores are those of any other judge. The scale is finer than the usual one from 1 to 5, so that a small step is seen.
 """
 
 from __future__ import annotations
