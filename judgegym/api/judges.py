@@ -231,8 +231,7 @@ class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=
     judge_sync = in_sync(judge)
 
     def _case(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> RuleCase:
-        expected, read = optional_text(reference, "reference"), optional_text(context, "context")
-        return RuleCase(question, answer, expected, read)
+        return RuleCase(question, answer, optional_text(reference, "reference"), optional_text(context, "context"))
 
 
 _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")
