@@ -2,9 +2,10 @@
 
 `math-verify` has a time limit of its own, which works in the main thread alone; Python's `re` has none.
 
-Guarantees: the event loop is never blocked; the time limit holds for what a rule does with one response, and begins
-when its library or file is loaded; the workers of a process are at most as many as its CPUs, and at most 8; they end
-with the process, also when it dies of any cause. A fork of the process starts its own.
+Guarantees: no response blocks the event loop (opening a judge waits for its worker); the time limit holds for what a
+rule does with one response, and begins when its library or file is loaded; a process judges in at most as many workers
+as it has CPUs, and at most 8; they end with the process; where it is killed, a busy one ends at the latest two minutes
+and twice its limit later. A fork of the process starts its own.
 """
 
 from __future__ import annotations
