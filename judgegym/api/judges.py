@@ -235,8 +235,7 @@ class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=
     judge_sync = in_sync(judge)
 
     def _case(self, question: str, answer: str, reference: str | None = None, context: str | None = None) -> RuleCase:
-        expected, read = optional_text(reference, "reference"), optional_text(context, "context")
-        return RuleCase(question, answer, expected, read)
+        return RuleCase(question, answer, optional_text(reference, "reference"), optional_text(context, "context"))
 
 
 class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings, factory=open_judge):

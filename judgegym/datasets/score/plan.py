@@ -240,8 +240,7 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     earlier = None if run is None else _earlier(tasks, run, judged, left)
     calls, estimated = await _calls(judge, tasks, left)
     each = calls.high or calls.low
-    most = int(CALLS_COUNTED * len(left) / each) if each else len(left) * (not settings.asks_endpoint)
-    size = min(len(left), UNITS_COUNTED, max(1, most) if each else most)
+    size = min(len(left), UNITS_COUNTED, max(1, int(CALLS_COUNTED * len(left) / each)) if each else UNITS_COUNTED)
     chosen = sorted(generator(settings.seed, "plan", "units").sample(range(len(left)), size))
     prompts = Range(0, 0)
     judge.begin_parts()

@@ -105,10 +105,16 @@ def _judgment(result: ResponseJudgment) -> Judgment[ScoreDetail]:
 
 
 def task_end(task: ScoreTask, judged: Sequence[JudgedResponse]) -> RowEnd:
-    """How a task ended. That a policy never gave a response in an earlier run says nothing of this one's endpoints."""
-    failed = [response.judgment.is_failed for response in judged]
+    """How a task ended.
+
+    That a policy never gave a response in an earlier run says nothing of this one's endpoints, nor does a rule that
+    cannot say.
+    """
+    results = [response.judgment for response in judged]
+    failed = [result.is_failed for result in results]
     was_asked = not task.earlier or any(response.result is None for response in task.earlier)
-    return RowEnd(not any(failed), judged[0].judgment.explanation if all(failed) else None, was_asked)
+    is_silent = all(result.status == Status.UNPARSABLE and not result.judge_calls for result in results)
+    return RowEnd(not any(failed), results[0].explanation if all(failed) else None, was_asked and not is_silent)
 
 
 def samples_of_lines(lines: Iterable[RawLine], tasks: ScoreTasks) -> Iterator[tuple[RawLine, Sample[JSON], int | None]]:

@@ -227,7 +227,8 @@ class Evaluation(Generic[TaskT, DetailT]):
             # Completions of another run may be judged again: that their policy failed there says nothing of now.
             failed_before = sample.policy_error is not None and not sample.run.policy_calls
             error = None if sample.finished else sample.error or "no row has a score"
-            return RowEnd(runner.is_complete(sample), error, was_asked=not failed_before)
+            is_silent = not env.config.asks_endpoint and sample.status == Status.UNPARSABLE  # of a rule that cannot say
+            return RowEnd(runner.is_complete(sample), error, was_asked=not failed_before and not is_silent)
 
         def record(number: int, task: TaskT, sample: Sample[DetailT], seconds: float) -> None:
             saved.append(number, sample, is_complete=runner.is_complete(sample))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from judgegym.judges.parsing.json_objects import last_first
-from judgegym.judges.rules.finding import Comparison, Finding, cannot_say
+from judgegym.judges.rules.finding import Comparison, RuleFinding, cannot_say
 
 _IN_MATHS = re.compile(r"\$|\\\(|\\\[|\\boxed|####")
 _FENCED = re.compile(r"```\w*\s*\n(.*?)```", re.DOTALL)
@@ -28,7 +28,7 @@ def expression() -> Comparison:
     for name in ("math_verify", "latex2sympy2_extended"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they log texts, and that the worker has the time limit
 
-    def compare(text: str, expected: str) -> Finding:
+    def compare(text: str, expected: str) -> RuleFinding:
         gold = [] if _IN_MATHS.search(expected) else parse(f"${expected}$", parsing_timeout=None)
         gold = gold or parse(expected.rpartition("####")[2], parsing_timeout=None)
         if not gold:
@@ -37,7 +37,7 @@ def expression() -> Comparison:
         if not given:
             return cannot_say("the text has no expression", expected=str(gold[-1]))
         holds = verify(gold, given, timeout_seconds=None, raise_on_error=True)
-        return Finding.of(holds=holds, found=str(given[-1]), expected=str(gold[-1]))
+        return RuleFinding.of(holds=holds, found=str(given[-1]), expected=str(gold[-1]))
 
     return compare
 
@@ -46,13 +46,13 @@ def expression() -> Comparison:
 def regex() -> Comparison:
     """Whether a regular expression of Python's `re` matches somewhere in the text."""
 
-    def compare(text: str, expected: str) -> Finding:
+    def compare(text: str, expected: str) -> RuleFinding:
         try:
             pattern = re.compile(expected)
         except (re.error, OverflowError) as error:
             return cannot_say(f"no regular expression: {error}", expected=expected, is_unusable=True)
         match = pattern.search(text)
-        return Finding.of(holds=match is not None, found=None if match is None else match[0], expected=expected)
+        return RuleFinding.of(holds=match is not None, found=None if match is None else match[0], expected=expected)
 
     return compare
 
@@ -71,7 +71,7 @@ def json_schema() -> Comparison:
         kind.check_schema(parsed)
         return kind(parsed, registry=Registry())  # which fetches no schema from elsewhere
 
-    def compare(text: str, expected: str) -> Finding:
+    def compare(text: str, expected: str) -> RuleFinding:
         try:
             checks = validator(expected)
         except (ValueError, SchemaError) as error:
@@ -85,7 +85,7 @@ def json_schema() -> Comparison:
                 continue
             wrong = best_match(checks.iter_errors(value))
             said = "" if wrong is None else f"{wrong.json_path}: {wrong.message}"
-            return Finding.of(holds=wrong is None, found=each.strip(), expected="JSON of the schema", why=said)
-        return Finding.of(holds=False, found=None, expected="JSON of the schema", why="the text has no JSON")
+            return RuleFinding.of(holds=wrong is None, found=each.strip(), expected="JSON of the schema", why=said)
+        return RuleFinding.of(holds=False, found=None, expected="JSON of the schema", why="the text has no JSON")
 
     return compare

@@ -30,7 +30,7 @@ class RuleCase:
     context: str | None = None
 
 
-class Finding(NamedTuple):
+class RuleFinding(NamedTuple):
     """What a rule has found in one response.
 
     Attributes:
@@ -48,17 +48,17 @@ class Finding(NamedTuple):
     is_unusable: bool = False
 
     @classmethod
-    def of(cls, *, holds: bool, found: str | None, expected: str | None, why: str = "") -> Finding:
+    def of(cls, *, holds: bool, found: str | None, expected: str | None, why: str = "") -> RuleFinding:
         """The finding of a rule that holds or does not: 1.0 or 0.0."""
         return cls(float(holds), found, expected, why).shortened()
 
-    def shortened(self) -> Finding:
+    def shortened(self) -> RuleFinding:
         """The finding with its texts cut."""
         found, expected = (None if text is None else shorten(text) for text in (self.found, self.expected))
         return self._replace(found=found, expected=expected, why=shorten(self.why))
 
 
-Comparison: TypeAlias = Callable[[str, str], Finding]
+Comparison: TypeAlias = Callable[[str, str], RuleFinding]
 """Compares a text with the expected value."""
 
 
@@ -68,6 +68,6 @@ def shorten(text: str) -> str:
     return shown.encode("utf-8", "replace").decode()
 
 
-def cannot_say(why: str, *, expected: str | None = None, is_unusable: bool = False) -> Finding:
+def cannot_say(why: str, *, expected: str | None = None, is_unusable: bool = False) -> RuleFinding:
     """The finding of a rule that cannot say."""
-    return Finding(None, None, expected, why, is_unusable).shortened()
+    return RuleFinding(None, None, expected, why, is_unusable).shortened()

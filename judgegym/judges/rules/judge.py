@@ -17,7 +17,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.rules.expressions import expression, json_schema, regex
-from judgegym.judges.rules.finding import Comparison, Finding, RuleCase, cannot_say
+from judgegym.judges.rules.finding import Comparison, RuleCase, RuleFinding, cannot_say
 from judgegym.judges.rules.match import contains, exact, multiple_choice, normalised, number
 from judgegym.judges.rules.measure import language, length, thinking_format
 from judgegym.judges.rules.own_function import own_function
@@ -69,8 +69,8 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
             require("rules")
         with_tolerance = partial(number, tolerance=settings.rule_tolerance)
         self._match = with_tolerance if self.rule == "number" else _MATCHES.get(self.rule)
-        found: Finding | JobFailure | None = None
-        if settings.is_own:
+        found: RuleFinding | JobFailure | None = None
+        if self.rule not in READS:
             found = apply_now(Job(own_function, (self.rule,), None), settings.rule_timeout)
         elif expected is not None and self._match is not None:
             found = self._match("", expected)
@@ -96,14 +96,13 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         explanation = finding.why or f"found {finding.found!r}, expected {finding.expected!r}"
         return Judgment(finding.score, Status.OK, f"{finding.score:g}", explanation, detail=detail)
 
-    async def _finding(self, case: RuleCase) -> Finding | JobFailure:
+    async def _finding(self, case: RuleCase) -> RuleFinding | JobFailure:
         settings, limit_s = self.settings, self.settings.rule_timeout
-        if settings.is_own:
+        if self.rule not in READS:
             return await apply_in_worker(Job(own_function, (self.rule,), (case,)), limit_s)
         if self.rule == "length":
             assert settings.rule_hard_limit is not None  # the settings require it
-            limits = settings.rule_soft_limit, settings.rule_hard_limit
-            return length(case.response, settings.rule_length_unit, *limits)
+            return length(case.response, settings.rule_length_unit, settings.rule_soft_limit, settings.rule_hard_limit)
         if self.rule == "thinking_format":
             return thinking_format(case.response, opened_by_template=settings.rule_opened_by_template)
         expected, text = settings.rule_expected, after_thinking(case.response)
@@ -120,11 +119,6 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         return Job(_LIBRARIES[self.rule], (), (text, expected))
 
 
-JUDGE = JudgeDefinition(
-    RuleSettings,
-    "score from 0 to 1 by a rule (--rule), without a model",
-    RuleCaseJudge,
-    (),
-    frozenset(("reference", "context")),
-    asks_endpoint=False,
-)
+_ABOUT = "score from 0 to 1 by a rule (--rule), without a model"
+_SHOWN = frozenset(("reference", "context"))
+JUDGE = JudgeDefinition(RuleSettings, _ABOUT, RuleCaseJudge, (), _SHOWN, asks_endpoint=False)

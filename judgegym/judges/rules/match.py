@@ -12,7 +12,7 @@ import re
 import unicodedata
 from decimal import Context, Decimal
 
-from judgegym.judges.rules.finding import Finding, cannot_say
+from judgegym.judges.rules.finding import RuleFinding, cannot_say
 
 _NUMBER = re.compile(
     r"[-+−]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3}(?![0-9]))?"
@@ -65,7 +65,7 @@ def _decimal(written: str) -> Decimal:
     return Decimal(written.replace(",", "").replace("−", "-"))
 
 
-def number(text: str, expected: str, tolerance: float = 0.0) -> Finding:
+def number(text: str, expected: str, tolerance: float = 0.0) -> RuleFinding:
     """Compare the last number of the boxed answer, or of the text, with the last number of the expected text.
 
     Args:
@@ -73,26 +73,21 @@ def number(text: str, expected: str, tolerance: float = 0.0) -> Finding:
         expected: the expected text, such as `18` or a solution that ends with `#### 18`.
         tolerance: the largest difference as a share of the expected number, of 1 where that is 0; 0 for exact equality.
     """
-    wanted = last_number(_answer_in(expected))
+    wanted = last_number(boxed(expected) or expected)
     if wanted is None:
         return cannot_say("the expected value has no number", expected=expected, is_unusable=True)
-    given = last_number(_answer_in(text))
+    given = last_number(boxed(text) or text)
     if given is None:
         return cannot_say("the text has no number", expected=wanted[1])
     difference = _CONTEXT.abs(_CONTEXT.subtract(given[0], wanted[0]))
     most = _CONTEXT.multiply(Decimal(tolerance), wanted[0].copy_abs() or Decimal(1))
     holds = given[0] == wanted[0] or (tolerance > 0 and difference <= most)
-    return Finding.of(holds=holds, found=given[1], expected=wanted[1])
+    return RuleFinding.of(holds=holds, found=given[1], expected=wanted[1])
 
 
-def _answer_in(text: str) -> str:
-    inside = boxed(text)
-    return text if inside is None else inside
-
-
-def exact(text: str, expected: str) -> Finding:
+def exact(text: str, expected: str) -> RuleFinding:
     """Whether the answer is the expected text, but for white space at both ends."""
-    return Finding.of(holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip())
+    return RuleFinding.of(holds=text.strip() == expected.strip(), found=text.strip(), expected=expected.strip())
 
 
 def normalised_text(text: str) -> str:
@@ -105,15 +100,15 @@ def normalised_text(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub(" ", plain)).split())
 
 
-def normalised(text: str, expected: str) -> Finding:
+def normalised(text: str, expected: str) -> RuleFinding:
     """Whether the answer is the expected text, both normalised."""
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
         return cannot_say("nothing is left of the expected value, normalised", expected=expected, is_unusable=True)
-    return Finding.of(holds=given == wanted, found=given, expected=wanted)
+    return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)
 
 
-def contains(text: str, expected: str) -> Finding:
+def contains(text: str, expected: str) -> RuleFinding:
     """Whether the expected text occurs in the answer, both normalised, and not within a word of Latin letters."""
     wanted, given = normalised_text(expected), normalised_text(text)
     if not wanted:
@@ -121,7 +116,7 @@ def contains(text: str, expected: str) -> Finding:
     before = "(?<![a-z0-9])" if wanted[0].isascii() else ""
     after = "(?![a-z0-9])" if wanted[-1].isascii() else ""
     at = re.search(f"{before}{re.escape(wanted)}{after}", given)
-    return Finding.of(holds=at is not None, found=None if at is None else at[0], expected=wanted)
+    return RuleFinding.of(holds=at is not None, found=None if at is None else at[0], expected=wanted)
 
 
 _SAID = re.compile(
@@ -147,11 +142,11 @@ def choice_in(text: str) -> str | None:
     return None if alone is None else alone[1]
 
 
-def multiple_choice(text: str, expected: str) -> Finding:
+def multiple_choice(text: str, expected: str) -> RuleFinding:
     """Compare the letter that the answer chooses with the expected one."""
     wanted, given = choice_in(expected), choice_in(text)
     if wanted is None:
         return cannot_say("the expected value is no letter of a choice", expected=expected, is_unusable=True)
     if given is None:
         return cannot_say("the text chooses no letter", expected=wanted)
-    return Finding.of(holds=given == wanted, found=given, expected=wanted)
+    return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)

@@ -8,21 +8,19 @@ load.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from judgegym.judges.parsing.thinking import split
-from judgegym.judges.rules.finding import Comparison, Finding, cannot_say
+from judgegym.judges.rules.finding import Comparison, RuleFinding, cannot_say
 from judgegym.llm.usage import count_tokens
 
-if TYPE_CHECKING:
-    from judgegym.judges.rules.settings import LengthUnit
-
+LengthUnit = Literal["words", "characters", "tokens"]
 _LOOKED_AT = 4000
 """Characters of a text whose language is told."""
 _LEAST_PROBABILITY = 0.5
 
 
-def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> Finding:
+def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFinding:
     """The score of a text's length.
 
     Args:
@@ -38,13 +36,13 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> Finding:
     counted = len(text.split()) if unit == "words" else len(text) if unit == "characters" else count_tokens(text)
     score = 1.0 if counted <= soft else max(0.0, (hard - counted) / (hard - soft)) if hard > soft else 0.0
     limits = f"at most {soft}" if hard == soft else f"at most {soft}, and never {hard}"
-    return Finding(score, f"{counted} {unit}", limits)
+    return RuleFinding(score, f"{counted} {unit}", limits)
 
 
-def thinking_format(text: str, *, opened_by_template: bool) -> Finding:
+def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
     """Whether a response has one `<think>…</think>`, and an answer behind it (`judgegym.judges.parsing.thinking`)."""
     thinking = split(text, opened_by_template=opened_by_template)
-    return Finding.of(holds=thinking.valid, found=thinking.reason or "valid", expected="valid")
+    return RuleFinding.of(holds=thinking.valid, found=thinking.reason or "valid", expected="valid")
 
 
 @lru_cache
@@ -58,7 +56,7 @@ def language() -> Comparison:
         code, probability = identifier.classify(text[:_LOOKED_AT].encode("utf-8", "replace").decode())
         return str(code) if probability >= _LEAST_PROBABILITY else None
 
-    def compare(text: str, expected: str) -> Finding:
+    def compare(text: str, expected: str) -> RuleFinding:
         wanted = told(expected[1:]) if expected.startswith("=") else expected.strip().lower()
         if wanted is None:
             return cannot_say("the language of the prompt cannot be told")
@@ -68,6 +66,6 @@ def language() -> Comparison:
         given = told(text)
         if given is None:
             return cannot_say("the language of the text cannot be told", expected=wanted)
-        return Finding.of(holds=given == wanted, found=given, expected=wanted)
+        return RuleFinding.of(holds=given == wanted, found=given, expected=wanted)
 
     return compare

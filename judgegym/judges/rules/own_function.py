@@ -19,11 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from judgegym.judges.rules.finding import Finding, RuleCase, cannot_say
+from judgegym.judges.rules.finding import RuleCase, RuleFinding, cannot_say
 
 
 @lru_cache
-def own_function(place: str) -> Callable[[RuleCase], Finding]:
+def own_function(place: str) -> Callable[[RuleCase], RuleFinding]:
     """What applies the function that a place names.
 
     Args:
@@ -40,14 +40,14 @@ def own_function(place: str) -> Callable[[RuleCase], Finding]:
         raise ValueError(f"{file} has no function {name!r}")
     takes_task = len(inspect.signature(function).parameters) > 1
 
-    def apply(case: RuleCase) -> Finding:
+    def apply(case: RuleCase) -> RuleFinding:
         value: Any = function(case.response, case) if takes_task else function(case.response)
         return _finding(asyncio.run(value) if inspect.iscoroutine(value) else value)
 
     return apply
 
 
-def _finding(value: Any) -> Finding:
+def _finding(value: Any) -> RuleFinding:
     """The finding of a value that the function has returned.
 
     Raises:
@@ -58,4 +58,4 @@ def _finding(value: Any) -> Finding:
         return cannot_say("the function returned None")
     if not isinstance(value, bool | int | float) or not math.isfinite(value) or not 0 <= value <= 1:
         raise ValueError(f"expected a number from 0 to 1, True, False or None, returned {value!r:.100}")
-    return Finding(float(value), f"{value}", None, f"the function returned {value}")
+    return RuleFinding(float(value), f"{value}", None, f"the function returned {value}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import field_validator, model_validator
 from typing_extensions import Self
@@ -16,6 +16,7 @@ from typing_extensions import Self
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.rules.measure import LengthUnit
 
 _COMPARING = ("expression", "exact", "normalised", "contains", "regex", "multiple_choice", "json_schema", "language")
 READS: Mapping[str, tuple[str, ...]] = {
@@ -26,7 +27,6 @@ READS: Mapping[str, tuple[str, ...]] = {
 }
 """The rules by name, with the settings of their own that each reads beside `rule_timeout`."""
 _OWN = re.compile(r".+\.py:[A-Za-z_]\w*", re.DOTALL)
-LengthUnit = Literal["words", "characters", "tokens"]
 
 
 class RuleSettings(JudgeSettings):
@@ -71,11 +71,6 @@ class RuleSettings(JudgeSettings):
         """There is no prompt."""
         return {}
 
-    @property
-    def is_own(self) -> bool:
-        """Whether the rule is a function of the user's own."""
-        return self.rule is not None and self.rule not in READS
-
     @field_validator("rule")
     @classmethod
     def _is_known(cls, value: str | None) -> str | None:
@@ -90,7 +85,7 @@ class RuleSettings(JudgeSettings):
             raise ValueError(f"{idle}: a rule does not read it, since it asks no model")
         if self.rule is None:
             return self
-        read = () if self.is_own else READS[self.rule]
+        read = READS.get(self.rule, ())
         for name in type(self).model_fields:
             is_rules = name.startswith("rule_") and name not in ("rule_timeout", "rule_digest")
             if is_rules and name not in read and getattr(self, name) != type(self).model_fields[name].default:
@@ -99,7 +94,7 @@ class RuleSettings(JudgeSettings):
             raise ValueError("rule_hard_limit: the rule length needs it, with or without rule_soft_limit")
         if self.rule_hard_limit is not None and (self.rule_soft_limit or 0) > self.rule_hard_limit:
             raise ValueError(f"rule_soft_limit: expected at most rule_hard_limit, got {self.rule_soft_limit}")
-        if self.is_own:
+        if self.rule not in READS:
             self._note_digest(self.rule.rpartition(":")[0])
         return self
 

@@ -2,9 +2,10 @@
 
 `math-verify` has a time limit of its own, which works in the main thread alone; Python's `re` has none.
 
-Guarantees: the event loop is never blocked; the time limit holds for what a rule does with one response, and begins
-when its library or file is loaded; the workers of a process are at most as many as its CPUs, and at most 8; they end
-with the process, also when it dies of any cause. A fork of the process starts its own.
+Guarantees: no response blocks the event loop (opening a judge waits for its worker); the time limit holds for what a
+rule does with one response, and begins when its library or file is loaded; a process judges in at most as many workers
+as it has CPUs, and at most 8; they end with the process; where it is killed, a busy one ends at the latest two minutes
+and twice its limit later. A fork of the process starts its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from functools import lru_cache
 from io import FileIO
 from typing import NamedTuple
 
-from judgegym.judges.rules.finding import Finding, cannot_say, shorten
+from judgegym.judges.rules.finding import RuleFinding, cannot_say, shorten
 
 _LOAD_S = 120.0
 """For Python to start, and to load a library or the user's file."""
@@ -47,26 +48,21 @@ class Job(NamedTuple):
         arguments: what the rule is applied to, such as a text and the expected value; `None` if it is loaded alone.
     """
 
-    load: Callable[..., Callable[..., Finding]]
+    load: Callable[..., Callable[..., RuleFinding]]
     of_load: tuple[str, ...]
     arguments: tuple[object, ...] | None
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is a function of the user's own, whose file is the argument."""
-        return bool(self.of_load)
 
 
 class JobFailure(str):
     """Why a job has no finding: what was raised, with its type, or that the worker has died."""
 
 
-async def apply_in_worker(job: Job, limit_s: float) -> Finding | JobFailure:
+async def apply_in_worker(job: Job, limit_s: float) -> RuleFinding | JobFailure:
     """Apply a rule in a worker. Never raises because of the job."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), apply_now, job, limit_s)
 
 
-def apply_now(job: Job, limit_s: float) -> Finding | JobFailure:
+def apply_now(job: Job, limit_s: float) -> RuleFinding | JobFailure:
     """Apply a rule in the worker of this thread, which waits for it."""
     child: subprocess.Popen[bytes] | None = getattr(_OF_THREAD, "child", None)
     if child is None or child.poll() is not None:
@@ -83,7 +79,7 @@ def apply_now(job: Job, limit_s: float) -> Finding | JobFailure:
     if data == _LOADED:
         data = _read(pipe, limit_s)
     if data:
-        found: Finding | JobFailure = pickle.loads(data.removeprefix(_LOADED))
+        found: RuleFinding | JobFailure = pickle.loads(data.removeprefix(_LOADED))
         return found
     _kill(child)
     if data is None:
@@ -113,8 +109,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 @lru_cache
 def _threads() -> ThreadPoolExecutor:
     """A thread for each worker, which waits for it."""
-    count = min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
-    return ThreadPoolExecutor(count, thread_name_prefix="rule")
+    return ThreadPoolExecutor(min(_MOST_WORKERS, len(os.sched_getaffinity(0))), thread_name_prefix="rule")
 
 
 @atexit.register
@@ -150,9 +145,9 @@ def work() -> None:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _apply(job: Job, answers: FileIO) -> Finding | JobFailure:
+def _apply(job: Job, answers: FileIO) -> RuleFinding | JobFailure:
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    unlimited = job.is_own or 0 <= most < _MEMORY
+    unlimited = job.of_load or 0 <= most < _MEMORY  # the user's own function may need what it needs
     resource.setrlimit(resource.RLIMIT_AS, (most if unlimited else _MEMORY, most))
     try:
         apply = job.load(*job.of_load)

@@ -35,11 +35,11 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         ValueError: a field cannot be read; the message begins with its name.
     """
     rubric, levels = rubric_of(given.get("rubric"))
-    baseline = _text("baseline", given.get("baseline"))
+    baseline, reference = _text("baseline", given.get("baseline")), given.get("reference")
     return JudgeTask(
         prompt,
         tuple(responses),
-        reference=_text("reference", _number_as_text(given.get("reference"))) or None,
+        reference=_text("reference", str(reference) if type(reference) in (int, float) else reference) or None,
         rubric=rubric,
         levels=levels,
         aspects=_aspects(given.get("aspects")),
@@ -99,11 +99,6 @@ def _aspects(value: object) -> tuple[Aspect, ...] | None:
 def _without_null(entry: object) -> object:
     """An aspect of a table, whose objects have the fields of all of them."""
     return {name: value for name, value in entry.items() if value is not None} if isinstance(entry, Mapping) else entry
-
-
-def _number_as_text(value: object) -> object:
-    """A number as a text, such as the answer to a calculation in a column of numbers; any other value as it is."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _text(name: str, value: object) -> str | None:

@@ -68,9 +68,9 @@ def test_several_responses_have_places_of_their_own() -> None:
         ([row("p", "a"), {"prompt": "p", "responses": ["a"]}], {}, "row 2: has several responses"),
         ([row("p", "a")], {"reference_column": "gold"}, "row 1: expected a column gold (--reference_column)"),
         (
-            [row("p", "a", gold=1)],
+            [row("p", "a", gold=True)],
             {"reference_column": "gold"},
-            "expected text, found int (--reference_column=gold)",
+            "expected text, found bool (--reference_column=gold)",
         ),
         ([row("p", "a")], {"group_by": "g"}, "row 1: expected a column g (--group_by)"),
         ([row("p", "a", g=1), row("p", "a", g=None)], {"group_by": "g"}, "row 2: expected a value in g"),

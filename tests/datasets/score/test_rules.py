@@ -39,6 +39,14 @@ def test_a_rule_asks_nobody_and_has_no_score_where_it_cannot_say(tmp_path: Path)
     assert "price" not in ended.said and "stand-in" not in ended.said
 
 
+def test_a_rule_that_cannot_say_of_the_first_rows_ends_no_run(tmp_path: Path) -> None:
+    rows = [{**ROWS[2], "prompt": f"Question {number}"} for number in range(12)]
+    data, out = write_lines(tmp_path / "data.jsonl", rows), tmp_path / "scored.jsonl"
+    ended = score(data, "--out", out, *NUMBER, "--max_judge_error_rate=1")
+    assert ended.code == 0, ended.said
+    assert {row["judge/status"] for row in read_rows(out)} == {"unparsable"}
+
+
 def test_a_plan_has_no_calls_and_no_cost(tmp_path: Path) -> None:
     planned = score(write_lines(tmp_path / "data.jsonl", ROWS), *NUMBER, "--plan", "--budget_usd=1")
     assert planned.code == 0, planned.said

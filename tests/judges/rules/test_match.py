@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from judgegym.judges.rules import match
-from judgegym.judges.rules.finding import Comparison, Finding
+from judgegym.judges.rules.finding import Comparison, RuleFinding
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_choices_are_compared_and_a_missing_letter_is_no_wrong_one() -> None:
 
 
 def test_a_finding_holds_no_long_text_and_no_half_character() -> None:
-    finding = Finding.of(holds=True, found="x" * 1000, expected="\ud800")
+    finding = RuleFinding.of(holds=True, found="x" * 1000, expected="\ud800")
     assert finding.found is not None and len(finding.found) == 200 and finding.found.endswith("…")
     assert finding.expected == "?"

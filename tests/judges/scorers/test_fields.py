@@ -69,3 +69,7 @@ def test_a_row_with_a_field_for_another_judge_is_named() -> None:
     row = Row("data.jsonl", 1, {"prompt": "Q", "response": "A", "baseline": "B"})
     units = ScoreTasks(DataSet("data.jsonl", [row.values]), Both(judge="peer"), lambda item: None)
     assert units.reader.unread == {"baseline"}
+
+
+def test_a_number_is_a_reference() -> None:
+    assert [judge_task_of("Q", ["A"], {"reference": value}).reference for value in (42, 0.5)] == ["42", "0.5"]

@@ -54,6 +54,13 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
         JudgeSource(judge={"judge": "rubric", "offline": "yes"}).scoring()
 
 
+async def test_a_rule_needs_neither_key_nor_endpoint() -> None:
+    scoring = JudgeSource(judge={"judge": "rule", "rule": "contains"}).scoring()
+    rows = [CompletionRow({**ROW.shared, "reference": answer}, ROW.response) for answer in ("seven", "nine")]
+    assert [result.reward for result in await scoring.score_each(rows)] == [1.0, 0.0]
+    await scoring.close()
+
+
 @pytest.mark.parametrize("count", [1, 40])
 async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_size_of_a_batch(count: int) -> None:
     """A trainer would otherwise go on without any score."""
