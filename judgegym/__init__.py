@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judgegym.api.group_judges import GroupTable, ListwiseJudge, TournamentJudge
-    from judgegym.api.judges import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge
+    from judgegym.api.judges import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RewardModel, RubricJudge
     from judgegym.api.results import JudgmentTable, TextTable
     from judgegym.api.rl4f import RL4FEvaluator
     from judgegym.judges.core.judgment import Judgment, Status
@@ -38,6 +38,7 @@ __all__ = [
     "OwnJudge",
     "PeerJudge",
     "RL4FEvaluator",
+    "RewardModel",
     "Rubric",
     "RubricJudge",
     "SettingsError",
@@ -53,6 +54,7 @@ _HOMES = {
     "ListwiseJudge": "judgegym.api.group_judges",
     "OwnJudge": "judgegym.api.judges",
     "PeerJudge": "judgegym.api.judges",
+    "RewardModel": "judgegym.api.judges",
     "RubricJudge": "judgegym.api.judges",
     "JudgmentTable": "judgegym.api.results",
     "RL4FEvaluator": "judgegym.api.rl4f",

@@ -53,9 +53,12 @@ class Endpoint:
         return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix(_PATH).rstrip("/") + path))
 
     def beside(self, path: str) -> str:
-        """The URL of something that the server has beside its API: `path` below the base URL without its version."""
+        """The URL of something that the server has beside its API: `path` below the base URL without its version.
+
+        A base URL may be that already.
+        """
         parts = urlsplit(self.at(""))
-        return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path) + path))
+        return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path.removesuffix(path)) + path))
 
     @property
     def shown(self) -> str:

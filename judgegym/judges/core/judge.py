@@ -108,6 +108,7 @@ class JudgeDefinition:
         fields: which fields of a task it is shown, of those in `TASK_FIELDS`.
         reads_rubric: the setting `rubric` is its rubric where a task has none.
         most_together: the most responses that it compares; `None` if it sees each by itself.
+        unread: settings of all judges that it does not read.
     """
 
     settings: type[JudgeSettings]
@@ -117,6 +118,7 @@ class JudgeDefinition:
     fields: frozenset[str] = frozenset()
     reads_rubric: bool = False
     most_together: int | None = None
+    unread: frozenset[str] = frozenset()
 
 
 class Revision(NamedTuple):

@@ -24,6 +24,8 @@ from judgegym.judges.listwise import judge as listwise
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
+from judgegym.judges.reward_models import judge as reward_models
+from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics import judge as rubrics
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.judges.tournament import progress as tournament
@@ -39,6 +41,7 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "choice": pairwise.JUDGE,
     "listwise": listwise.JUDGE,
     "tournament": tournament.JUDGE,
+    "reward_model": reward_models.JUDGE,
 }
 """The kinds of judges, by their names after `--judge`."""
 
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
         ChoiceJudgeSettings,
         ListwiseJudgeSettings,
         PeerJudgeSettings,
+        RewardModelSettings,
         RubricJudgeSettings,
     ):
         """The settings of all kinds."""
@@ -134,7 +138,7 @@ def kinds_that_read(name: str) -> frozenset[str]:
     if name == "rubric":
         return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric)
     if name in KindSettings.model_fields or name in JudgeSettings.model_fields:
-        return frozenset(JUDGES)
+        return frozenset(kind for kind, judge in JUDGES.items() if name not in judge.unread)
     reading = {kind for kind, judge in JUDGES.items() if name in judge.settings.model_fields}
     return frozenset(reading | {"arena_hard"} if "tournament" in reading else reading)
 
