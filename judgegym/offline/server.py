@@ -123,7 +123,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
 
 
 class StandInServer:
-    """Answers chat completions, responses and requests to a reward model, and counts requests and faults. One instance serves one event loop.
+    """Answers chat completions, responses and reward models' requests, and counts. One instance serves one event loop.
 
     Attributes:
         asked: how often each request has arrived, by its digest.

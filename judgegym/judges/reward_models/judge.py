@@ -85,7 +85,7 @@ class RewardModelSettings(JudgeSettings):
                 "reward_scale: sigmoid of a number after the model's activation; expected raw or standardised"
             )
         if sample.count(None) != (0 if self.reward_scale == "standardised" else 2):
-            raise ValueError("reward_mean and reward_deviation belong to reward_scale=standardised, both of them")
+            raise ValueError("reward_mean: it and reward_deviation belong to reward_scale=standardised; expected both")
         return self
 
     def scaled(self, raw: float) -> float:
