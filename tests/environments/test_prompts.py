@@ -19,7 +19,9 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
     return in_process("evaluate", "--offline", *where, *flags, env_type=PromptsEnv)
 
 
-@pytest.mark.parametrize(("judge", "parts"), [("rubric", {"raw"}), ("aspect", {"correctness"}), ("peer", {"raw"})])
+@pytest.mark.parametrize(
+    ("judge", "parts"), [("rubric", {"raw"}), ("aspect", {"correctness"}), ("peer", {"raw"}), ("reward_model", {"raw"})]
+)
 def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, parts: set[str]) -> None:
     ended = evaluate(
         tmp_path, ROW, f"--env.judge={judge}", *(["--env.aspects=correctness"] if judge == "aspect" else [])
@@ -33,7 +35,7 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, parts: set[
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    assert set(SINGLE) == {"rubric", "aspect", "peer"}
+    assert set(SINGLE) == {"rubric", "aspect", "peer", "reward_model"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ),
         ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
-        (ROW, "--env.judge=choice", "expected 'rubric', 'aspect' or 'peer', got 'choice'"),
+        (ROW, "--env.judge=choice", "expected 'rubric', 'aspect', 'peer' or 'reward_model', got 'choice'"),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
         (ROW, "--env.schedule=swiss", "--env.schedule (command line): nothing reads it"),
     ],
