@@ -2,8 +2,9 @@
 
 A scripted server in another process answers vLLM's `/classify` at once. Ours is the whole judge: the conversation of a
 row, the client with retries, limits, metering and equal calls in flight, the ledger of a run directory, the number and
-its scale. The plain loop posts the same bytes, encoded beforehand, with as many requests at once, on the same event
-loop, and reads the answers with orjson. Both run in turn, round by round; the ratio is that of the medians.
+its scale. The plain loop posts the same bytes, encoded beforehand, with as many requests at once, and reads the answers
+with orjson. Both run in turn, round by round, on the event loop and with the garbage collector of commands; the ratio
+is that of the medians.
 
 A request with several responses is a thing of its own, without a target: its plain loop has as many requests less.
 
@@ -31,6 +32,7 @@ from aiohttp import web
 from benchmarks.measured import Measured, report, results_option
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
+from judgegym.judges.core import event_loop
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.reward_models.judge import RewardModelJudge, RewardModelSettings
 from judgegym.llm.client import ChatClient, open_session
@@ -110,6 +112,7 @@ async def measure(url: str, responses: int, concurrency: int, rounds: int, batch
     numbers = range(responses)
     bodies = [body(numbers[start : start + batch], is_batch=is_batch) for start in range(0, responses, batch)]
     ours, plain = list[float](), list[float]()
+    event_loop.spare_the_collector()
     async with open_session() as session, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as bare:
 
         async def post(number: int) -> None:
@@ -157,9 +160,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with server() as url, tempfile.TemporaryDirectory() as folder:
         for batch in (1, 16):
             work = measure(url, options.responses, options.concurrency, options.rounds, batch, Path(folder))
-            loop = uvloop.new_event_loop()
-            report([loop.run_until_complete(work)], options.results)
-            loop.close()
+            report([event_loop.run(work)], options.results)
 
 
 if __name__ == "__main__":

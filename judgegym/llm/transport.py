@@ -486,7 +486,7 @@ class Transport:
             body = None if call.body is None else wire.dumps({**call.body, "model": replica.endpoint.model})
             async with self._session.request(
                 "GET" if body is None else "POST",
-                replica.url if call.path is None else replica.endpoint.beside(call.path),
+                replica.url if call.path is None else replica.beside(call.path),
                 data=body,
                 headers=replica.headers,
                 proxy=replica.proxy,

@@ -123,11 +123,11 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
             SettingsError: the tokenizer cannot be loaded.
         """
         super().__init__(settings, client, rubric)
-        protocol = self._protocol = PROTOCOLS[settings.reward_protocol]
-        self._fields: dict[str, JSON] = {**client.settings.extra_body}
-        if protocol.has_activation:
-            self._fields = {"use_activation": settings.reward_activation, **self._fields}
-        self._batches = RewardBatches(client, protocol, settings.reward_batch, self._fields)
+        protocol = PROTOCOLS[settings.reward_protocol]
+        switch = {"use_activation": settings.reward_activation} if protocol.has_activation else {}
+        fields: dict[str, JSON] = {**switch, **client.settings.extra_body}
+        self._batches = RewardBatches(client, protocol, settings.reward_batch, fields)
+        self._parameters: dict[str, JSON] = {"path": protocol.path, **fields}
         self._text = _text_maker(settings.reward_tokenizer, adds_bos=protocol.adds_bos)
 
     def case_of(self, task: JudgeTask) -> RewardCase:
@@ -166,9 +166,8 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail
     ) -> ChatResponse:
         """Send a call; votes and seeds are those of models that sample."""
         read = [Message(role="user", content=shown.text)] if shown.text else shown.messages
-        parameters: dict[str, JSON] = {"path": self._protocol.path, **self._fields}
         send = partial(self._batches.send, shown)
-        return await self.client.call_beside(send, read, parameters, keep=keep, name=name)
+        return await self.client.call_beside(send, read, self._parameters, keep=keep, name=name)
 
     def _read(self, choice: Choice) -> ParsedVerdict[float] | NoVerdict:
         try:

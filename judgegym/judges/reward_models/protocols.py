@@ -78,36 +78,35 @@ class Protocol:
 
 
 def _list_of(body: JSON, name: str) -> Sequence[JSON]:
-    found = body.get(name) if isinstance(body, Mapping) else None
+    found = body.get(name) if isinstance(body, dict) else None
     if not isinstance(found, list):
         raise NotACompletion(f"the answer has no list {name!r}")
     return found
 
 
+def _entries(found: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
+    """The entries of a list, each with a field of this name."""
+    for place, entry in enumerate(found):
+        if not isinstance(entry, dict) or name not in entry:
+            raise NotACompletion(f"the entry {place} of the answer has no {name!r}")
+    return cast("list[dict[str, JSON]]", found)
+
+
 def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
-    """The entries of `data` in the order of their indices: each whole if it has a label, else its field `name`."""
-    entries = [entry if isinstance(entry, Mapping) else {} for entry in _list_of(body, "data")]
-    places = [entry.get("index") for entry in entries]
-    if sorted(place for place in places if isinstance(place, int)) != [*range(len(entries))]:
-        raise NotACompletion(f"the entries of 'data' have the indices {places}, not one each")
-    entries.sort(key=lambda entry: cast(int, entry["index"]))
-    if lacking := [entry["index"] for entry in entries if name not in entry]:
-        raise NotACompletion(f"the entry {lacking[0]} of 'data' has no {name!r}")
-    return [
-        {key: entry[key] for key in ("label", name)} if "label" in entry else _of_last_token(entry[name])
-        for entry in entries
-    ], cast("Mapping[str, JSON]", body).get("usage")
-
-
-def _of_last_token(data: JSON) -> JSON:
-    """Of numbers by token, which are lists of lists, those of the last token; other data as it is."""
-    return data[-1] if isinstance(data, list) and data and isinstance(data[-1], list) else data
+    """The entries of `data` in the order of their indices; of numbers by token, those of the last one."""
+    entries, by_index = _entries(_list_of(body, "data"), name), dict[JSON, JSON]()
+    for entry in entries:
+        value = entry[name]
+        if isinstance(value, list) and value and isinstance(value[-1], list):
+            value = value[-1]
+        by_index[entry.get("index")] = {"label": entry["label"], name: value} if "label" in entry else value
+    if by_index.keys() != {*range(len(entries))}:
+        raise NotACompletion(f"the entries of 'data' have the indices {[*by_index]}, not one each")
+    return [by_index[place] for place in range(len(entries))], cast("dict[str, JSON]", body).get("usage")
 
 
 def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
-    entries = [entry if isinstance(entry, Mapping) else {} for entry in (body if isinstance(body, list) else [body])]
-    if not all("embedding" in entry for entry in entries):
-        raise NotACompletion("an entry of the answer has no 'embedding'")
+    entries = _entries(body if isinstance(body, list) else [body], "embedding")
     counts = [wire.lookup(entry, "meta_info.prompt_tokens") for entry in entries]
     tokens = sum(count for count in counts if isinstance(count, int))
     return [entry["embedding"] for entry in entries], {"prompt_tokens": tokens}
@@ -160,8 +159,7 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
         AmbiguousLabel: there are several numbers and no label, or fewer than it says.
     """
     item = wire.loads(choice.text)
-    likeliest = item.get("label") if isinstance(item, Mapping) else None
-    found = item.get("probs") if isinstance(item, Mapping) else item
+    likeliest, found = (item.get("label"), item.get("probs")) if isinstance(item, dict) else (None, item)
     numbers = found if isinstance(found, list) else [found]
     finite = [float(value) for value in numbers if _is_finite(value)]
     if not numbers or len(finite) < len(numbers):
