@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         OwnJudge,
         PeerJudge,
         RewardJudge,
+        RewardModel,
         RubricJudge,
         RuleJudge,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "PeerJudge",
     "RL4FEvaluator",
     "RewardJudge",
+    "RewardModel",
     "Rubric",
     "RubricJudge",
     "RuleJudge",
@@ -64,6 +66,7 @@ _HOMES = {
     "OwnJudge": "judgegym.api.judges",
     "PeerJudge": "judgegym.api.judges",
     "RewardJudge": "judgegym.api.judges",
+    "RewardModel": "judgegym.api.judges",
     "RubricJudge": "judgegym.api.judges",
     "RuleJudge": "judgegym.api.judges",
     "JudgmentTable": "judgegym.api.results",

@@ -46,6 +46,7 @@ class Reply:
     delay_s: float = 0.0
 
 
+_PATHS = frozenset(("/v1/chat/completions", "/classify", "/score", "/pooling", "/get_reward"))
 Script = Callable[[Json, int], "Reply | str | Awaitable[Reply | str]"]
 
 
@@ -99,7 +100,9 @@ class Meeting:
 
 
 class ScriptedEndpoint:
-    """Serves `POST /v1/chat/completions` by the script, and 404 for anything else. Use with `async with`.
+    """Serves `POST /v1/chat/completions`, and the paths of reward models, by the script; 404 for anything else.
+
+    Use with `async with`.
 
     Attributes:
         base_url: up to and without `/chat/completions`.
@@ -173,7 +176,7 @@ class ScriptedEndpoint:
             )
         )
         self._arrival.set()
-        if (request.method, request.path) != ("POST", "/v1/chat/completions"):
+        if request.method != "POST" or request.path not in _PATHS:
             return web.json_response({"error": {"message": "not found"}}, status=404)
         self._number += 1
         self.in_flight += 1

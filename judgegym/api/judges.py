@@ -25,6 +25,7 @@ from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
+from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
 from judgegym.judges.rules.finding import RuleCase
@@ -287,6 +288,27 @@ class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings
             return judge_task_of(question, (answer,), shown)
         except ValueError as error:
             raise DataError(str(error)) from error
+
+
+class RewardModel(OpenJudge[RewardCase, RewardDetail], settings=RewardModelSettings, factory=RewardModelJudge):
+    """Scores answers with a scalar reward model behind a server; the scores are the model's own numbers.
+
+    Example:
+        >>> judge = RewardModel(offline=True)
+        >>> table = judge.judge_sync("Name a prime.", ["Seven is a prime.", "Eight."])
+        >>> table.scores[0] > table.scores[1]
+        True
+        >>> judge.close()
+    """
+
+    async def judge(self, question: str, answers: str | Sequence[str]) -> JudgmentTable[RewardDetail]:
+        """Ask for the number of each answer; `question` may be a conversation as one text."""
+        return await self._judged(question, answers)
+
+    judge_sync = in_sync(judge)
+
+    def _case(self, question: str, answer: str) -> RewardCase:
+        return RewardCase(question, answer)
 
 
 _OF_OTHER_JUDGES = ("judge_critique_rounds", "judge_output", "judge_system_prompt")

@@ -21,7 +21,7 @@ import asyncio
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal
@@ -32,7 +32,7 @@ from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.budget import Budget
 from judgegym.llm.cache import JudgmentCache, request_key
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
-from judgegym.llm.ledger import CallInProgress, RequestRecord, call_key, current_row
+from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.outcome import checked
 from judgegym.llm.response_format import RESPONSE_FORMAT
 from judgegym.llm.transport import Transport, open_session
@@ -189,7 +189,9 @@ class ChatClient(Transport):
             parameters = {**parameters, **unkeyed}
         if n == 1 and not call.parts:
             cache = None if fresh else self._cache
-            one = partial(self._one, messages, parameters, vote, cache, keep)
+            send, is_greedy = partial(self.request, messages, parameters), parameters.get("temperature") == 0
+            asked = dataclasses.replace(call.asked, parameters=parameters)
+            one = partial(self._one, send, asked, cache, keep, is_greedy)
             answer = await call.ask(one, keep=keep, verdict_at=verdict_at)
         else:
             failures = await self._ask_all(call, messages, parameters, n, singly=singly)
@@ -205,6 +207,31 @@ class ChatClient(Transport):
             endpoint = self.settings.endpoints[0]
             logger.debug("%s at %s was asked %r and answered %r", endpoint.model, endpoint.shown, messages, answer)
         return answer
+
+    async def call_beside(
+        self,
+        send: Callable[[RequestRecord], Awaitable[ChatResponse]],
+        messages: Sequence[Message],
+        parameters: Mapping[str, JSON],
+        *,
+        keep: Callable[[Choice], bool],
+        name: str,
+    ) -> ChatResponse:
+        """Make a judge's call beside the chat API, with ledger, cache and equal calls in flight as `chat` has them.
+
+        Args:
+            send: sends the request (`request`), or shares one with other calls.
+            messages: what the model reads.
+            parameters: everything else that shapes the answer; the model must give equal calls the same answer.
+            keep: as in `chat`.
+            name: as in `chat`.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+            RunStop: no request, or no further attempt, may be made.
+        """
+        call = CallInProgress.begin(name, 0, self._model, messages, parameters)
+        return await call.ask(partial(self._one, send, call.asked, self._cache, keep, True), keep=keep)
 
     async def chat_each(
         self,
@@ -310,18 +337,17 @@ class ChatClient(Transport):
 
     async def _one(
         self,
-        messages: Sequence[Message],
-        parameters: dict[str, JSON],
-        vote: int,
+        send: Callable[[RequestRecord], Awaitable[ChatResponse]],
+        asked: CallKey,
         cache: JudgmentCache | None,
         keep: Callable[[Choice], bool] | None,
+        is_greedy: bool,
         record: RequestRecord,
     ) -> ChatResponse:
         """Ask for one choice, in the cache and among the calls in flight before the model."""
-        is_greedy = parameters.get("temperature") == 0
         if cache is None and not is_greedy:
-            return _of_first(await self.request(messages, parameters, record))
-        key = request_key(self._identity, messages, parameters, vote)
+            return _of_first(await send(record))
+        key = request_key(self._identity, asked.messages, asked.parameters, asked.vote)
         is_own = False
 
         def is_kept(choice: Choice) -> bool:
@@ -333,11 +359,11 @@ class ChatClient(Transport):
             nonlocal is_own
             is_own = True
             if cache is None:
-                return _of_first(await self.request(messages, parameters, record))
+                return _of_first(await send(record))
             row = await cache.get(key)
             if row.choice is not None and is_kept(row.choice):
                 return ChatResponse((row.choice,), cached=True)
-            answer = _of_first(await self.request(messages, parameters, record))
+            answer = _of_first(await send(record))
             if not is_kept(answer.first):
                 return answer
             stored = await cache.put(key, answer.first, instead_of=row)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from judgegym.llm.errors import EndpointError, RunStop
+from judgegym.llm.outcome import ReadItems
 from judgegym.llm.types import ChatResponse
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON, Choice, Message
@@ -90,6 +91,7 @@ class RequestRecord:
         finish: called once when the answer is recorded, or will not be; `None` if nobody waits for that.
         body: what is sent, but for the model's name at the replica; without one, the request is a GET.
         path: beside the API; `None` for chat completions.
+        read: reads the response at `path`, where it is a call of a judge as a completion is: it counts in the budget.
         tokens: what it takes of the tokens a minute.
         received: how many choices its answer had, the unusable ones too.
         attempts: requests sent.
@@ -107,6 +109,7 @@ class RequestRecord:
     finish: Callable[[], None] | None = None
     body: dict[str, JSON] | None = None
     path: str | None = None
+    read: ReadItems | None = None
     tokens: int = 0
     received: int = 0
     attempts: int = 0

@@ -33,7 +33,7 @@ import re
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -367,6 +367,8 @@ class PlainResponse(NamedTuple):
 
 
 Outcome: TypeAlias = ChatSuccess | PlainResponse | AttemptFailure
+ReadItems: TypeAlias = Callable[[JSON], "tuple[Sequence[str], JSON]"]
+"""Reads a response that is no completion: the text of each item, and its `usage`; or raises `NotACompletion`."""
 
 
 @dataclass(slots=True)
@@ -476,14 +478,24 @@ def of_answer(
     return ChatSuccess(tuple(choices), len(sent), tokens, None if prompt_ids is None else token_ids(prompt_ids))
 
 
-def of_other_answer(status: int, data: bytes, retry_after: str | None) -> PlainResponse | AttemptFailure:
-    """The outcome of an HTTP answer to a request beside the API; one that is not JSON would be so again."""
+def of_other_answer(status: int, data: bytes, retry_after: str | None, read: ReadItems | None = None) -> Outcome:
+    """The outcome of an HTTP answer to a request beside the API; one that is not JSON would be so again.
+
+    A judge's answer, which `read` reads, may have broken off where it is not JSON; its items become whole choices.
+    """
     if not 200 <= status < 300:
         return AttemptFailure(kind_of_status(status), wire.error_text(data), status, retry_after_seconds(retry_after))
     try:
-        return PlainResponse(wire.loads(data))
+        body = wire.loads(data)
+        if read is None:
+            return PlainResponse(body)
+        texts, usage = read(body)
+    except NotACompletion as error:
+        return AttemptFailure(FailureKind.REJECTED, f"{error} ({wire.shorten(wire.excerpt(data), 200)})", status)
     except ValueError:
-        return AttemptFailure(FailureKind.REJECTED, f"the body is not JSON ({wire.excerpt(data)})", status)
+        kind = FailureKind.REJECTED if read is None else FailureKind.BROKEN
+        return AttemptFailure(kind, f"the body is not JSON ({wire.excerpt(data)})", status)
+    return ChatSuccess(tuple(map(Choice, texts)), len(texts), _token_counts(usage))
 
 
 def of_exception(error: BaseException, timeout_s: float) -> AttemptFailure:

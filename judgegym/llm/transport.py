@@ -276,11 +276,14 @@ class Transport:
     ) -> ChatResponse:
         """Send one request, with its retries; `record` is told when it leaves.
 
+        A record with a path and `read` is sent there, with the parameters alone: each item of its response is a choice.
+
         Raises:
             EndpointError: no attempt succeeded.
             RunStop: no attempt may be made any more.
         """
-        body = record.body = {"model": "", "messages": wire.messages_json(messages), **parameters}
+        shown = {} if record.read is not None else {"messages": wire.messages_json(messages)}
+        body = record.body = {"model": "", **shown, **parameters}
         has_seed = "seed" in body
         if self._seed_is_refused:
             body.pop("seed", None)
@@ -290,7 +293,7 @@ class Transport:
             outcome = await self._send(record)
         finally:
             self.meter.usage += record.paid
-        assert isinstance(outcome, ChatSuccess)  # of a request without a path
+        assert isinstance(outcome, ChatSuccess)  # of a request without a path, or with `read`
         self.meter.answered += 1
         if has_seed and "seed" not in body and not self._seed_is_refused:
             self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
@@ -319,7 +322,7 @@ class Transport:
             EndpointError: no attempt succeeded.
         """
         outcome = await self._send(RequestRecord(body=None if body is None else {"model": "", **body}, path=path))
-        assert isinstance(outcome, PlainResponse)  # of a request with a path
+        assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
         return outcome.body
 
     async def _send(self, call: RequestRecord) -> ChatSuccess | PlainResponse:
@@ -400,7 +403,7 @@ class Transport:
             EndpointError: there must be no other attempt.
             RunStop: there may be none any more.
         """
-        failure = call.failure = _error(replica, outcome, call.body)
+        failure = call.failure = _error(replica, outcome, call)
         if outcome.kind is FailureKind.AWAY:
             call.attempts -= 1  # nothing was sent
             call.stays()
@@ -424,16 +427,16 @@ class Transport:
         await asyncio.sleep(pause)
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
-        """Whether a rejected completion speaks of the account rather than of the request."""
-        if call.path is not None or outcome.status not in ACCOUNT_STATUSES:
+        """Whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
+        if (call.path is not None and call.read is None) or outcome.status not in ACCOUNT_STATUSES:
             return False
         # Some endpoints answer 404 to a form that they do not know.
         asks_for_form = _has_format(call) and replica.habits.name not in self.formats.taken_by
         return not (outcome.status == 404 and asks_for_form)
 
     def _budget_of(self, call: RequestRecord) -> Budget | None:
-        """What the attempts of a call are counted in: those for completions are."""
-        return self._budget if call.path is None else None
+        """What the attempts of a call are counted in: those of a policy or a judge are."""
+        return self._budget if call.path is None or call.read is not None else None
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
@@ -491,7 +494,7 @@ class Transport:
             body = None if call.body is None else wire.dumps({**call.body, "model": replica.endpoint.model})
             async with self._session.request(
                 "GET" if body is None else "POST",
-                replica.url if call.path is None else replica.endpoint.beside(call.path),
+                replica.url if call.path is None else replica.beside(call.path),
                 data=body,
                 headers=replica.headers,
                 proxy=replica.proxy,
@@ -505,7 +508,7 @@ class Transport:
                     data = await response.read()
                 retry_after = response.headers.get("Retry-After")
                 if call.path is not None:
-                    return of_other_answer(response.status, data, retry_after)
+                    return of_other_answer(response.status, data, retry_after, call.read)
                 location = response.headers.get("Location")
                 return of_answer(response.status, data, retry_after, replica.habits, location=location)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
@@ -551,10 +554,12 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(parts)
 
 
-def _error(replica: Replica, failed: AttemptFailure, body: Mapping[str, JSON] | None) -> EndpointError:
+def _error(replica: Replica, failed: AttemptFailure, call: RequestRecord) -> EndpointError:
     """A failed attempt as an error, without secrets."""
-    answer = wire.shorten(replica.redact(failed.answer, body))
-    if failed.status in (404, 405) and (meant := with_version(replica.endpoint.base_url)) is not None:
+    answer = wire.shorten(replica.redact(failed.answer, call.body))
+    if failed.status in (404, 405) and call.path is not None:
+        answer += f" (at {call.path})"
+    elif failed.status in (404, 405) and (meant := with_version(replica.endpoint.base_url)) is not None:
         answer += f" (did you mean {meant}?)"
     return EndpointError(
         failed.kind,

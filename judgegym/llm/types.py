@@ -53,9 +53,12 @@ class Endpoint:
         return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix(_PATH).rstrip("/") + path))
 
     def beside(self, path: str) -> str:
-        """The URL of something that the server has beside its API: `path` below the base URL without its version."""
+        """The URL of something that the server has beside its API: `path` below the base URL without its version.
+
+        A base URL may be that already.
+        """
         parts = urlsplit(self.at(""))
-        return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path) + path))
+        return urlunsplit(parts._replace(path=_VERSION_AT_END.sub("", parts.path.removesuffix(path)) + path))
 
     @property
     def shown(self) -> str:
@@ -90,6 +93,7 @@ class Replica:
     paused_until: float = float("-inf")
     failed_at: float = float("-inf")
     url: str = field(default="", repr=False)
+    urls_beside: dict[str, str] = field(default_factory=dict, repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     proxy: str | None = field(default=None, repr=False)
     habits: Habits = field(init=False, repr=False)
@@ -119,6 +123,12 @@ class Replica:
         for secret in (*self._secrets, *of_body):
             text = without_secret(text, secret)
         return without_credentials(text)
+
+    def beside(self, path: str) -> str:
+        """The URL of a path beside the API, computed once."""
+        if path not in self.urls_beside:
+            self.urls_beside[path] = self.endpoint.beside(path)
+        return self.urls_beside[path]
 
     async def needs_tls(self) -> bool:
         """Whether an endpoint that has never answered is called without TLS, and speaks it; found out once."""

@@ -24,6 +24,7 @@ from judgegym.offline.answers import BUILT_IN, answers
 from judgegym.offline.faults import HARMLESS, HUGE, Effect, effect, whole
 from judgegym.offline.process import BACKLOG, StandInSettings
 from judgegym.offline.request import BadRequest, ChatRequest, RequestMessage, parse_request
+from judgegym.offline.rewards import PATHS, reward_answer
 
 
 class Listener:
@@ -122,7 +123,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
 
 
 class StandInServer:
-    """Answers chat completions and responses, and counts requests and faults. One instance serves one event loop.
+    """Answers chat completions, responses and reward models' requests, and counts. One instance serves one event loop.
 
     Attributes:
         asked: how often each request has arrived, by its digest.
@@ -158,6 +159,8 @@ class StandInServer:
         for prefix in ("/v1", ""):
             app.router.add_post(f"{prefix}/chat/completions", self._complete)
             app.router.add_post(f"{prefix}/responses", self._complete)
+        for path in PATHS:
+            app.router.add_post(path, self._reward)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/requests", self._list_requests)
@@ -241,6 +244,18 @@ class StandInServer:
             transport.close()
         never: asyncio.Future[web.Response] = asyncio.get_running_loop().create_future()
         return await never  # until the handler is cancelled
+
+    async def _reward(self, http: web.Request) -> web.Response:
+        """The numbers of a reward model; faults are those of chat completions."""
+        self._counts["requests"] += 1
+        body = await http.read()
+        await asyncio.sleep(self._settings.latency_ms / 1000)
+        try:
+            answer = reward_answer(http.path, body)
+        except BadRequest as bad:
+            return _json(protocol.error(400, str(bad)), 400)
+        self._counts["answers"] += 1
+        return _json(answer)
 
     async def _models(self, _: web.Request) -> web.Response:
         return _json(orjson.dumps({"object": "list", "data": [_MODEL]}))

@@ -34,7 +34,7 @@ from judgegym.judges.core.tasks import (
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
-from judgegym.llm.errors import EndpointOutage, SettingsError
+from judgegym.llm.errors import SettingsError, UserError
 from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
@@ -372,8 +372,8 @@ class Core:
         started = time.monotonic()
         try:
             results = await self._scorers[mount].score(task)
-        except EndpointOutage as outage:  # the judge's client has logged it
-            results = failed_by(outage, len(task.responses))
+        except UserError as error:  # an outage, which the judge's client has logged, or a setting
+            results = failed_by(error, len(task.responses))
         except Exception as error:  # boundary of a request: any error of a judge fails this request alone
             logger.exception("a judgment failed")
             results = failed_by(error, len(task.responses))

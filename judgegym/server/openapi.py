@@ -37,7 +37,10 @@ _USAGE: dict[str, JSON] = {
 _SHARED = "the judgment is that of an equal response, which has its usage"
 _SCHEMAS: Mapping[str, JSON] = {
     "Result": _object(
-        score={"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null for a failed judge"},
+        score={
+            "type": ["number", "null"],
+            "description": "from 0 to 1, but for a reward model whose reward_scale is another; null for a failed judge",
+        },
         status={"type": "string", "enum": ["ok", "judge_failed", "unparsable", "invalid_completion"]},
         label={"type": ["string", "null"]},
         explanation=_TEXT,

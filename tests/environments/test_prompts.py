@@ -28,6 +28,7 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
         ("rubric", (), {"raw"}),
         ("aspect", ("--env.aspects=correctness",), {"correctness"}),
         ("peer", (), {"raw"}),
+        ("reward_model", (), {"raw"}),
         ("rule", ("--env.rule=contains",), {"raw"}),
     ],
 )
@@ -42,7 +43,7 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    assert set(SINGLE) == {"rubric", "aspect", "peer", "rule", "composite"}
+    assert set(SINGLE) == {"rubric", "aspect", "peer", "reward_model", "rule", "composite"}
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,25 @@ class CountingClient(ChatClient):
         differs = self._disagrees and vote % 2 == 1 and (is_critique or settings.judge == "aspect")
         return ChatResponse((Choice(verdict_of(settings, messages, other=differs)),) * n)
 
+    async def call_beside(
+        self,
+        send: object,
+        messages: Sequence[Message],
+        parameters: object,
+        **how: Any,  # nothing of it changes what is asked
+    ) -> ChatResponse:
+        """Count a call of a reward model."""
+        tokens, before = sum(_tokens(message["content"]) for message in messages), self._asked
+        responses = sum(message["content"].count(_RESPONSE) for message in messages)
+        self._asked = replace(
+            before,
+            calls=before.calls + 1,
+            prompt_tokens=before.prompt_tokens + tokens,
+            shown_responses=before.shown_responses + responses,
+        )
+        classes = 1 + abs(self._settings.reward_label or 0)
+        return ChatResponse((Choice(wire.dumps([0.0] * classes).decode()),))
+
 
 def with_responses(task: ScoreTask) -> JudgeTask:
     """What a task's judge is asked about; in place of responses that a policy will give, different short ones."""

@@ -202,11 +202,19 @@ def _record_distribution(metrics: MetricAggregator, scores: array[float]) -> Non
 
 
 def score_table(scores: array[float]) -> Table:
-    """How many scores there are in each tenth of the scale, of which the last one holds 1, too."""
+    """How many scores there are in each tenth of the scale, of which the last one holds the highest, too.
+
+    The scale is from 0 to 1, or, of a reward model's numbers beyond that, from the lowest to the highest.
+    """
     import numpy as np
 
-    edges = [place / _BINS for place in range(_BINS + 1)]
-    counts = np.bincount([min(_BINS - 1, int(round(score, 9) * _BINS)) for score in scores], minlength=_BINS)
+    lowest, highest = min(0.0, *scores, 0.0), max(1.0, *scores, 1.0)
+    if (lowest, highest) != (0.0, 1.0):
+        lowest, highest = min(scores), max(scores)
+    span = highest - lowest or 1.0
+    edges = [lowest + span * place / _BINS for place in range(_BINS + 1)]
+    places = [min(_BINS - 1, int(round((score - lowest) / span, 9) * _BINS)) for score in scores]
+    counts = np.bincount(places, minlength=_BINS)
     header = ("score", *(f"{low:.1f} to {high:.1f}" for low, high in pairwise(edges)))
     shares = (f"{count / len(scores):.1%}" for count in counts)
     return Table("Scores", header, (("responses", *(f"{count:,}" for count in counts)), ("share", *shares)))

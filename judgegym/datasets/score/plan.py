@@ -11,6 +11,7 @@ A plan is text of at most 80 columns: a line for each number, and sentences for 
 
 from __future__ import annotations
 
+import math
 import textwrap
 from array import array
 from collections import Counter
@@ -255,6 +256,8 @@ async def plan_of(settings: ScoreSettings, tasks: ScoreTasks, *, run: Path | Non
     calls = Range(max(0, calls.low - held), max(0, (calls.high or 0) - held))
     longest = settings.judge_max_tokens
     completions = Range(calls.low, calls.high * longest if longest and calls.high else None)
+    if settings.judge == "reward_model":  # a request carries up to so many responses, and its answer has no tokens
+        calls, completions = Range(math.ceil(calls.low / settings.reward_batch), calls.high), Range(0, 0)
     if not calls.high:
         prompts = completions = Range(0, 0)
     parts = judge.parts(len(left) / len(chosen) if chosen else 0.0)
@@ -425,6 +428,8 @@ def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
             "A round of self-critique shows the judge its own answer: the fewest tokens are without it, the most with "
             "one of judge_max_tokens. A verdict that a round does not change gets no further round."
         )
+    if settings.judge == "reward_model" and settings.reward_batch > 1:
+        notes.append("The fewest calls are those of full requests (reward_batch); the most, of one response each.")
     if is_tournament and settings.schedule == "swiss":
         notes.append("In a swiss tournament results decide who meets, so its prompt tokens are approximate.")
     return tuple(notes)
@@ -501,7 +506,7 @@ def _words(plan: Plan) -> Iterator[tuple[str, str]]:
 def _completions(plan: Plan) -> str:
     if plan.completion_tokens.high is None:
         most = "no limit (--judge_max_tokens)"
-    elif not plan.settings.judge_max_tokens:
+    elif not plan.completion_tokens.high or not plan.settings.judge_max_tokens:
         most = "none"
     else:
         most = f"at most {plan.completion_tokens.high:,.0f}, {plan.settings.judge_max_tokens:,} an answer"

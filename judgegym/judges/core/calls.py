@@ -18,6 +18,7 @@ from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, V
 from judgegym.llm.at_once import all_results
 from judgegym.llm.client import ChatClient, structured_chat
 from judgegym.llm.errors import EndpointError, let_go
+from judgegym.llm.types import ChatResponse
 from judgegym.llm.wire import JSON, Choice, Message
 
 _SHOWN = 100
@@ -60,6 +61,7 @@ async def ask(
     vote: Vote = ONLY_VOTE,
     extra: Mapping[str, JSON] | None = None,
     form: VerdictForm | None = None,
+    chat: Callable[..., Awaitable[ChatResponse]] | None = None,
 ) -> JudgeCall[ValueT]:
     """Ask a judge and parse the verdict in its answer. Only an answer with a verdict is kept in the judgment cache.
 
@@ -73,6 +75,7 @@ async def ask(
         extra: further fields of the request.
         form: the form that its answer is to have, if not that of the prompt alone. An endpoint that refuses a form is
             asked with the prompt alone.
+        chat: sends the question, with the arguments of `ChatClient.chat` by name; by default as a chat completion.
 
     Returns:
         The call; `failed` is set if it never succeeded. Never raises `EndpointError`.
@@ -89,7 +92,7 @@ async def ask(
             last = choice, found or NoVerdict(_why_no_verdict(choice))
         return last[1]
 
-    chat = partial(client.chat, messages)
+    chat = chat or partial(client.chat, messages)
     if form is not None:
         chat = partial(structured_chat, client, form.asked_in(messages), form.response_format, messages)
     try:

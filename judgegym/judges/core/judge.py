@@ -113,6 +113,7 @@ class JudgeDefinition:
         reads_rubric: the setting `rubric` is its rubric where a task has none.
         most_together: the most responses that it compares; `None` if it sees each by itself.
         asks_endpoint: it asks a model; one that asks none needs no endpoint, key or price.
+        unread: settings of all judges that it does not read.
     """
 
     settings: type[JudgeSettings]
@@ -123,6 +124,7 @@ class JudgeDefinition:
     reads_rubric: bool = False
     most_together: int | None = None
     asks_endpoint: bool = True
+    unread: frozenset[str] = frozenset()
 
 
 class Revision(NamedTuple):

@@ -14,14 +14,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
 from judgegym.judges.core.group import GroupCase
 from judgegym.llm import wire
 from judgegym.llm.template_tokens import BREAK
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, Message, Role
 
 _NOT_OF_THE_POLICY = frozenset({"system", "developer", "user", "tool"})
 _SPELLINGS = {
@@ -208,6 +208,21 @@ def transcript(turns: Sequence[Turn]) -> str:
         if only.role == "user" or (only.role == "assistant" and not _HEADING.match(only.shown)):
             return only.shown
     return "\n\n".join(f"{turn.heading}: {_without_headings(turn.shown)}" for turn in filled)
+
+
+def messages_of(text: str) -> list[Message]:
+    r"""A prompt as chat messages, for a model that reads conversations: the turns that `transcript` has written out.
+
+    A text of other turns than those of system, user and assistant, or of one turn, is one message of the user.
+
+    >>> [message["role"] for message in messages_of("system: Be brief.\n\nuser: Why is the sky blue?")]
+    ['system', 'user']
+    """
+    pieces = _LATER_HEADING.split(text) if _HEADING.match(text) else []
+    turns = [piece.partition(": ")[::2] for piece in pieces]
+    if len(turns) < 2 or not all(role in get_args(Role) for role, _ in turns):
+        return [Message(role="user", content=text)]
+    return [Message(role=cast(Role, role), content=said) for role, said in turns]
 
 
 def _without_headings(text: str) -> str:

@@ -27,6 +27,8 @@ from judgegym.judges.listwise import judge as listwise
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.peers import PeerJudgeSettings
+from judgegym.judges.reward_models import judge as reward_models
+from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics import judge as rubrics
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
 from judgegym.judges.rules import judge as rules
@@ -51,6 +53,7 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "choice": pairwise.JUDGE,
     "listwise": listwise.JUDGE,
     "tournament": tournament.JUDGE,
+    "reward_model": reward_models.JUDGE,
     "rule": rules.JUDGE,
     "composite": JudgeDefinition(
         CompositeJudgeSettings, "several parts, each a judge or a rule (--reward)", _open_composite, ()
@@ -94,6 +97,7 @@ if TYPE_CHECKING:
         CompositeJudgeSettings,
         ListwiseJudgeSettings,
         PeerJudgeSettings,
+        RewardModelSettings,
         RubricJudgeSettings,
         RuleSettings,
     ):
@@ -263,7 +267,9 @@ def kinds_that_read(name: str) -> frozenset[str]:
         return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric) | {COMPOSITE}
     if name in KindSettings.model_fields or name in JudgeSettings.model_fields:
         of_model = name.startswith("judge_")
-        return frozenset(kind for kind, judge in JUDGES.items() if judge.asks_endpoint or not of_model)
+        return frozenset(
+            kind for kind, judge in JUDGES.items() if name not in judge.unread and (judge.asks_endpoint or not of_model)
+        )
     reading = {kind for kind, judge in JUDGES.items() if name in judge.settings.model_fields}
     if not reading.isdisjoint(SINGLE):
         reading.add(COMPOSITE)  # a part has the settings that are given for the whole

@@ -1,0 +1,167 @@
+"""Responses a second that a reward model's judge scores, as a share of what a plain aiohttp loop sends.
+
+A scripted server in another process answers vLLM's `/classify` at once. Ours is the whole judge: the conversation of a
+row, the client with retries, limits, metering and equal calls in flight, the ledger of a run directory, the number and
+its scale. The plain loop posts the same bytes, encoded beforehand, with as many requests at once, and reads the answers
+with orjson. Both run in turn, round by round, on the event loop and with the garbage collector of commands; the ratio
+is that of the medians.
+
+A request with several responses is a thing of its own, without a target: its plain loop has as many requests less.
+
+    python -m benchmarks.reward_models [--responses 10000] [--concurrency 64] [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import aiohttp
+import orjson
+import uvloop
+from aiohttp import web
+
+from benchmarks.measured import Measured, report, results_option
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.judges.core import event_loop
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.reward_models.judge import RewardModelJudge, RewardModelSettings
+from judgegym.llm.client import ChatClient, open_session
+from judgegym.llm.ledger import recorded_in
+
+TARGET = 0.6
+PROMPT = "How do I keep a small vegetable garden alive through a dry summer? "
+RESPONSE = "Water early in the morning, cover the soil with straw, and choose plants that like the heat. " * 8
+
+
+def serve(listener: socket.socket) -> None:
+    """Answer `/classify` with a number for each text."""
+
+    async def classify(request: web.Request) -> web.Response:
+        count = len(orjson.loads(await request.read()).get("input", "1"))
+        data = [{"index": place, "label": "LABEL_0", "probs": [1.25], "num_classes": 1} for place in range(count)]
+        usage = {"prompt_tokens": 200 * count, "total_tokens": 200 * count, "completion_tokens": 0}
+        body = {"id": "classify-1", "object": "list", "created": 1, "model": "rm", "data": data, "usage": usage}
+        return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+    app = web.Application(client_max_size=1 << 26)
+    app.router.add_post("/classify", classify)
+    uvloop.install()
+    web.run_app(app, sock=listener, print=None, access_log=None)
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """A server in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        process = multiprocessing.get_context("fork").Process(target=serve, args=(listener,), daemon=True)
+        process.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        finally:
+            process.terminate()
+            process.join()
+
+
+def task(number: int) -> JudgeTask:
+    """A row with a response of its own."""
+    return JudgeTask(f"{number}. {PROMPT}", (f"{number}. {RESPONSE}",))
+
+
+def body(numbers: Sequence[int], *, is_batch: bool) -> bytes:
+    """What the judge sends for these rows."""
+    tasks = [task(number) for number in numbers]
+    if is_batch:
+        shown: dict[str, object] = {"input": [f"{each.prompt}\n{each.response}" for each in tasks]}
+    else:
+        (one,) = tasks
+        turns = (("user", one.prompt), ("assistant", one.response))
+        shown = {"messages": [{"role": role, "content": content} for role, content in turns]}
+    return orjson.dumps({"model": "rm", **shown, "use_activation": False})
+
+
+async def seconds(work: Callable[[int], Awaitable[None]], items: int, at_once: int) -> float:
+    """How long the items take, `at_once` at a time."""
+    left = iter(range(items))
+
+    async def worker() -> None:
+        for number in left:
+            await work(number)
+
+    began = time.monotonic()
+    await asyncio.gather(*(worker() for _ in range(at_once)))
+    return time.monotonic() - began
+
+
+async def measure(url: str, responses: int, concurrency: int, rounds: int, batch: int, folder: Path) -> Measured:
+    """Ours and the plain loop, with so many responses in a request."""
+    is_batch = batch > 1
+    given = {"reward_batch": batch, "reward_tokenizer": "none"} if is_batch else {}
+    settings = RewardModelSettings(
+        judge_base_url=url, judge_model_name="rm", judge_max_concurrency=concurrency, **given
+    )
+    numbers = range(responses)
+    bodies = [body(numbers[start : start + batch], is_batch=is_batch) for start in range(0, responses, batch)]
+    ours, plain = list[float](), list[float]()
+    event_loop.spare_the_collector()
+    async with open_session() as session, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as bare:
+
+        async def post(number: int) -> None:
+            headers = {"Content-Type": "application/json"}
+            async with bare.post(url.replace("/v1", "/classify"), data=bodies[number], headers=headers) as response:
+                assert len(orjson.loads(await response.read())["data"]) <= batch
+
+        for turn in range(rounds + 1):  # the first warms connections and caches
+            taken = await seconds(post, len(bodies), concurrency)
+            run, _ = RunDirectory.open(folder / f"{batch}-{turn}", config={}, matters={}, resume=False)
+            client = ChatClient(settings.chat_settings(), session=session)
+            judge = RewardModelJudge(settings, client)
+            with closing(run), closing(CallLedger(run, finished=(), keep_texts=False)) as ledger:
+
+                async def score(number: int, judge: RewardModelJudge = judge, ledger: CallLedger = ledger) -> None:
+                    with recorded_in(ledger.row(str(number))):
+                        (result,) = await judge.score(task(number))
+                    assert result.score is not None
+
+                own = await seconds(score, responses, 2 * concurrency * batch)
+            assert client.meter.answered == len(bodies)
+            if turn:
+                plain.append(taken)
+                ours.append(own)
+    each = f"{batch} responses a request" if is_batch else "one response a request"
+    return Measured(
+        "reward model",
+        f"{responses:,} responses, {each}, {concurrency} requests at once, with the ledger",
+        "responses/s",
+        responses / statistics.median(ours),
+        "plain aiohttp loop, the same requests",
+        responses / statistics.median(plain),
+        at_least=None if is_batch else TARGET,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--responses", type=int, default=10_000, help="(default: %(default)s)")
+    parser.add_argument("--concurrency", type=int, default=64, help="requests at once (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
+    results_option(parser)
+    options = parser.parse_args(argv)
+    with server() as url, tempfile.TemporaryDirectory() as folder:
+        for batch in (1, 16):
+            work = measure(url, options.responses, options.concurrency, options.rounds, batch, Path(folder))
+            report([event_loop.run(work)], options.results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Requests that carry several responses, which calls made at about the same time share.
+
+Guarantees: a request carries at most as many responses as the settings allow; each call gets its own item, and has the
+failure of its request; a call that is cancelled takes none of the others with it. Attempts, tokens and cost are those
+of the first call of a request, so that they count once. A budget is free again when all its calls are recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from judgegym.judges.reward_models.protocols import Protocol, RewardInput
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointError
+from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.types import ChatResponse
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON
+
+_WAIT_S = 0.01
+"""A request that is not full leaves after this time."""
+
+
+class RewardBatches:
+    """Sends the calls of one judge."""
+
+    def __init__(self, client: ChatClient, protocol: Protocol, size: int, fields: Mapping[str, JSON]) -> None:
+        """Send through `client`, at most `size` responses in a request, which has the further `fields`."""
+        self._client, self._protocol, self._size, self._fields = client, protocol, size, fields
+        self._open: list[_Member] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def send(self, shown: RewardInput, record: RequestRecord) -> ChatResponse:
+        """Send one call, alone or with others.
+
+        Raises:
+            EndpointError: no attempt of its request succeeded.
+            RunStop: no attempt may be made any more.
+        """
+        if self._size == 1:
+            return await self._request([shown], record)
+        member = _Member(shown, record)
+        self._open.append(member)
+        if len(self._open) == self._size:
+            self._leave()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_WAIT_S, self._leave)
+        return await member.response
+
+    def _leave(self) -> None:
+        """Send what is there in one request."""
+        if self._timer is not None:
+            self._timer.cancel()
+        members, self._open, self._timer = [each for each in self._open if not each.response.done()], [], None
+        if members:
+            task = asyncio.get_running_loop().create_task(self._send_together(members))
+            self._sending.add(task)  # the loop holds tasks weakly
+            task.add_done_callback(self._sending.discard)
+            for each in members:
+                each.response.add_done_callback(partial(_cancel_if_all_left, task, members))
+
+    async def _send_together(self, members: Sequence[_Member]) -> None:
+        first, *others = members
+        record = RequestRecord(first.record.part, first.record.row)
+        try:
+            answer = await self._request([each.shown for each in members], record)
+        except Exception as error:  # noqa: BLE001  # any error is that of all its calls
+            first.fail(error)
+            for each in others:
+                each.fail(error.of_another_call() if isinstance(error, EndpointError) else error)
+        else:
+            parts = [replace(answer, choices=(choice,)) for choice in answer.choices]
+            for each, part in zip(others, parts[1:], strict=True):
+                each.finish(replace(part, usage=Usage(), attempts=0))
+            first.finish(parts[0])
+        # The calls go on in the order in which they were told, so the first one records its answer last.
+        first.record.number = record.number
+        if first.response.cancelled() and record.finish is not None:
+            record.finish()
+        else:
+            first.record.finish = record.finish
+
+    async def _request(self, inputs: Sequence[RewardInput], record: RequestRecord) -> ChatResponse:
+        protocol = self._protocol
+        record.path, record.read = protocol.path, partial(protocol.read, len(inputs))
+        messages = [message for each in inputs for message in each.messages]
+        return await self._client.request(messages, {**protocol.body(inputs), **self._fields}, record)
+
+
+class _Member:
+    """A call that waits for its item."""
+
+    def __init__(self, shown: RewardInput, record: RequestRecord) -> None:
+        self.shown, self.record = shown, record
+        self.response: asyncio.Future[ChatResponse] = asyncio.get_running_loop().create_future()
+
+    def finish(self, answer: ChatResponse) -> None:
+        if not self.response.done():
+            self.response.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        if not self.response.done():
+            self.response.set_exception(error)
+
+
+def _cancel_if_all_left(task: asyncio.Task[None], members: Sequence[_Member], _: object) -> None:
+    """End a request for which nobody waits any more."""
+    if all(each.response.cancelled() for each in members):
+        task.cancel()

@@ -1,0 +1,215 @@
+"""The judge that is a scalar reward model: a number for each response, scaled; groups and pairs by their numbers.
+
+Guarantees: no number is made up: an answer of another shape, without a finite number or with other classes than the
+settings choose has no score. Role and template tokens in prompt and response are broken up, so that a response cannot
+end its own turn.
+
+A reward model's number has no scale of its own. `raw` is the model's number; the score is that number, its sigmoid (the
+Bradley-Terry probability of being preferred to a response of reward 0), or its distance from the mean of a sample in
+standard deviations. Only the sigmoid is from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from pydantic import model_validator
+from typing_extensions import Self
+
+from judgegym.judges.config.extras import needs
+from judgegym.judges.config.fields import operational, setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
+from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.core.turns import messages_of
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
+from judgegym.judges.reward_models.batches import RewardBatches
+from judgegym.judges.reward_models.protocols import PROTOCOLS, AmbiguousLabel, RewardInput, RewardProtocol, read_number
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.template_tokens import broken_up
+from judgegym.llm.types import ChatResponse
+from judgegym.llm.wire import JSON, Choice, Message
+
+RewardScale = Literal["sigmoid", "raw", "standardised"]
+PLAIN_TEXT = "none"
+
+
+class RewardModelSettings(JudgeSettings):
+    """Which server is asked, in which form, and what becomes of the model's number."""
+
+    help_group: ClassVar[str] = "judge"
+
+    reward_protocol: RewardProtocol = setting("vllm_classify")
+    """Ask the reward model in this way: /classify, /score (prompt and response as a pair) or /pooling of vLLM,
+    /classify of SGLang, or /get_reward of OpenRLHF, each below judge_base_url without its version."""
+    reward_label: int | None = setting(None)
+    """Take the number of the class with this index, where the model returns several; -1 is the last one."""
+    reward_activation: bool = setting(False)
+    """Ask vLLM for the number after the model's activation (softmax or sigmoid) instead of the raw one."""
+    reward_scale: RewardScale = setting("sigmoid")
+    """Make the score of the model's number. sigmoid: from 0 to 1. raw: as it is. standardised: how many times
+    reward_deviation above reward_mean."""
+    reward_mean: float | None = setting(None)
+    """With reward_scale=standardised: the mean of the model's numbers over a sample."""
+    reward_deviation: float | None = setting(None, gt=0)
+    """With reward_scale=standardised: the standard deviation of the model's numbers over a sample."""
+    reward_tokenizer: str | None = setting(None)
+    """Make one text of the conversation with the chat template of this tokenizer (hub name or folder), where the server
+    takes no messages; none: prompt and response, with a line break between."""
+    reward_batch: int = operational(1, ge=1)
+    """Send at most this many responses in one request."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        protocol, sample = PROTOCOLS[self.reward_protocol], (self.reward_mean, self.reward_deviation)
+        takes_text = protocol.takes == "text" or (protocol.takes == "messages" and self.reward_batch > 1)
+        if takes_text and self.reward_tokenizer is None:
+            what = "texts" if protocol.takes == "text" else "one conversation a request, or with reward_batch > 1 texts"
+            raise ValueError(
+                f"reward_tokenizer: reward_protocol={self.reward_protocol} sends {what}; expected the tokenizer whose "
+                f"chat template makes them, or {PLAIN_TEXT}"
+            )
+        if protocol.takes == "pair" and self.reward_tokenizer is not None:
+            raise ValueError(f"reward_tokenizer: reward_protocol={self.reward_protocol} sends a pair; leave it out")
+        if self.reward_activation and not protocol.has_activation:
+            raise ValueError(f"reward_activation: reward_protocol={self.reward_protocol} has no such switch")
+        if self.reward_activation and self.reward_scale == "sigmoid":
+            raise ValueError(
+                "reward_scale: sigmoid of a number after the model's activation; expected raw or standardised"
+            )
+        if sample.count(None) != (0 if self.reward_scale == "standardised" else 2):
+            raise ValueError("reward_mean: it and reward_deviation belong to reward_scale=standardised; expected both")
+        return self
+
+    def scaled(self, raw: float) -> float:
+        """The score of the model's number."""
+        if self.reward_scale == "raw":
+            return raw
+        if self.reward_scale == "sigmoid":
+            return 0.5 * (1.0 + math.tanh(raw / 2.0))  # without overflow
+        assert self.reward_mean is not None and self.reward_deviation is not None  # a validator has checked it
+        return (raw - self.reward_mean) / self.reward_deviation
+
+
+@dataclass(frozen=True, slots=True)
+class RewardCase:
+    """A prompt, which may be a conversation as `judgegym.judges.core.turns` writes it, and a response to it."""
+
+    prompt: str
+    response: str
+
+
+@dataclass(frozen=True, slots=True)
+class RewardDetail:
+    """The model's number."""
+
+    raw: float
+
+
+class RewardModelJudge(SingleJudge[RewardModelSettings, RewardCase, RewardDetail]):
+    """Scores responses with a reward model; a judgment's own score is the model's number."""
+
+    def __init__(self, settings: RewardModelSettings, client: ChatClient, rubric: str | None = None) -> None:
+        """Judge through `client`.
+
+        Raises:
+            SettingsError: the tokenizer cannot be loaded.
+        """
+        super().__init__(settings, client, rubric)
+        protocol = PROTOCOLS[settings.reward_protocol]
+        switch = {"use_activation": settings.reward_activation} if protocol.has_activation else {}
+        fields: dict[str, JSON] = {**switch, **client.settings.extra_body}
+        self._batches = RewardBatches(client, protocol, settings.reward_batch, fields)
+        self._parameters: dict[str, JSON] = {"path": protocol.path, **fields}
+        self._text = _text_maker(settings.reward_tokenizer, adds_bos=protocol.adds_bos)
+
+    def case_of(self, task: JudgeTask) -> RewardCase:
+        """Prompt and response."""
+        return RewardCase(task.prompt, task.response)
+
+    def unit(self, score: float) -> float:
+        """The score of the model's number; outside of 0 to 1 unless the scale is `sigmoid`."""
+        return self.settings.scaled(score)
+
+    async def judge(self, case: RewardCase) -> Judgment[RewardDetail]:
+        """Ask for the number of one response.
+
+        Raises:
+            SettingsError: the model returns several classes, and the settings choose none of them.
+        """
+        prompt, response = broken_up(case.prompt), broken_up(case.response)
+        suspects = prompt.tokens + response.tokens
+        messages = (*messages_of(prompt.text), Message(role="assistant", content=response.text))
+        shown = RewardInput(prompt.text, response.text, messages)
+        if self._text is not None:
+            try:
+                shown = replace(shown, text=self._text(messages))
+            except Exception as error:  # noqa: BLE001  # a chat template refuses what it does not know, such as a system message
+                why = f"the chat template of {self.settings.reward_tokenizer} refuses the conversation: {error}"
+                return Judgment(None, Status.JUDGE_FAILED, explanation=why, suspects=suspects)
+        call = await ask(self.client, (), self._read, name="reward", chat=partial(self._chat, shown))
+        if call.value is None:
+            return replace(failed_judgment([call]), suspects=suspects)
+        return Judgment(
+            call.value, Status.OK, f"{call.value:.4g}", "", (call,), RewardDetail(call.value), None, suspects
+        )
+
+    async def _chat(
+        self, shown: RewardInput, *, keep: Callable[[Choice], bool], name: str, **_: object
+    ) -> ChatResponse:
+        """Send a call; votes and seeds are those of models that sample."""
+        read = [Message(role="user", content=shown.text)] if shown.text else shown.messages
+        send = partial(self._batches.send, shown)
+        return await self.client.call_beside(send, read, self._parameters, keep=keep, name=name)
+
+    def _read(self, choice: Choice) -> ParsedVerdict[float] | NoVerdict:
+        try:
+            return read_number(choice, label=self.settings.reward_label)
+        except AmbiguousLabel as error:
+            raise SettingsError(f"--{self.client.settings.section}reward_label: {error}") from error
+
+
+def _text_maker(name: str | None, *, adds_bos: bool) -> Callable[[Sequence[Message]], str] | None:
+    """What makes one text of a conversation; `None` if it is sent as it is.
+
+    Raises:
+        SettingsError: the tokenizer cannot be loaded, or has no chat template.
+    """
+    if name is None:
+        return None
+    if name == PLAIN_TEXT:
+        return lambda messages: "\n".join(message["content"] for message in messages)
+    with needs("training"):
+        from transformers import AutoTokenizer  # late: few judges need it
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise SettingsError(f"reward_tokenizer: {name!r} cannot be loaded: {why}") from error
+    if tokenizer.chat_template is None:
+        raise SettingsError(f"reward_tokenizer: {name!r} has no chat template; expected one that has, or {PLAIN_TEXT}")
+    begin = tokenizer.bos_token if adds_bos else None
+
+    def text(messages: Sequence[Message]) -> str:
+        rendered: str = tokenizer.apply_chat_template([*messages], tokenize=False)
+        return rendered.removeprefix(begin) if begin else rendered
+
+    return text
+
+
+JUDGE = JudgeDefinition(
+    RewardModelSettings,
+    "the number of a scalar reward model behind a server",
+    RewardModelJudge,
+    (),
+    unread=frozenset(
+        ("judge_temperature", "judge_max_tokens", "judge_output", "judge_critique_rounds", "judge_system_prompt")
+    ),
+)

@@ -1,0 +1,178 @@
+"""How servers of reward models are asked: the body of a request for several responses, and the items of its answer.
+
+Guarantees: an answer has exactly one item for each response, in the order of the request, or it is no answer; the
+number of an item is finite and unambiguous, or there is none.
+
+Sources: vLLM, `vllm/entrypoints/pooling/{classify,pooling,scoring,base}/protocol.py` (commits dff4cad, 01cfbaf, 004706d
+and 020638a); SGLang, `classify_request` of `python/sglang/srt/entrypoints/http_server.py`, whose body is
+`EmbeddingReqInput`; OpenRLHF, `openrlhf/cli/serve_rm.py` (58ec6ff).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeGuard, cast
+
+from judgegym.judges.core.calls import NoVerdict
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict
+from judgegym.llm import wire
+from judgegym.llm.outcome import NotACompletion
+from judgegym.llm.wire import JSON, Choice, Message
+
+RewardProtocol = Literal["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"]
+_SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class RewardInput:
+    """What a reward model reads of one response.
+
+    Attributes:
+        prompt: the prompt as a text.
+        response: the response.
+        messages: the conversation: the turns of the prompt, and the response as the assistant's last one.
+        text: the conversation as one text, where the server takes no messages; empty otherwise.
+    """
+
+    prompt: str
+    response: str
+    messages: tuple[Message, ...]
+    text: str = ""
+
+
+Fields: TypeAlias = Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How one kind of server is asked.
+
+    Attributes:
+        path: below the base URL without its version.
+        body: the request for inputs, but for the model's name.
+        items: the items of an answer with its usage; raises `NotACompletion` for another shape.
+        takes: what of an input it reads; `messages` are of one input a request.
+        has_activation: a field `use_activation` switches between raw numbers and those after the activation.
+        adds_bos: its tokenizer adds the token at which a text begins, so that the text must not begin with it.
+    """
+
+    path: str
+    body: Callable[[Sequence[RewardInput]], Fields]
+    items: Callable[[JSON], tuple[Sequence[JSON], JSON]]
+    takes: Literal["messages", "pair", "text"]
+    has_activation: bool = False
+    adds_bos: bool = True
+
+    def read(self, count: int, body: JSON) -> tuple[Sequence[str], JSON]:
+        """The items of an answer to a request for so many inputs, each as JSON, and the usage.
+
+        Raises:
+            NotACompletion: the answer has another shape, or another number of items.
+        """
+        items, usage = self.items(body)
+        if len(items) != count:
+            raise NotACompletion(f"the answer of {self.path} has {len(items)} items for {count} responses")
+        return [wire.dumps(item).decode() for item in items], usage
+
+
+def _list_of(body: JSON, name: str) -> Sequence[JSON]:
+    found = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(found, list):
+        raise NotACompletion(f"the answer has no list {name!r}")
+    return found
+
+
+def _entries(found: Sequence[JSON], name: str) -> list[dict[str, JSON]]:
+    """The entries of a list, each with a field of this name."""
+    for place, entry in enumerate(found):
+        if not isinstance(entry, dict) or name not in entry:
+            raise NotACompletion(f"the entry {place} of the answer has no {name!r}")
+    return cast("list[dict[str, JSON]]", found)
+
+
+def _vllm_items(body: JSON, name: str) -> tuple[Sequence[JSON], JSON]:
+    """The entries of `data` in the order of their indices; of numbers by token, those of the last one."""
+    entries, by_index = _entries(_list_of(body, "data"), name), dict[JSON, JSON]()
+    for entry in entries:
+        value = entry[name]
+        if isinstance(value, list) and value and isinstance(value[-1], list):
+            value = value[-1]
+        by_index[entry.get("index")] = {"label": entry["label"], name: value} if "label" in entry else value
+    if by_index.keys() != {*range(len(entries))}:
+        raise NotACompletion(f"the entries of 'data' have the indices {[*by_index]}, not one each")
+    return [by_index[place] for place in range(len(entries))], cast("dict[str, JSON]", body).get("usage")
+
+
+def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
+    entries = _entries(body if isinstance(body, list) else [body], "embedding")
+    counts = [wire.lookup(entry, "meta_info.prompt_tokens") for entry in entries]
+    tokens = sum(count for count in counts if isinstance(count, int))
+    return [entry["embedding"] for entry in entries], {"prompt_tokens": tokens}
+
+
+def _vllm(path: str, name: str) -> Protocol:
+    def body(inputs: Sequence[RewardInput]) -> Fields:
+        texts = [each.text for each in inputs]
+        return {"input": texts} if texts[0] else {"messages": wire.messages_json(inputs[0].messages)}
+
+    return Protocol(path, body, lambda answer: _vllm_items(answer, name), "messages", has_activation=True)
+
+
+PROTOCOLS: Mapping[RewardProtocol, Protocol] = {
+    "vllm_classify": _vllm("/classify", "probs"),
+    "vllm_score": Protocol(
+        "/score",
+        lambda inputs: {"text_1": [each.prompt for each in inputs], "text_2": [each.response for each in inputs]},
+        lambda answer: _vllm_items(answer, "score"),
+        "pair",
+        has_activation=True,
+    ),
+    "vllm_pooling": _vllm("/pooling", "data"),
+    "sglang_classify": Protocol(
+        "/classify", lambda inputs: {"text": [each.text for each in inputs]}, _sglang_items, "text"
+    ),
+    "openrlhf": Protocol(
+        "/get_reward",
+        lambda inputs: {"query": [each.text for each in inputs], "prompts": [each.prompt for each in inputs]},
+        lambda answer: (_list_of(answer, "rewards"), None),
+        "text",
+        adds_bos=False,
+    ),
+}
+
+
+class AmbiguousLabel(ValueError):
+    """A model returns other classes than the chosen label allows; the message names them."""
+
+
+def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | NoVerdict:
+    """The number of an item.
+
+    Args:
+        choice: its text is the item as JSON: a number, a list of numbers by class, or such a list with the label of the
+            likeliest class.
+        label: the index of the class whose number counts; `None` for a model that returns one.
+
+    Raises:
+        AmbiguousLabel: there are several numbers and no label, or fewer than it says.
+    """
+    item = wire.loads(choice.text)
+    likeliest, found = (item.get("label"), item.get("probs")) if isinstance(item, dict) else (None, item)
+    numbers = found if isinstance(found, list) else [found]
+    finite = [float(value) for value in numbers if _is_finite(value)]
+    if not numbers or len(finite) < len(numbers):
+        return NoVerdict(f"the reward model's answer is no finite number: {wire.shorten(choice.text, _SHOWN)}")
+    if label is None and len(numbers) == 1:
+        label = 0
+    if label is None or not -len(numbers) <= label < len(numbers):
+        classes = "1 class" if len(numbers) == 1 else f"{len(numbers)} classes, 0 to {len(numbers) - 1}"
+        best = max(range(len(numbers)), key=lambda place: finite[place])
+        words = f" (here the highest is {best}{'' if likeliest is None else f', {likeliest!r}'})"
+        raise AmbiguousLabel(f"the model returns {classes}{words}; expected the index of the one whose number counts")
+    return ParsedVerdict(finite[label])
+
+
+def _is_finite(value: JSON) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

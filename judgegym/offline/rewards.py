@@ -1,0 +1,68 @@
+"""The stand-in as a scalar reward model: numbers by words, in the answers of vLLM, SGLang and OpenRLHF.
+
+A number is the logit of a text's merit as the stand-in's judges see it, so that its sigmoid is from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from judgegym.offline.answers import merit, quality
+from judgegym.offline.request import BadRequest
+
+PATHS = ("/classify", "/score", "/pooling", "/get_reward")
+_CHARACTERS_PER_TOKEN = 4
+
+
+def reward_answer(path: str, body: bytes) -> bytes:
+    """The answer to a request to one of `PATHS`.
+
+    Raises:
+        BadRequest: the request has not the fields of such a server.
+    """
+    try:
+        asked = orjson.loads(body)
+        pairs = _pairs(path, asked)
+        values = [_logit(merit(quality(response, prompt))) for prompt, response in pairs]
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise BadRequest(f"{path}: not a request to a reward model: {error!r}") from None
+    tokens = sum(len(prompt) + len(response) for prompt, response in pairs) // _CHARACTERS_PER_TOKEN
+    return orjson.dumps(_answer(path, asked, values, tokens))
+
+
+def _pairs(path: str, asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Prompts and responses; of a conversation as one text the prompt is unknown."""
+    if path == "/score":
+        return [*zip(_listed(asked["text_1"]), _listed(asked["text_2"]), strict=False)]
+    if messages := asked.get("messages"):
+        return [("\n".join(message["content"] for message in messages[:-1]), messages[-1]["content"])]
+    name = "query" if path == "/get_reward" else "text" if "text" in asked else "input"
+    return [("", text) for text in _listed(asked[name])]
+
+
+def _listed(value: str | Sequence[str]) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1.0 - share))
+
+
+def _answer(path: str, asked: Mapping[str, Any], values: Sequence[float], tokens: int) -> object:
+    if path == "/get_reward":
+        return {"rewards": values, "scores": values}
+    if "text" in asked:
+        return [{"embedding": [value], "meta_info": {"prompt_tokens": tokens // len(values)}} for value in values]
+    if asked.get("use_activation", True):
+        values = [1.0 / (1.0 + math.exp(-value)) for value in values]
+    names = {"/classify": "probs", "/score": "score", "/pooling": "data"}
+    data = [
+        {"index": place, names[path]: value if path == "/score" else [value]}
+        | ({"label": "LABEL_0", "num_classes": 1} if path == "/classify" else {})
+        for place, value in enumerate(values)
+    ]
+    return {"object": "list", "data": data, "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}

@@ -1,0 +1,147 @@
+"""Reward models in commands and the server: ledger, budget, plan, a label that is missing, preferences, `--offline`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judgegym.environments.prompts_environment import PromptsEnv
+from tests.command import serving
+from tests.datasets.scoring import Scoring, score
+from tests.judged import evaluate
+from tests.judges.reward_models.servers import TOKENS, reward_server
+from tests.scripted import Json, Reply
+from tests.server.running import running
+
+ROWS = [{"prompt": f"Question {number}", "response": str(number)} for number in range(4)]
+RAW = ("--judge=reward_model", "--reward_scale=raw")
+IN_TWOS = (*RAW, "--reward_protocol=openrlhf", "--reward_tokenizer=none", "--reward_batch=2")
+
+
+@pytest.mark.parametrize(("words", "requests"), [(RAW, 4), (IN_TWOS, 2)])
+def test_a_run_that_its_budget_ends_asks_no_response_again(
+    tmp_path: Path, words: tuple[str, ...], requests: int
+) -> None:
+    protocol: Any = "vllm_classify" if words == RAW else "openrlhf"
+    with serving(reward_server(protocol, float)) as judge:
+        scoring = Scoring(tmp_path, judge)
+        stopped = scoring(*words, "--budget_calls=1", rows=ROWS)
+        assert (stopped.code, len(judge.requests)) == (1, 1)
+        assert "the budget of 1 call is spent" in stopped.err
+        ended = scoring(*words, "--budget_calls=9", "--resume")
+        assert (ended.code, len(judge.requests)) == (0, requests), ended.said
+    assert scoring.column("judge/score") == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_scores_may_be_beyond_0_and_1_and_metrics_say_how_they_lie(tmp_path: Path) -> None:
+    with serving(reward_server("vllm_score", lambda text: float(text) - 2.0)) as judge:
+        scoring = Scoring(tmp_path, judge)
+        prices = ("--judge_price_input=1000", "--judge_price_output=0")
+        ended = scoring(*RAW, "--reward_protocol=vllm_score", *prices, rows=ROWS)
+        assert ended.code == 0, ended.said
+    assert scoring.column("judge/score") == [-2.0, -1.0, 0.0, 1.0]
+    assert json.loads(scoring.column("judge/detail")[0]) == {"raw": -2.0}
+    metrics = scoring.run.metrics
+    assert (metrics["mean_score"], metrics["score_min"], metrics["score_max"]) == (-0.5, -2.0, 1.0)
+    assert metrics["score_std"] == pytest.approx(1.25**0.5)
+    assert metrics["judge_cost_usd"] == pytest.approx(4 * TOKENS * 1000 / 1e6)
+
+
+def test_preferences_are_decided_by_numbers(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "Q", "chosen": "3", "rejected": "1"},
+        {"prompt": "R", "chosen": "0", "rejected": "2"},
+    ]
+    with serving(reward_server("vllm_score", float)) as judge:
+        scoring = Scoring(tmp_path, judge)
+        ended = scoring(*RAW, "--reward_protocol=vllm_score", rows=rows)
+        assert (ended.code, len(judge.requests)) == (0, 4), ended.said
+    assert (scoring.run.metrics["chosen_higher_rate"], scoring.run.metrics["mean_margin"]) == (0.5, 0.0)
+
+
+def test_without_a_chosen_label_a_run_ends_with_one_line(tmp_path: Path) -> None:
+    def classes(request: Json, number: int) -> Reply:
+        return reward_server("vllm_classify", lambda text: [0.25, 4.0])(request, number)
+
+    line = "reward_label: the model returns 2 classes, 0 to 1 (here the highest is 1, 'LABEL_0'); expected the index"
+    with serving(classes) as judge:
+        scoring = Scoring(tmp_path, judge)
+        ended = scoring(*RAW, rows=ROWS)
+        assert (ended.code, "Traceback" in ended.said, scoring.out.exists()) == (2, False, False)
+        assert ended.err.splitlines()[-1].startswith(f"--{line}")
+        assert scoring(*RAW, "--reward_label=9", "--out", tmp_path / "other.jsonl").code == 2
+    evaluation = evaluate(
+        PromptsEnv,
+        tmp_path,
+        "--env.judge=reward_model",
+        rows=[{"prompt": "Why?"}],
+        judge=classes,
+        policy="Since it is so.",
+    )
+    assert evaluation.code == 2
+    assert f"--env.{line}" in evaluation.said
+
+
+async def test_in_the_server_a_label_that_is_not_chosen_fails_the_request() -> None:
+    def classes(request: Json, number: int) -> Reply:
+        return reward_server("vllm_classify", lambda text: [0.25, 4.0])(request, number)
+
+    async with running("--judge=reward_model", judge=classes) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "response": "A"})
+    assert answer.json["score"] is None
+    assert "reward_label: the model returns 2 classes" in answer.json["explanation"]
+
+
+async def test_the_server_gives_each_response_of_a_group_its_number() -> None:
+    judge = reward_server("vllm_classify", float)
+    async with running("--judge=reward_model", "--reward_scale=raw", judge=judge) as server:
+        answer = await server.post("/v1/score", {"prompt": "Q", "responses": ["1.5", "-3", "1.5"]})
+        asked = len(server.judge.requests)
+    assert [each["score"] for each in answer.json["results"]] == [1.5, -3.0, 1.5]
+    assert [each["components"] for each in answer.json["results"]] == [{"raw": 1.5}, {"raw": -3.0}, {"raw": 1.5}]
+    assert asked == 2
+
+
+@pytest.mark.parametrize(("words", "calls"), [((*RAW, "--reward_label=2"), "4"), (IN_TWOS, "2 to 4")])
+def test_a_plan_counts_requests_and_no_completion_tokens(tmp_path: Path, words: tuple[str, ...], calls: str) -> None:
+    with serving(reward_server("vllm_classify", float)) as judge:
+        plan = Scoring(tmp_path, judge)(*words, "--plan", rows=ROWS)
+    assert (plan.code, judge.requests) == (0, []), plan.said
+    lines = dict(line.split("  ", 1) for line in plan.out.splitlines() if "  " in line)
+    assert lines["judge calls"].strip() == calls
+    assert lines["completion tokens"].strip() == "none"
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--judge_temperature=0.5", "--judge_temperature (command line): nothing reads it without --judge=rubric or"),
+        ("--judge_system_prompt=Judge.", "--judge_system_prompt (command line): nothing reads it without"),
+        ("--reward_protocol=openrlhf", "--reward_tokenizer: reward_protocol=openrlhf sends texts; expected the token"),
+    ],
+)
+def test_what_a_reward_model_does_not_read_is_refused(tmp_path: Path, flag: str, said: str) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps(ROWS[0]))
+    ended = score(data, "--out", tmp_path / "out.jsonl", "--offline", *RAW, flag)
+    assert (ended.code, ended.err.splitlines()[-1][: len(said)]) == (2, said)
+
+
+@pytest.mark.parametrize("protocol", ["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"])
+def test_the_stand_in_answers_all_protocols(tmp_path: Path, protocol: str) -> None:
+    data = tmp_path / "data.jsonl"
+    rows = [{"prompt": "Why is the sky blue?", "responses": ["Air scatters the blue light of the sun.", "No."]}]
+    data.write_text("\n".join(map(json.dumps, rows)))
+    text = ["--reward_tokenizer=none"] if protocol in ("sglang_classify", "openrlhf") else []
+    words = ["--judge=reward_model", f"--reward_protocol={protocol}", *text]
+    ended = score(data, "--out", tmp_path / "out.jsonl", "--offline", *words)
+    assert ended.code == 0, ended.said
+    (row,) = _scores(tmp_path / "out.jsonl")
+    assert 1 > row[0] > row[1] > 0
+
+
+def _scores(path: Path) -> list[list[float]]:
+    return [json.loads(line)["judge/score"] for line in path.read_text().splitlines()]
