@@ -32,7 +32,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, judge_task_of
 from judgegym.judges.scorers.registry import (
     SINGLE,
     TASK_FIELDS,
@@ -96,7 +96,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         config = self.config
         train = split == "train"
         source = config.train_dataset if train else config.eval_dataset
-        shown = [name for name, kinds in TASK_FIELDS.items() if config.judge in kinds]
+        shown = {name for name, kinds in TASK_FIELDS.items() if config.judge in kinds}
+        shown |= {*CRITERIA_COLUMNS} if "criteria" in shown else set()
         tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=shown)
         for task in tasks:
             try:

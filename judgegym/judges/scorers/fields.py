@@ -12,10 +12,13 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.core.tasks import JudgeTask
 
 _ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
 _LONGEST_SCORE = 9
+CRITERIA_COLUMNS = ("criteria", "rubrics", "rubric")
+"""The usual columns of a list of criteria: ours, HealthBench's, and that of Rubrics as Rewards."""
 
 
 class FieldTypeError(ValueError):
@@ -34,7 +37,10 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         FieldTypeError: a field holds a value of another type.
         ValueError: a field cannot be read; the message begins with its name.
     """
-    rubric, levels = rubric_of(given.get("rubric"))
+    criteria = next((given[name] for name in CRITERIA_COLUMNS if is_criteria_list(name, given.get(name))), None)
+    rubric, levels = rubric_of(
+        None if criteria is not None and criteria is given.get("rubric") else given.get("rubric")
+    )
     baseline = _text("baseline", given.get("baseline"))
     return JudgeTask(
         prompt,
@@ -45,6 +51,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         aspects=_aspects(given.get("aspects")),
         baseline=baseline if baseline and baseline.strip() else None,
         context=_context(given.get("context")),
+        criteria=_criteria(criteria),
     )
 
 
@@ -94,6 +101,19 @@ def _aspects(value: object) -> tuple[Aspect, ...] | None:
         raise ValueError(f"{place}: {first['msg']}") from error
     except ValueError as error:
         raise ValueError(f"aspects: {error}") from error
+
+
+def _criteria(value: object) -> tuple[Criterion, ...] | None:
+    try:
+        return None if value is None else read_criteria(value)
+    except ValueError as error:
+        raise ValueError(f"criteria: {error}") from error
+
+
+def is_criteria_list(column: str, value: object) -> bool:
+    """Whether a column holds criteria: one of `CRITERIA_COLUMNS` with something in it, `rubric` only with a list."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return column in CRITERIA_COLUMNS and (is_list if column == "rubric" else value is not None and value != "")
 
 
 def _without_null(entry: object) -> object:

@@ -14,6 +14,8 @@ from pydantic import BaseModel, field_validator
 from judgegym.judges import pairwise, peers
 from judgegym.judges.aspects import judge as aspects
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.checklists import judge as checklists
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayoutSettings
@@ -34,6 +36,7 @@ from judgegym.llm.errors import SettingsError
 JUDGES: Mapping[str, JudgeDefinition] = {
     "rubric": rubrics.JUDGE,
     "aspect": aspects.JUDGE,
+    "checklist": checklists.JUDGE,
     "peer": peers.JUDGE,
     "arena_hard": tournament.ARENA_JUDGE,
     "choice": pairwise.JUDGE,
@@ -44,7 +47,7 @@ JUDGES: Mapping[str, JudgeDefinition] = {
 
 TASK_FIELDS: Mapping[str, frozenset[str]] = {
     name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
-    for name in ("reference", "rubric", "aspects", "baseline", "context")
+    for name in ("reference", "rubric", "aspects", "baseline", "context", "criteria")
 }
 """The fields of a task beside prompt and responses, and the judges that are shown each of them."""
 MOST_TOGETHER: Mapping[str, int] = {
@@ -67,6 +70,7 @@ if TYPE_CHECKING:
     class _SettingsOfAll(
         TournamentSettings,
         AspectJudgeSettings,
+        ChecklistJudgeSettings,
         ChoiceJudgeSettings,
         ListwiseJudgeSettings,
         PeerJudgeSettings,
