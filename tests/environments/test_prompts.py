@@ -19,11 +19,13 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
     return in_process("evaluate", "--offline", *where, *flags, env_type=PromptsEnv)
 
 
-@pytest.mark.parametrize(("judge", "parts"), [("rubric", {"raw"}), ("aspect", {"correctness"}), ("peer", {"raw"})])
+@pytest.mark.parametrize(
+    ("judge", "parts"),
+    [("rubric", {"raw"}), ("aspect", {"correctness"}), ("checklist", {"raw", "air"}), ("peer", {"raw"})],
+)
 def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, parts: set[str]) -> None:
-    ended = evaluate(
-        tmp_path, ROW, f"--env.judge={judge}", *(["--env.aspects=correctness"] if judge == "aspect" else [])
-    )
+    settings = {"aspect": ["--env.aspects=correctness"], "checklist": ['--env.criteria=[{"name": "air", "text": "?"}]']}
+    ended = evaluate(tmp_path, ROW, f"--env.judge={judge}", *settings.get(judge, []))
     assert ended.code == 0, ended.said
     files = RunFiles(tmp_path / "run")
     (sample,) = files.samples
@@ -33,7 +35,7 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, parts: set[
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    assert set(SINGLE) == {"rubric", "aspect", "peer"}
+    assert set(SINGLE) == {"rubric", "aspect", "checklist", "peer"}
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,14 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ),
         ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
-        (ROW, "--env.judge=choice", "expected 'rubric', 'aspect' or 'peer', got 'choice'"),
+        (ROW, "--env.judge=choice", "expected 'rubric', 'aspect', 'checklist' or 'peer', got 'choice'"),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
+        (ROW, "--env.judge=checklist", "criteria: there are none, and the setting criteria has none for such rows"),
+        (
+            {**ROW, "rubrics": [{"criterion": " ", "points": 1}]},
+            "--env.judge=checklist",
+            "criterion 1: expected a text",
+        ),
         (ROW, "--env.schedule=swiss", "--env.schedule (command line): nothing reads it"),
     ],
 )

@@ -136,6 +136,8 @@ def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
     same = [criterion.name for criterion in criteria if slugs[slug(criterion.name)] > 1]
     if same:
         raise ValueError(f"these criteria have the same name: {', '.join(map(repr, same))}")
+    if "raw" in slugs:
+        raise ValueError("a criterion has the name raw, which is that of the row's own score")
     if not any(criterion.points for criterion in criteria):
         raise ValueError("all criteria have 0 points; expected at least one that counts")
     return tuple(criteria)

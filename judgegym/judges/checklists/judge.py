@@ -66,7 +66,6 @@ class CriterionDetail:
         quote: the words of the submission that decided it, in the first vote with this verdict.
         reason: the reason of that vote.
         votes: the verdict of each vote.
-        gold: the gold verdict, where the judge is compared with one.
     """
 
     name: str
@@ -79,7 +78,6 @@ class CriterionDetail:
     quote: str
     reason: str
     votes: tuple[str, ...]
-    gold: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +90,7 @@ class ChecklistDetail:
         tags: the score of each tag that has one.
         unmet_requirements: the required criteria that gave the row its lowest score.
         left_out: the names of the row's criteria that training left out (`rubric_dropout`).
+        redrawn: calls without a whole verdict, which were made again.
     """
 
     criteria: tuple[CriterionDetail, ...]
@@ -99,6 +98,7 @@ class ChecklistDetail:
     tags: Mapping[str, float] = field(default_factory=dict)
     unmet_requirements: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    redrawn: int = 0
 
 
 class ChecklistJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, ChecklistDetail]):
@@ -129,7 +129,10 @@ class ChecklistJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Checklis
             if len(votes) < self.settings.vote_count():
                 return replace(failed_judgment(calls, explanation=_why(part, votes, of_part)), suspects=suspects)
             details += decide(part, prompt, votes)
-        return replace(self.judgment_of(case, details), calls=tuple(calls), suspects=suspects)
+        judgment = checklist_judgment(case.criteria, details, self.settings.formula, self.settings.cannot_assess)
+        assert judgment.detail is not None
+        detail = replace(judgment.detail, redrawn=sum(call.value is None for call in calls))
+        return replace(judgment, calls=tuple(calls), detail=detail, suspects=suspects)
 
     async def _ask(self, prompt: ChecklistPrompt, number: int) -> list[JudgeCall[CriteriaVerdicts]]:
         """Request all votes on the criteria of a call at once, then those again that have no whole verdict."""
@@ -137,7 +140,7 @@ class ChecklistJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Checklis
 
         def read(choice: Choice) -> ParsedVerdict[CriteriaVerdicts] | NoVerdict:
             found = criteria_verdicts.find(choice.text, prompt.words)
-            return found or NoVerdict(criteria_fault(choice.text, prompt.words))
+            return found or NoVerdict(f"no verdict on each criterion: {criteria_fault(choice.text, prompt.words)}")
 
         async def vote_on(vote: Vote) -> JudgeCall[CriteriaVerdicts]:
             name, form = f"criteria_{number}_vote_{vote.number + 1}", settings.form(CRITERIA_FORM)
@@ -146,10 +149,6 @@ class ChecklistJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Checklis
         return await collect_votes(
             vote_on, lambda usable: count - len(usable), count=count, seed=settings.seed, redraws=_REDRAWS * count
         )
-
-    def judgment_of(self, case: ChecklistCase, details: Sequence[CriterionDetail]) -> Judgment[ChecklistDetail]:
-        """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
-        return checklist_judgment(case.criteria, details, self.settings.formula, self.settings.cannot_assess)
 
     def case_of(self, task: JudgeTask) -> ChecklistCase:
         """The response, by the criteria of the task or those of the settings."""
@@ -166,12 +165,17 @@ class ChecklistJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Checklis
 
     def unit(self, score: float) -> float:
         """The score, clipped to 0…1."""
-        return min(1.0, max(0.0, score))
+        return clipped(score)
 
     def components(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
         """The formula's own number, and the value of each criterion that was assessed."""
         details = judgment.detail.criteria if judgment.detail is not None else ()
         return {**super().components(judgment), **{one.name: one.value for one in details if one.value is not None}}
+
+
+def clipped(score: float) -> float:
+    """A score as a reward: clipped to 0…1, so that no completion is worth less than a malformed one."""
+    return min(1.0, max(0.0, score))
 
 
 def decide(
@@ -210,7 +214,7 @@ def _middle(cast: Sequence[CriterionVerdict]) -> CriterionVerdict:
 def checklist_judgment(
     criteria: Sequence[Criterion], details: Sequence[CriterionDetail], formula: Formula, cannot_assess: CannotAssess
 ) -> Judgment[ChecklistDetail]:
-    """The judgment of criteria that all have a verdict."""
+    """The judgment of criteria that all have a verdict; without a score where nothing that counts is assessed."""
     graded = [GradedCriterion(one, detail.value) for one, detail in zip(criteria, details, strict=True)]
     score = checklist_score(graded, formula, cannot_assess)
     unmet = unmet_requirements(graded, cannot_assess)

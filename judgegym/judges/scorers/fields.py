@@ -111,8 +111,8 @@ def _criteria(value: object) -> tuple[Criterion, ...] | None:
 
 
 def is_criteria_list(column: str, value: object) -> bool:
-    """Whether a column holds criteria: one of `CRITERIA_COLUMNS` with something in it, `rubric` only with a list."""
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    """Whether a column holds criteria: one of `CRITERIA_COLUMNS` with something in it; `rubric` only with objects."""
+    is_list = isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
     return column in CRITERIA_COLUMNS and (is_list if column == "rubric" else value is not None and value != "")
 
 

@@ -81,6 +81,7 @@ def test_aspect_with_a_veto_is_required_and_options_are_ordinal() -> None:
         ([{"text": "Is it?", "category": "vital"}], "criterion 1: category: expected one of essential, important"),
         ([{"text": "Is it?", "options": {"a": 1}}], "criterion 1: options: expected two or more different labels"),
         ([{"text": "Is it?", "options": {"a": 1, "b": 2}}], "criterion 1: options: 1: value: Input should be less"),
+        ([{"name": "raw", "text": "Is it?"}], "a criterion has the name raw, which is that of the row's own score"),
         ([{"name": "A b", "text": "Is it?"}, {"name": "a_b", "text": "Was it?"}], "these criteria have the same name"),
     ],
 )  # fmt: skip

@@ -20,6 +20,7 @@ GIVEN: dict[str, JSON] = {
     "aspects": ["conciseness", {"name": "kind", "definition": "Is the submission kind?"}],
     "baseline": "A baseline.",
     "context": ["One.", "Two."],
+    "criteria": ["Is the response kind?", {"name": "rude", "text": "It is rude.", "points": -3}],
 }
 
 
@@ -36,7 +37,7 @@ def test_requests_and_columns_have_all_fields() -> None:
 @pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
 def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKind, value: dict[str, JSON]) -> None:
-    if "context" in value and judge not in TASK_FIELDS["context"]:
+    if any(name in value and judge not in TASK_FIELDS[name] for name in ("context", "criteria")):
         return  # a row's is read where it is shown, or named
     body = {"prompt": "Q", "responses": ["A", "B"], **value}
     (item,) = ScoreBody.model_validate(body).tasks(body)
@@ -47,7 +48,7 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
 
 @pytest.mark.parametrize("judge", JUDGES)
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
-    settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
+    settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?", criteria=["Is it?"])
     plain = judge_task_of("Q", ["A", "B"], {})
     without = await CountingClient(settings).asked(plain)
     shown = set()

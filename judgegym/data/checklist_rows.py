@@ -1,0 +1,199 @@
+"""Rows with a prompt and criteria, optionally an answer to it and gold verdicts on that answer.
+
+Reads the rows of HealthBench and of Rubrics as Rewards as they are, and one's own (`judgegym.judges.checklists`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, PromptTask, read_prompt, warn_of_unread_columns
+from judgegym.data.rows import Row, by_uid
+from judgegym.data.task_list import TaskList
+from judgegym.judges.checklists.criteria import Criterion, read_criteria
+from judgegym.judges.checklists.formulas import Formula, has_score
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.parsing.labels import yes_or_no
+from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, is_criteria_list
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+
+_ANSWER = ("answer", "response")
+_CONTEXT = ("contexts", "context")
+_REFERENCE = ("reference", "reference_answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistTask:
+    """A row, or (where the policy is the judge) some of its criteria.
+
+    Attributes:
+        uid: the row's id, or `row-<number>`; where the policy is the judge, followed by `:<number of the part>`.
+        question: the prompt as one text.
+        prompt: the prompt as a conversation.
+        criteria: what an answer is judged by.
+        answer: the row's own answer, if it has one.
+        context: the text that an answer should use.
+        reference: an answer that deserves the highest score.
+        category: the category for metrics by category.
+        tags: the row's own tags (HealthBench's `example_tags`), each of which takes the row's score.
+        golds: the gold verdicts on the row's own answer, by the names of criteria.
+        left_out: the names of criteria that training leaves out.
+        is_judged: the policy judges the answer.
+    """
+
+    uid: str
+    question: str
+    prompt: PromptTask
+    criteria: tuple[Criterion, ...]
+    answer: str | None = None
+    context: str | None = None
+    reference: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    golds: Mapping[str, bool] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    is_judged: bool = False
+
+
+def read_checklists(
+    rows: Sequence[Row], default: tuple[Criterion, ...], *, column: str | None, formula: Formula
+) -> TaskList[ChecklistTask]:
+    """A task for each row.
+
+    Args:
+        rows: rows with a prompt.
+        default: the criteria of rows without any.
+        column: the column of criteria; `None` for the first usual one that has some.
+        formula: how they make a score.
+
+    Raises:
+        DataError: a row has no prompt or no criteria, ones that cannot be read or cannot have a score, or a gold
+            verdict that is neither yes nor no; or it has the id of another row.
+    """
+    named = () if column is None else (column,)
+    warn_of_unread_columns(
+        rows,
+        ((*PROMPTS, *CONVERSATIONS), _CONTEXT),
+        ("system", "system_prompt", *_REFERENCE, *CRITERIA_COLUMNS, *named),
+    )
+
+    def build(uid: str, row: Row) -> ChecklistTask:
+        task = _task(uid, row, default, column)
+        if not has_score(task.criteria, formula):
+            raise row.error(f"no criterion has positive points, so that formula={formula} gives no score")
+        return task
+
+    return TaskList.of(by_uid(rows, numbered=True), build)
+
+
+def read_gold_checklists(
+    rows: Sequence[Row], default: tuple[Criterion, ...], *, column: str | None, per_task: int
+) -> TaskList[ChecklistTask]:
+    """Tasks of at most `per_task` criteria each that have a gold verdict; none for a row without an answer or gold.
+
+    Raises:
+        DataError: as `read_checklists` says, whatever the points.
+    """
+
+    def build(uid: str, row: Row) -> list[ChecklistTask]:
+        task = _task(uid, row, default, column)
+        known = [criterion for criterion in task.criteria if criterion.name in task.golds and task.answer is not None]
+        parts = [tuple(known[start : start + per_task]) for start in range(0, len(known), per_task)]
+        return [
+            replace(
+                task,
+                uid=f"{uid}:{number}",
+                criteria=part,
+                golds={criterion.name: task.golds[criterion.name] for criterion in part},
+                is_judged=True,
+            )
+            for number, part in enumerate(parts, start=1)
+        ]
+
+    return TaskList.of_several(by_uid(rows, numbered=True), build)
+
+
+def with_dropout(task: ChecklistTask, share: float, *, seed: int, formula: Formula) -> ChecklistTask:
+    """The task without a share of its criteria, which depends on the seed and the row's id alone.
+
+    Rounded to a whole number of criteria; those stay that the formula needs for a score.
+    """
+    count = round(share * len(task.criteria))
+    kept = list(task.criteria)
+    for criterion in generator(seed, task.uid, "rubric_dropout").sample(kept, len(kept)):
+        rest = [one for one in kept if one is not criterion]
+        if len(task.criteria) - len(kept) < count and rest and has_score(rest, formula):
+            kept = rest
+    left_out = tuple(one.name for one in task.criteria if one not in kept)
+    return replace(task, criteria=tuple(kept), left_out=left_out) if left_out else task
+
+
+def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None) -> ChecklistTask:
+    prompt = read_prompt(uid, row)
+    criteria = _criteria(row, default, column)
+    tags = row.values.get("example_tags")
+    return ChecklistTask(
+        uid=uid,
+        question=prompt.question,
+        prompt=prompt,
+        criteria=criteria,
+        answer=row.optional_text(*_ANSWER),
+        context=_context(row),
+        reference=row.filled_text(*_REFERENCE),
+        category=prompt.category,
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        golds=_golds(row, criteria),
+    )
+
+
+def _criteria(row: Row, default: tuple[Criterion, ...], column: str | None) -> tuple[Criterion, ...]:
+    if column is not None:
+        found = column if row.value(column) not in (None, "") else None
+    else:
+        found = next((name for name in CRITERIA_COLUMNS if is_criteria_list(name, row.values.get(name))), None)
+    if found is None:
+        if not default:
+            where = column or f"{' or '.join(CRITERIA_COLUMNS[:2])}, or a list of objects in {CRITERIA_COLUMNS[2]}"
+            raise row.lacks(f"criteria in {where} (env.criteria is for rows without any)", column)
+        return default
+    try:
+        return read_criteria(row.value(found))
+    except ValueError as error:
+        raise row.error(f"{found}: {error}", found) from error
+
+
+def _context(row: Row) -> str | None:
+    value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return "\n".join(map(str, value)) or None
+    return value if isinstance(value, str) else None
+
+
+def _golds(row: Row, criteria: Sequence[Criterion]) -> dict[str, bool]:
+    """The gold verdicts: an object of names, or a list in the order of the criteria; null where there is none."""
+    given: JSON = row.values.get("verdicts")
+    what = "verdicts as an object of criteria's names and 1 or 0, or a list with one for each criterion"
+    if isinstance(given, str) and given:  # a column of a CSV file
+        try:
+            given = wire.loads(given)
+        except ValueError:
+            raise row.lacks(f"{what}, not {given!r}", "verdicts") from None
+    if isinstance(given, list) and len(given) == len(criteria):
+        given = {criterion.name: verdict for criterion, verdict in zip(criteria, given, strict=True)}
+    if given is None or given == "":
+        return {}
+    names = {criterion.name for criterion in criteria}
+    if not isinstance(given, Mapping) or not given.keys() <= names:
+        raise row.lacks(f"{what}, not {str(given)[:80]!r}", "verdicts")
+    golds: dict[str, bool] = {}
+    for criterion in criteria:
+        verdict = given.get(criterion.name)
+        if verdict is None:
+            continue
+        gold = None if criterion.options else yes_or_no(verdict)
+        if gold is None:
+            raise row.lacks(f"a gold verdict of yes or no on {criterion.name}, not {verdict!r}", "verdicts")
+        golds[criterion.name] = gold
+    return golds
