@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judgegym.api.group_judges import GroupTable, ListwiseJudge, TournamentJudge
-    from judgegym.api.judges import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge
+    from judgegym.api.judges import ArenaHardJudge, AspectJudge, ChecklistJudge, OwnJudge, PeerJudge, RubricJudge
     from judgegym.api.results import JudgmentTable, TextTable
     from judgegym.api.rl4f import RL4FEvaluator
     from judgegym.judges.core.judgment import Judgment, Status
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArenaHardJudge",
     "AspectJudge",
+    "ChecklistJudge",
     "DataError",
     "EndpointError",
     "GroupTable",
@@ -49,6 +50,7 @@ __all__ = [
 _HOMES = {
     "ArenaHardJudge": "judgegym.api.judges",
     "AspectJudge": "judgegym.api.judges",
+    "ChecklistJudge": "judgegym.api.judges",
     "GroupTable": "judgegym.api.group_judges",
     "ListwiseJudge": "judgegym.api.group_judges",
     "OwnJudge": "judgegym.api.judges",

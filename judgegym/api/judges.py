@@ -17,6 +17,9 @@ from judgegym.api.session import WithSession, in_sync, optional_text, text, text
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.checklists.criteria import read_criteria
+from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail
+from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
@@ -158,6 +161,36 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail], settings=AspectJudgeSettin
     def _case(self, question: str, answer: str, context: str | None = None, reference: str | None = None) -> AspectCase:
         read, shown = optional_text(context, "context"), optional_text(reference, "reference")
         return AspectCase(answer, question, read, shown)
+
+
+class ChecklistJudge(
+    OpenJudge[ChecklistCase, ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistCaseJudge
+):
+    """Judges answers by criteria with points, which may be negative.
+
+    Example:
+        >>> cites = {"name": "cites", "text": "Names a source.", "points": 5}
+        >>> with ChecklistJudge(criteria=[cites, "Is short."], offline=True) as judge:
+        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight, says Linnaeus.", "Six."])
+        >>> [criterion.name for criterion in table[0].detail.criteria]
+        ['cites', 'criterion_2']
+    """
+
+    async def judge(
+        self, question: str, answers: str | Sequence[str], *, criteria: object = None, reference: str | None = None
+    ) -> JudgmentTable[ChecklistDetail]:
+        """Judge each answer, by `criteria` of this question if it has some, beside `reference`."""
+        return await self._judged(question, answers, criteria=criteria, reference=reference)
+
+    judge_sync = in_sync(judge)
+
+    def _case(self, question: str, answer: str, criteria: object = None, reference: str | None = None) -> ChecklistCase:
+        own = self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
+        try:
+            given = read_criteria(own if criteria is None else criteria)
+        except ValueError as error:
+            raise DataError(f"criteria: {error}") from error
+        return ChecklistCase(answer, given, question, reference=optional_text(reference, "reference"))
 
 
 class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaCaseJudge):

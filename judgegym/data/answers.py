@@ -79,22 +79,8 @@ SYSTEM = ("system", "system_prompt")
 OF_INSTRUCTION = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
-_KNOWN = frozenset(
-    (
-        *PROMPTS,
-        *CONVERSATIONS,
-        *RESPONSES,
-        *SYSTEM,
-        *_MEDIA,
-        "contexts",
-        "reference",
-        "rubric",
-        "baseline",
-        "aspects",
-        "criteria",
-        "rubrics",
-    )
-)
+_FIELDS = ("contexts", "reference", "rubric", "baseline", "aspects", "criteria", "rubrics")
+_KNOWN = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
 _LOOKED_AT = 100
 """Rows of an environment's data in which columns that nothing reads are looked for."""
 

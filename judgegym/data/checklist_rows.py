@@ -10,14 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from judgegym.data.answers import CONVERSATIONS, PROMPTS, PromptTask, read_prompt, warn_of_unread_columns
 from judgegym.data.rows import Row, by_uid
+from judgegym.data.rubric_rows import read_context, read_golds
 from judgegym.data.task_list import TaskList
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.checklists.formulas import Formula, has_score
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.parsing.labels import yes_or_no
 from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, is_criteria_list
-from judgegym.llm import wire
-from judgegym.llm.wire import JSON
 
 _ANSWER = ("answer", "response")
 _CONTEXT = ("contexts", "context")
@@ -133,6 +131,10 @@ def with_dropout(task: ChecklistTask, share: float, *, seed: int, formula: Formu
 def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None) -> ChecklistTask:
     prompt = read_prompt(uid, row)
     criteria = _criteria(row, default, column)
+    names, verdicts = [criterion.name for criterion in criteria], row.values.get("verdicts")
+    unknown = verdicts.keys() - {*names} if isinstance(verdicts, Mapping) else ()
+    if unknown:
+        raise row.error(f"verdicts: expected the names of its criteria, found {min(unknown)!r}", "verdicts")
     tags = row.values.get("example_tags")
     return ChecklistTask(
         uid=uid,
@@ -140,16 +142,18 @@ def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
         prompt=prompt,
         criteria=criteria,
         answer=row.optional_text(*_ANSWER),
-        context=_context(row),
+        context=read_context(row),
         reference=row.filled_text(*_REFERENCE),
         category=prompt.category,
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
-        golds=_golds(row, criteria),
+        golds=read_golds(row, names, in_order=True),
     )
 
 
 def _criteria(row: Row, default: tuple[Criterion, ...], column: str | None) -> tuple[Criterion, ...]:
     if column is not None:
+        if row.value(column) is None and column not in row.values:
+            raise row.lacks(f"a column {column} (env.criteria_column)", column)
         found = column if row.value(column) not in (None, "") else None
     else:
         found = next((name for name in CRITERIA_COLUMNS if is_criteria_list(name, row.values.get(name))), None)
@@ -162,38 +166,3 @@ def _criteria(row: Row, default: tuple[Criterion, ...], column: str | None) -> t
         return read_criteria(row.value(found))
     except ValueError as error:
         raise row.error(f"{found}: {error}", found) from error
-
-
-def _context(row: Row) -> str | None:
-    value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return "\n".join(map(str, value)) or None
-    return value if isinstance(value, str) else None
-
-
-def _golds(row: Row, criteria: Sequence[Criterion]) -> dict[str, bool]:
-    """The gold verdicts: an object of names, or a list in the order of the criteria; null where there is none."""
-    given: JSON = row.values.get("verdicts")
-    what = "verdicts as an object of criteria's names and 1 or 0, or a list with one for each criterion"
-    if isinstance(given, str) and given:  # a column of a CSV file
-        try:
-            given = wire.loads(given)
-        except ValueError:
-            raise row.lacks(f"{what}, not {given!r}", "verdicts") from None
-    if isinstance(given, list) and len(given) == len(criteria):
-        given = {criterion.name: verdict for criterion, verdict in zip(criteria, given, strict=True)}
-    if given is None or given == "":
-        return {}
-    names = {criterion.name for criterion in criteria}
-    if not isinstance(given, Mapping) or not given.keys() <= names:
-        raise row.lacks(f"{what}, not {str(given)[:80]!r}", "verdicts")
-    golds: dict[str, bool] = {}
-    for criterion in criteria:
-        verdict = given.get(criterion.name)
-        if verdict is None:
-            continue
-        gold = None if criterion.options else yes_or_no(verdict)
-        if gold is None:
-            raise row.lacks(f"a gold verdict of yes or no on {criterion.name}, not {verdict!r}", "verdicts")
-        golds[criterion.name] = gold
-    return golds

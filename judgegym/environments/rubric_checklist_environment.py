@@ -31,13 +31,7 @@ from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
-from judgegym.judges.checklists.judge import (
-    ChecklistDetail,
-    ChecklistJudge,
-    CriterionDetail,
-    clipped,
-    decide,
-)
+from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, CriterionDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
@@ -99,7 +93,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def open_judges(self) -> None:
         """Make the judge of answers."""
-        self.checklist_judge = ChecklistJudge(self.config, self.clients.judge)
+        self.checklist_judge = ChecklistCaseJudge(self.config, self.clients.judge)
 
     def tasks(self, split: Split) -> Sequence[ChecklistTask]:
         """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
@@ -118,20 +112,15 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
                 )
         else:
             tasks = read_checklists(rows, config.criteria, column=column, formula=config.formula)
-        names = {criterion.name for task in tasks for criterion in task.criteria}
-        named = {name for name in names if not _GENERATED.fullmatch(name)}
+        criteria = [criterion for task in tasks for criterion in task.criteria]
+        named = {criterion.name for criterion in criteria if not _GENERATED.fullmatch(criterion.name)}
         self._named |= named if len(named) <= MOST_NAMED else set()
-        tags = {tag for task in tasks for tag in self._all_tags(task)}
-        self._tags |= tags
-        self.tag_names.add(sorted(tags))
+        self._tags |= {tag for criterion in criteria for tag in criterion.tags}.union(*(task.tags for task in tasks))
+        self.tag_names.add(sorted(self._tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
             share, seed, formula = config.rubric_dropout, config.seed, config.formula
             return tasks.map(lambda task: with_dropout(task, share, seed=seed, formula=formula))
         return tasks
-
-    @staticmethod
-    def _all_tags(task: ChecklistTask) -> set[str]:
-        return {*task.tags, *(tag for criterion in task.criteria for tag in criterion.tags)}
 
     def dataset_answer(self, task: ChecklistTask) -> str | None:
         """Return the row's own answer, unless the policy judges it or is in training."""
@@ -285,10 +274,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def _record_benchmark(self, metrics: MetricAggregator, scores: Mapping[str, Sequence[float]]) -> None:
         """Record for all rows and for each tag the clipped mean, its deviation over resamples, and the rows."""
         for tag in sorted(scores):
-            name = f"clipped_score_tag_{self.tag_names(tag)}" if tag else "clipped_score"
-            metrics.number(name, clipped_mean(scores[tag]))
-            metrics.number(f"{name}_bootstrap_std", clipped_mean_std(scores[tag], seed=self.config.seed))
-            metrics.count(f"{name}_n_samples", len(scores[tag]))
+            end = f"_tag_{self.tag_names(tag)}" if tag else ""
+            metrics.number(f"clipped_score{end}", clipped_mean(scores[tag]))
+            metrics.number(f"clipped_score_bootstrap_std{end}", clipped_mean_std(scores[tag], seed=self.config.seed))
+            metrics.count(f"clipped_score_n_samples{end}", len(scores[tag]))
 
     def _record_saturation(self, metrics: MetricAggregator, values: Mapping[str, Sequence[float]]) -> None:
         """Count the criteria that all rows meet or that none meets, which give no signal, and name them in the log."""

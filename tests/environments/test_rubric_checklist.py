@@ -41,7 +41,7 @@ def test_numbers_of_an_evaluation_are_those_by_hand(tmp_path: Path) -> None:
     wanted |= {
         "clipped_score_n_samples": 4,
         "clipped_score_tag_theme_a": 0.05,
-        "clipped_score_tag_theme_a_n_samples": 2,
+        "clipped_score_n_samples_tag_theme_a": 2,
     }
     wanted |= {"criteria_always_met": 0, "criteria_never_met": 0, "criteria_in_several_rows": 3}
     wanted |= {"agreement": 1.0, "disagreement_rate": 0.0, "redraw_rate": 0.0, "cannot_assess_rate": 0.0}
@@ -99,7 +99,7 @@ def test_judge_is_compared_with_gold_where_it_judges_the_rows_own_answer(tmp_pat
             {"criteria": None, "rubrics": [{"criterion": "Bad.", "points": -1}]},
             "row 1: no criterion has positive points",
         ),
-        ({"verdicts": {"cite": 1}}, "row 1: expected verdicts as an object of criteria's names and 1 or 0"),
+        ({"verdicts": {"cite": 1}}, "row 1: verdicts: expected the names of its criteria, found 'cite'"),
         ({"verdicts": [1, "perhaps", 0]}, "row 1: expected a gold verdict of yes or no on short, not 'perhaps'"),
     ],
 )

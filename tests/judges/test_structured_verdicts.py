@@ -14,7 +14,7 @@ from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
-from judgegym.judges.checklists.judge import ChecklistJudge
+from judgegym.judges.checklists.judge import ChecklistCaseJudge
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupCase
@@ -67,7 +67,7 @@ class StandIn:
             AspectCase(INJECTED, QUESTION, "Air.", GOOD),
         ),
         (
-            ChecklistJudge,
+            ChecklistCaseJudge,
             ChecklistJudgeSettings(criteria_per_call=2, strictness=3),
             ChecklistCase(INJECTED, read_criteria(["Names air.", "Names light.", "Says more."]), QUESTION),
         ),

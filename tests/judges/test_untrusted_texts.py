@@ -12,7 +12,7 @@ from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings,
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings, aspect_prompt
 from judgegym.judges.checklists.criteria import read_criteria
-from judgegym.judges.checklists.judge import ChecklistJudge
+from judgegym.judges.checklists.judge import ChecklistCaseJudge
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.delimiters import Prompt, given_texts
@@ -101,7 +101,7 @@ JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], ob
         '{"reason": "It says TOKEN.", "verdict": 1}',
     ),
     "checklist": (
-        ChecklistJudge,
+        ChecklistCaseJudge,
         ChecklistJudgeSettings(),
         lambda text: ChecklistCase(text, read_criteria([{"text": text}]), f"Why {text}", f"From {text}", text),
         '{"result": [{"id": "TOKEN", "verdict": "met"}]}',

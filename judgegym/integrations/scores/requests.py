@@ -14,12 +14,13 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
+from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, is_criteria_list
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
 LONGEST_ID = 256
 
-Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context"]
+Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
 FIELDS: tuple[Field, ...] = get_args(Field)
 """What a judge may be told of a row beside its prompt."""
 
@@ -116,12 +117,20 @@ def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, read in _READERS.items():
         try:
-            value = read(plain(row.get(name)))
+            value = read(_cell(row, name))
         except CellError as error:
             raise CellError(f"{name}: {error}") from None
         if value is not None:
             fields[name] = value
     return fields
+
+
+def _cell(row: Mapping[str, object], name: str) -> JSON:
+    """The cell of a field; criteria are also in `rubrics`, or in a `rubric` that is a list of objects."""
+    held = [column for column in CRITERIA_COLUMNS if is_criteria_list(column, plain(row.get(column)))]
+    if name == "rubric" and "rubric" in held:
+        return None
+    return plain(row.get(held[0] if name == "criteria" and held else name))
 
 
 def label_fields(label: object) -> dict[str, JSON]:
@@ -178,7 +187,19 @@ def _aspects(value: JSON) -> JSON:
     raise CellError(f"expected names or objects with name and definition, found {type(value).__name__}")
 
 
-_READERS = {"reference": _text, "rubric": _rubric, "aspects": _aspects, "baseline": _text, "context": _context}
+def _criteria(value: JSON) -> JSON:
+    """Criteria, also as JSON text; any other text is something else under the same name."""
+    return value if not isinstance(value, str) else wire.loads(value) if value.lstrip()[:1] in ("[", "{") else None
+
+
+_READERS = {
+    "reference": _text,
+    "rubric": _rubric,
+    "aspects": _aspects,
+    "baseline": _text,
+    "context": _context,
+    "criteria": plain,
+}
 
 
 Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]

@@ -35,9 +35,9 @@ CATEGORIES: Mapping[str, float] = {"essential": 1.0, "important": 0.7, "optional
 """The points of a criterion that has a category in place of a number."""
 
 _NAMES, _TITLES = ("name", "id"), ("title",)
-_TEXTS = ("text", "criterion", "description", "definition")
+_TEXTS = ("text", "criterion", "description")
 _POINTS, _CATEGORY = ("points", "weight"), ("category", "importance")
-_OTHERS = ("tags", "options", "required", "veto", "polarity")
+_OTHERS = ("tags", "options", "required")
 _KNOWN = (*_NAMES, *_TITLES, *_TEXTS, *_POINTS, *_CATEGORY, *_OTHERS)
 _PREFIX = re.compile(rf"({'|'.join(CATEGORIES)})(?: criteria)?:\s*", re.IGNORECASE)
 
@@ -153,7 +153,6 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
         if unknown is not None:
             raise ValueError(f"{unknown}: unknown field{did_you_mean(unknown, _KNOWN)}")
         name, title = _first(fields, _NAMES), _first(fields, _TITLES)
-        points, category = _points(fields)
         tags, options = fields.get("tags", ()), fields.get("options", ())
         if isinstance(options, Mapping):
             options = [{"label": label, "value": worth} for label, worth in options.items()]
@@ -161,10 +160,10 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
             {
                 "name": next((str(one) for one in (name, title) if one is not None), f"criterion_{number}"),
                 "text": _first(fields, _TEXTS) or "",
-                "points": points,
-                "tags": [*([tags] if isinstance(tags, str) or not isinstance(tags, Sequence) else tags), *category],
+                "points": _points(fields),
+                "tags": [tags] if isinstance(tags, str) else tags,
                 "options": options,
-                "required": fields.get("required", fields.get("veto", False)),
+                "required": fields.get("required", False),
             }
         )
     except ValidationError as error:
@@ -178,16 +177,23 @@ def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
 
 def _fields(entry: object) -> Mapping[str, object]:
     """The fields of an entry that are not null; a text is that of a criterion, or the name of an aspect of ours."""
-    if isinstance(entry, str):
-        if entry in SUPPORTED_ASPECTS:
-            return _fields(SUPPORTED_ASPECTS[entry])
+    if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
         prefix = _PREFIX.match(entry)
         return {"text": entry} if prefix is None else {"text": entry[prefix.end() :], "category": prefix[1].lower()}
-    if isinstance(entry, Aspect | Criterion):
-        entry = entry.model_dump()
+    if isinstance(entry, str):
+        return _of_aspect(SUPPORTED_ASPECTS[entry])
     if not isinstance(entry, Mapping):
         raise ValueError(f"expected a text or an object, found {type(entry).__name__}")
-    return {str(name): value for name, value in entry.items() if value is not None}
+    fields = {str(name): value for name, value in entry.items() if value is not None}
+    return _of_aspect(Aspect.model_validate(fields)) if "definition" in fields else fields
+
+
+def _of_aspect(aspect: Aspect) -> Mapping[str, object]:
+    """An aspect as a criterion: polarity −1 gives negative points, a veto makes it required."""
+    if aspect.strictness is not None:
+        raise ValueError("strictness: all criteria have as many votes; expected the judge's setting")
+    points = aspect.polarity * aspect.weight
+    return {"name": aspect.name, "text": aspect.definition, "points": points, "required": aspect.veto}
 
 
 def _first(fields: Mapping[str, object], names: Sequence[str]) -> object:
@@ -197,21 +203,13 @@ def _first(fields: Mapping[str, object], names: Sequence[str]) -> object:
     return fields[given[0]] if given else None
 
 
-def _points(fields: Mapping[str, object]) -> tuple[object, tuple[str, ...]]:
-    """The points, and the category as a tag."""
+def _points(fields: Mapping[str, object]) -> object:
+    """The points: a number, or those of a category."""
     given, category = _first(fields, _POINTS), _first(fields, _CATEGORY)
-    if isinstance(given, str) and given.lower() in CATEGORIES:
-        given, category = None, given
-    tag = () if category is None else (f"category:{str(category).lower()}",)
-    if given is None and category is not None:
-        given = CATEGORIES.get(str(category).lower().removesuffix(" criteria"))
-        if given is None:
-            raise ValueError(f"category: expected one of {', '.join(CATEGORIES)}, found {category!r}")
-    polarity = fields.get("polarity", 1)
-    if polarity not in (1, -1) or (polarity == -1 and isinstance(given, int | float) and given < 0):
-        raise ValueError("polarity: expected 1 or -1, the latter with a weight above 0")
-    points = 1.0 if given is None else given
-    return (-points if polarity == -1 and isinstance(points, int | float) else points), tag
+    word = str(category if given is None else given).lower().removesuffix(" criteria")
+    if given is None and category is not None and word not in CATEGORIES:
+        raise ValueError(f"category: expected one of {', '.join(CATEGORIES)}, found {category!r}")
+    return CATEGORIES.get(word, 1.0 if given is None else given)
 
 
 def _of_setting(value: object) -> object:

@@ -101,7 +101,7 @@ class ChecklistDetail:
     redrawn: int = 0
 
 
-class ChecklistJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, ChecklistDetail]):
+class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, ChecklistDetail]):
     """Judges submissions by lists of criteria."""
 
     def __init__(self, settings: ChecklistJudgeSettings, client: ChatClient, rubric: str | None = None) -> None:
@@ -187,20 +187,9 @@ def decide(
         cast = [vote[own] for vote in votes]
         chosen = _middle(cast)
         same = [vote for vote in cast if vote.word == chosen.word]
-        decided.append(
-            CriterionDetail(
-                criterion.name,
-                criterion.text,
-                criterion.points,
-                criterion.tags,
-                chosen.word,
-                chosen.value,
-                len(same) / len(cast),
-                same[0].quote,
-                same[0].reason,
-                tuple(vote.word for vote in cast),
-            )
-        )
+        words = tuple(vote.word for vote in cast)
+        shown = (criterion.name, criterion.text, criterion.points, criterion.tags, chosen.word, chosen.value)
+        decided.append(CriterionDetail(*shown, len(same) / len(cast), same[0].quote, same[0].reason, words))
     return decided
 
 
@@ -235,7 +224,7 @@ def _why(part: Sequence[Criterion], votes: Sequence[object], calls: Sequence[Jud
 JUDGE = JudgeDefinition(
     ChecklistJudgeSettings,
     "met or unmet for each of a list of criteria with points",
-    ChecklistJudge,
+    ChecklistCaseJudge,
     (CHECKLIST_PROMPT,),
     frozenset(("reference", "context", "criteria")),
 )

@@ -33,19 +33,13 @@ MET, UNMET, CANNOT_ASSESS = "met", "unmet", "cannot_assess"
 Words: TypeAlias = Mapping[str, "float | None"]
 """The words that are verdicts on a criterion, with their values from 0 to 1; `None` is "cannot assess"."""
 
-CRITERIA_FORM = VerdictForm(
-    "criteria",
-    {
-        "result": entries(
-            {
-                "id": text_field("id of a criterion"),
-                "reason": text_field("one or two sentences"),
-                "quote": text_field("the words of the submission that decide it, or nothing"),
-                "verdict": text_field("met or unmet, or one of its options"),
-            }
-        )
-    },
-)
+_ENTRY = {
+    "id": text_field("id of a criterion"),
+    "reason": text_field("one or two sentences"),
+    "quote": text_field("the words of the submission that decide it, or nothing"),
+    "verdict": text_field("met or unmet, or one of its options"),
+}
+CRITERIA_FORM = VerdictForm("criteria", {"result": entries(_ENTRY)})
 """Without ids and options, which would make each schema a new one: the parser checks them."""
 
 _MOST_NAMED = 5
@@ -113,11 +107,11 @@ def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Criter
     listed = fields.get("result")
     if not isinstance(listed, list):
         return '"result" is not a list'
-    given = [(entry["id"], entry) for entry in map(_lowered, listed) if isinstance(entry.get("id"), str)]
+    given = [(str(entry["id"]), entry) for entry in listed if isinstance(entry, Mapping) and "id" in entry]
     if len(given) < len(listed):
         return 'an entry of "result" is not a JSON object with the "id" of a criterion'
-    counts = Counter(str(name) for name, _ in given)
-    found = {str(name): _verdict(entry, words.get(str(name), {})) for name, entry in given}
+    counts = Counter(name for name, _ in given)
+    found = {name: _verdict(entry, words.get(name, {})) for name, entry in given}
     faults = (
         ("these ids are missing: ", [name for name in words if name not in counts]),
         ("these ids occur more than once: ", [name for name in words if counts[name] > 1]),
@@ -126,10 +120,6 @@ def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> Criter
     )
     wrong = [f"{what}{', '.join(which[:_MOST_NAMED])}" for what, which in faults if which]
     return "; ".join(wrong) or {name: verdict for name, verdict in found.items() if verdict is not None}
-
-
-def _lowered(entry: JSON) -> Mapping[str, JSON]:
-    return {name.lower(): value for name, value in entry.items()} if isinstance(entry, Mapping) else {}
 
 
 def _verdict(entry: Mapping[str, JSON], words: Words) -> CriterionVerdict | None:

@@ -30,14 +30,14 @@ TAGS = ["level:example", "axis:accuracy"]
             ],
             [
                 ("Dose 1", "Essential Criteria: Names it.", 5, ()),
-                ("Dose 2", "Says when.", 0.7, ("category:important",)),
+                ("Dose 2", "Says when.", 0.7, ()),
             ],
         ),
         (
             ["Optional Criteria: Is short.", "Pitfall Criteria: Guesses.", "Cites."],
             [
-                ("criterion_1", "Is short.", 0.3, ("category:optional",)),
-                ("criterion_2", "Guesses.", -0.9, ("category:pitfall",)),
+                ("criterion_1", "Is short.", 0.3, ()),
+                ("criterion_2", "Guesses.", -0.9, ()),
                 ("criterion_3", "Cites.", 1, ()),
             ],
         ),
@@ -50,7 +50,7 @@ TAGS = ["level:example", "axis:accuracy"]
             [("harmfulness", SUPPORTED_ASPECTS["harmfulness"].definition, -1, ())],
         ),
         (json.dumps({"criteria": [{"name": "a", "text": "Is it?", "weight": "essential"}]}),
-         [("a", "Is it?", 1, ("category:essential",))]),
+         [("a", "Is it?", 1, ())]),
     ],
 )  # fmt: skip
 def test_public_rows_are_read_as_they_are(value: object, expected: list[tuple[Any, ...]]) -> None:

@@ -48,7 +48,8 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
 
 @pytest.mark.parametrize("judge", JUDGES)
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
-    settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?", criteria=["Is it?"])
+    given = {"judge": judge, "aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
+    settings = DatasetJudgeSettings.model_validate(given)
     plain = judge_task_of("Q", ["A", "B"], {})
     without = await CountingClient(settings).asked(plain)
     shown = set()

@@ -80,9 +80,23 @@ def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
 
 
 def test_criteria_are_lines_of_a_table() -> None:
-    own = {"name": "cites", "text": "Cites.", "points": -4.0, "verdict": "met", "votes": ["met", "unmet", "met"]}
-    said = {"quote": "see [1]", "reason": "It does."}
+    own: dict[str, JSON] = {
+        "name": "cites",
+        "text": "Cites.",
+        "points": -4.0,
+        "verdict": "met",
+        "votes": ["met", "unmet", "met"],
+    }
+    said: dict[str, JSON] = {"quote": "see [1]", "reason": "It does."}
     assert criteria_of({"criteria": [{**own, **said}]}) == [{**own, **said}]
-    empty = {"name": "", "text": "", "points": None, "verdict": "", "votes": [], "quote": "", "reason": ""}
+    empty: dict[str, JSON] = {
+        "name": "",
+        "text": "",
+        "points": None,
+        "verdict": "",
+        "votes": [],
+        "quote": "",
+        "reason": "",
+    }
     assert criteria_of({"criteria": [{"points": "x", "votes": 3}, 7]}) == [empty]
     assert criteria_of({"criteria": "x"}) == criteria_of(None) == []

@@ -6,10 +6,13 @@ import json
 
 import pytest
 
-from judgegym.judges.parsing.criteria import CriterionVerdict, criteria_fault, criteria_verdicts
+from judgegym.judges.parsing.criteria import CriterionVerdict, Words, criteria_fault, criteria_verdicts
 from tests.checklists import entry
 
-WORDS = {"ghjkm": {"met": 1.0, "unmet": 0.0}, "npqrt": {"none": 0.0, "Some of it": 0.5, "cannot_assess": None}}
+WORDS: dict[str, Words] = {
+    "ghjkm": {"met": 1.0, "unmet": 0.0},
+    "npqrt": {"none": 0.0, "Some of it": 0.5, "cannot_assess": None},
+}
 FIRST, SECOND = entry("ghjkm", "unmet", quote="it"), entry("npqrt", "Some of it")
 FOUND = {
     "ghjkm": CriterionVerdict("unmet", 0.0, "So it seems.", "it"),
