@@ -214,7 +214,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if task.is_judged:
             return
         for tag, of_tag in {**sample.detail.tags, **dict.fromkeys(task.tags, score)}.items():
-            metrics.mean(f"score_tag_{self.tag_names(tag)}", of_tag)
+            metrics.mean(f"tag_score_{self.tag_names(tag)}", of_tag)
         metrics.rate("requirement_unmet_rate", bool(sample.detail.unmet_requirements))
         if self.config.rubric_dropout and self.verb != "evaluate":
             metrics.mean("criteria_left_out", len(task.left_out))
@@ -246,7 +246,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if self.config.role == "policy":
             metrics.expect(none, "requirement_unmet_rate")
             why = "no row has a score by the tag"
-            metrics.expect(why, *(f"score_tag_{self.tag_names(tag)}" for tag in sorted(self._tags)))
+            metrics.expect(why, *(f"tag_score_{self.tag_names(tag)}" for tag in sorted(self._tags)))
 
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[ChecklistTask, Sample[ChecklistDetail]]]

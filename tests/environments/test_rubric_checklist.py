@@ -37,7 +37,7 @@ def test_numbers_of_an_evaluation_are_those_by_hand(tmp_path: Path) -> None:
     scores = {"r0": 0.6, "r1": -0.5, "r2": 0.5, "r3": 0.1}
     assert run.scores() == pytest.approx(scores)
     wanted = {"mean_score": 0.175, "met_rate_cites": 0.75, "met_rate_short": 0.25, "met_rate_guesses": 0.75}
-    wanted |= {"score_tag_axis_form": 0.75, "score_tag_theme_a": 0.05, "clipped_score": 0.175}
+    wanted |= {"tag_score_axis_form": 0.75, "tag_score_theme_a": 0.05, "clipped_score": 0.175}
     wanted |= {
         "clipped_score_n_samples": 4,
         "clipped_score_tag_theme_a": 0.05,
@@ -47,7 +47,7 @@ def test_numbers_of_an_evaluation_are_those_by_hand(tmp_path: Path) -> None:
     wanted |= {"agreement": 1.0, "disagreement_rate": 0.0, "redraw_rate": 0.0, "cannot_assess_rate": 0.0}
     assert run.some(*wanted) == pytest.approx(wanted)
     assert 0 < run.metrics["clipped_score_bootstrap_std"] < 0.25
-    assert "score_tag_axis_accuracy" not in run.metrics  # no positive points: no score
+    assert "tag_score_axis_accuracy" not in run.metrics  # no positive points: no score
     assert run.files.samples[1]["headline"] == {"total": -0.5, "weight": 1.0}
     assert [one["verdict"] for one in run.details("criteria")["r3"]] == ["met", "unmet", "met"]
 
