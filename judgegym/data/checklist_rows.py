@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from judgegym.data.answers import CONVERSATIONS, PROMPTS, PromptTask, read_prompt, warn_of_unread_columns
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, SYSTEM, PromptTask, read_prompt, warn_of_unread_columns
 from judgegym.data.rows import Row, by_uid
 from judgegym.data.rubric_rows import read_context, read_golds
 from judgegym.data.task_list import TaskList
 from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.checklists.formulas import Formula, has_score
 from judgegym.judges.core.seeding import generator
-from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, is_criteria_list
+from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column
 
 _ANSWER = ("answer", "response")
 _CONTEXT = ("contexts", "context")
@@ -70,12 +70,8 @@ def read_checklists(
         DataError: a row has no prompt or no criteria, ones that cannot be read or cannot have a score, or a gold
             verdict that is neither yes nor no; or it has the id of another row.
     """
-    named = () if column is None else (column,)
-    warn_of_unread_columns(
-        rows,
-        ((*PROMPTS, *CONVERSATIONS), _CONTEXT),
-        ("system", "system_prompt", *_REFERENCE, *CRITERIA_COLUMNS, *named),
-    )
+    read = (*SYSTEM, *_REFERENCE, *(CRITERIA_COLUMNS if column is None else (column,)))
+    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS), _CONTEXT), read)
 
     def build(uid: str, row: Row) -> ChecklistTask:
         task = _task(uid, row, default, column)
@@ -99,16 +95,8 @@ def read_gold_checklists(
         task = _task(uid, row, default, column)
         known = [criterion for criterion in task.criteria if criterion.name in task.golds and task.answer is not None]
         parts = [tuple(known[start : start + per_task]) for start in range(0, len(known), per_task)]
-        return [
-            replace(
-                task,
-                uid=f"{uid}:{number}",
-                criteria=part,
-                golds={criterion.name: task.golds[criterion.name] for criterion in part},
-                is_judged=True,
-            )
-            for number, part in enumerate(parts, start=1)
-        ]
+        numbered = enumerate(parts, start=1)
+        return [replace(task, uid=f"{uid}:{number}", criteria=part, is_judged=True) for number, part in numbered]
 
     return TaskList.of_several(by_uid(rows, numbered=True), build)
 
@@ -151,17 +139,13 @@ def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None
 
 
 def _criteria(row: Row, default: tuple[Criterion, ...], column: str | None) -> tuple[Criterion, ...]:
-    if column is not None:
-        if row.value(column) is None and column not in row.values:
-            raise row.lacks(f"a column {column} (env.criteria_column)", column)
-        found = column if row.value(column) not in (None, "") else None
-    else:
-        found = next((name for name in CRITERIA_COLUMNS if is_criteria_list(name, row.values.get(name))), None)
-    if found is None:
-        if not default:
-            where = column or f"{' or '.join(CRITERIA_COLUMNS[:2])}, or a list of objects in {CRITERIA_COLUMNS[2]}"
-            raise row.lacks(f"criteria in {where} (env.criteria is for rows without any)", column)
-        return default
+    found = criteria_column(row.values) if column is None else column
+    if found is None or row.value(found) in (None, ""):
+        if default and (column is None or column in row.values):
+            return default
+        raise row.lacks(
+            f"criteria in {column or ' or '.join(CRITERIA_COLUMNS)} (env.criteria is for rows without any)", column
+        )
     try:
         return read_criteria(row.value(found))
     except ValueError as error:

@@ -32,7 +32,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, judge_task_of
+from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import (
     SINGLE,
     TASK_FIELDS,
@@ -107,7 +107,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return tasks
 
     def _task(self, task: PromptTask, answer: str) -> JudgeTask:
-        return judge_task_of(task.question, (answer,), task.fields)
+        column = criteria_column(task.fields) if self.config.judge in TASK_FIELDS["criteria"] else None
+        fields = {name: value for name, value in task.fields.items() if name != column}
+        given = fields if column is None else {**fields, "criteria": task.fields[column]}
+        return judge_task_of(task.question, (answer,), given)
 
     def conversations(self, task: PromptTask) -> list[Conversation]:
         """Ask the prompt."""

@@ -112,14 +112,16 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
                 )
         else:
             tasks = read_checklists(rows, config.criteria, column=column, formula=config.formula)
-        criteria = [criterion for task in tasks for criterion in task.criteria]
-        named = {criterion.name for criterion in criteria if not _GENERATED.fullmatch(criterion.name)}
-        self._named |= named if len(named) <= MOST_NAMED else set()
-        self._tags |= {tag for criterion in criteria for tag in criterion.tags}.union(*(task.tags for task in tasks))
-        self.tag_names.add(sorted(self._tags))
+        names, tags = set[str](), set[str]()
+        for task in tasks:
+            names.update(one.name for one in task.criteria if not _GENERATED.fullmatch(one.name))
+            tags.update(task.tags, *(one.tags for one in task.criteria))
+        self._named |= names if len(names) <= MOST_NAMED else set()
+        self._tags |= tags
+        self.tag_names.add(sorted(tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
-            share, seed, formula = config.rubric_dropout, config.seed, config.formula
-            return tasks.map(lambda task: with_dropout(task, share, seed=seed, formula=formula))
+            share, formula = config.rubric_dropout, config.formula
+            return tasks.map(lambda task: with_dropout(task, share, seed=config.seed, formula=formula))
         return tasks
 
     def dataset_answer(self, task: ChecklistTask) -> str | None:
@@ -229,9 +231,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show the benchmark's number, the agreement with gold, and faults of the judge."""
-        benchmark = Outcome("HealthBench's score", {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"})
         return (
-            *([benchmark] if self.config.role == "policy" and self.config.formula == "healthbench" else []),
+            Outcome("HealthBench's score", {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"}),
             Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
             Outcome.of("rows with a verdict drawn again", "redraw_rate", is_fault=True),
         )
@@ -302,7 +303,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             return []
         details = sample.detail.criteria if sample.detail is not None else ()
         found = {one.name: None if one.value is None else one.value == 1.0 for one in details}
-        return [ComparedVerdict(name, found.get(name), found.get(name), gold) for name, gold in task.golds.items()]
+        names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
+        return [ComparedVerdict(name, found.get(name), found.get(name), task.golds[name]) for name in names]
 
 
 if __name__ == "__main__":

@@ -229,7 +229,8 @@ def row_of(state: TaskState, target: Target, options: ScorerOptions) -> Completi
         "reference": "\n".join(target) if options.reference == TARGET else metadata.get(options.reference),
         "rubric": _first(metadata.get("rubric"), options.rubric, options.rubric_file),
         "aspects": _first(metadata.get("aspects"), options.aspects),
-        "criteria": _first(metadata.get("criteria"), metadata.get("rubrics"), options.criteria),
+        "criteria": _first(metadata.get("criteria"), options.criteria),
+        "rubrics": metadata.get("rubrics"),
         "baseline": metadata.get(options.baseline),
         "context": metadata.get("context"),
     }

@@ -277,3 +277,10 @@ def clipped_mean_std(values: Sequence[float], *, rounds: int = 1000, seed: int =
     scores, generator = np.asarray(values, dtype=float), np.random.default_rng(seed)
     means = [scores[generator.integers(0, len(scores), size=len(scores))].mean() for _ in range(rounds)]
     return float(np.std(np.clip(means, 0.0, 1.0)))
+
+
+def expected_minimum(values: Sequence[float], size: int) -> float:
+    """The mean, over all choices of `size` of the values (1 to their number), of the least of those that are chosen."""
+    lowest_first, count = sorted(values), len(values)
+    ways = (math.comb(count - place, size - 1) for place in range(1, count + 1))
+    return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(count, size)

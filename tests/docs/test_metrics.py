@@ -45,6 +45,7 @@ PLACEHOLDERS: Mapping[str, Sequence[str]] = {
     "category": [*_in_samples("category"), *_in_samples("subset"), *SUPPORTED_ASPECTS],
     "cluster": _in_samples("cluster"),
     "aspect": list(SUPPORTED_ASPECTS),
+    "k": ["2", "4", "8", "16"],
     "criterion": ["polite"],
     "tag": sorted({slug(tag) for tag in _tags()}),
     "level": [str(level) for level in range(1, 6)],

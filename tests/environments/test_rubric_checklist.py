@@ -93,7 +93,10 @@ def test_judge_is_compared_with_gold_where_it_judges_the_rows_own_answer(tmp_pat
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ({"criteria": None}, "row 1: expected criteria in criteria or rubrics, or a list of objects in rubric"),
+        (
+            {"criteria": None},
+            "row 1: expected criteria in criteria or rubrics or rubric (env.criteria is for rows without any)",
+        ),
         ({"criteria": [{"text": " "}]}, "row 1: criteria: criterion 1: expected a text, found a blank one"),
         (
             {"criteria": None, "rubrics": [{"criterion": "Bad.", "points": -1}]},
@@ -114,6 +117,15 @@ def test_settings_bring_criteria_and_a_column_is_named(tmp_path: Path) -> None:
     of_column = check(tmp_path, "--env.criteria_column=mine", rows=[plain], judge=JUDGE, run="column")
     of_settings = check(tmp_path, f"--env.criteria={json.dumps(NAMED)}", rows=[plain], judge=JUDGE, run="settings")
     assert (of_column.scores(), of_settings.scores()) == ({"r0": 1.0}, {"r0": pytest.approx(0.6)})
+    nowhere = check(
+        tmp_path,
+        "--env.criteria_column=yours",
+        f"--env.criteria={json.dumps(NAMED)}",
+        rows=[plain],
+        judge=JUDGE,
+        run="no",
+    )
+    assert nowhere.code == 2 and not nowhere.lacks("row 1: expected criteria in yours")
     refused = check(tmp_path, "--env.judge_critique_rounds=1", rows=[plain], judge=JUDGE, run="refused")
     assert refused.code == 2 and not refused.lacks("judge_critique_rounds")
 

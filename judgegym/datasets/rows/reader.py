@@ -19,7 +19,7 @@ from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, FieldTypeError, is_criteria_list, judge_task_of
+from judgegym.judges.scorers.fields import FieldTypeError, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS, KindSettings
 from judgegym.llm.wire import JSON
 
@@ -70,8 +70,7 @@ class RowReader:
         usual = {name for name in TASK_FIELDS if name not in ("context", "criteria") or name not in self._unseen}
         found = {**{name: name for name in usual}, **self._named}
         if "criteria" in usual and "criteria" not in self._named:
-            held = [name for name in CRITERIA_COLUMNS if is_criteria_list(name, first.values.get(name))]
-            found["criteria"] = held[0] if held else "criteria"
+            found["criteria"] = criteria_column(first.values) or "criteria"
             if found["criteria"] == "rubric":
                 del found["rubric"]
         self._optional = {name: found[name] for name in TASK_FIELDS if name in found}

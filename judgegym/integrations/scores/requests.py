@@ -14,7 +14,6 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast, get_args
 
-from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, is_criteria_list
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON, Choice
 
@@ -126,11 +125,11 @@ def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
 
 
 def _cell(row: Mapping[str, object], name: str) -> JSON:
-    """The cell of a field; criteria are also in `rubrics`, or in a `rubric` that is a list of objects."""
-    held = [column for column in CRITERIA_COLUMNS if is_criteria_list(column, plain(row.get(column)))]
-    if name == "rubric" and "rubric" in held:
-        return None
-    return plain(row.get(held[0] if name == "criteria" and held else name))
+    """The cell of a field; HealthBench's criteria are in `rubrics`."""
+    rubrics = plain(row.get("rubrics")) if name == "criteria" and row.get(name) is None else None
+    if isinstance(rubrics, list) and all(isinstance(one, Mapping) and "criterion" in one for one in rubrics):
+        return rubrics or None
+    return plain(row.get(name))
 
 
 def label_fields(label: object) -> dict[str, JSON]:
@@ -189,7 +188,12 @@ def _aspects(value: JSON) -> JSON:
 
 def _criteria(value: JSON) -> JSON:
     """Criteria, also as JSON text; any other text is something else under the same name."""
-    return value if not isinstance(value, str) else wire.loads(value) if value.lstrip()[:1] in ("[", "{") else None
+    if not isinstance(value, str):
+        return value or None
+    try:
+        return wire.loads(value) if value.lstrip()[:1] in ("[", "{") else None
+    except ValueError:
+        raise CellError("expected a list in JSON") from None
 
 
 _READERS = {
@@ -198,7 +202,7 @@ _READERS = {
     "aspects": _aspects,
     "baseline": _text,
     "context": _context,
-    "criteria": plain,
+    "criteria": _criteria,
 }
 
 

@@ -120,7 +120,6 @@ COLUMNS: Mapping[str, Field] = {
     "reference": "reference",
     "rubric": "rubric",
     "aspects": "aspects",
-    "rubrics": "criteria",
     "criteria": "criteria",
     "baseline": "baseline",
     "context": "context",

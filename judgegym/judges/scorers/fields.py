@@ -37,10 +37,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         FieldTypeError: a field holds a value of another type.
         ValueError: a field cannot be read; the message begins with its name.
     """
-    criteria = next((given[name] for name in CRITERIA_COLUMNS if is_criteria_list(name, given.get(name))), None)
-    rubric, levels = rubric_of(
-        None if criteria is not None and criteria is given.get("rubric") else given.get("rubric")
-    )
+    rubric, levels = rubric_of(given.get("rubric"))
     baseline = _text("baseline", given.get("baseline"))
     return JudgeTask(
         prompt,
@@ -51,7 +48,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         aspects=_aspects(given.get("aspects")),
         baseline=baseline if baseline and baseline.strip() else None,
         context=_context(given.get("context")),
-        criteria=_criteria(criteria),
+        criteria=_criteria(given.get("criteria")),
     )
 
 
@@ -110,10 +107,12 @@ def _criteria(value: object) -> tuple[Criterion, ...] | None:
         raise ValueError(f"criteria: {error}") from error
 
 
-def is_criteria_list(column: str, value: object) -> bool:
-    """Whether a column holds criteria: one of `CRITERIA_COLUMNS` with something in it; `rubric` only with objects."""
-    is_list = isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
-    return column in CRITERIA_COLUMNS and (is_list if column == "rubric" else value is not None and value != "")
+def criteria_column(values: Mapping[str, object]) -> str | None:
+    """The first of `CRITERIA_COLUMNS` that holds something, `rubric` a list of objects; `None` without one."""
+    rubric = values.get("rubric")
+    is_list = isinstance(rubric, list | tuple) and bool(rubric) and all(isinstance(one, Mapping) for one in rubric)
+    held = (name for name in CRITERIA_COLUMNS if values.get(name) not in (None, ""))
+    return next((name for name in held if name != "rubric" or is_list), None)
 
 
 def _without_null(entry: object) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from judgegym.judges.checklists.formulas import (
     has_score,
     tag_scores,
 )
-from judgegym.statistics.agreement import clipped_mean, clipped_mean_std
+from judgegym.statistics.agreement import clipped_mean, clipped_mean_std, expected_minimum
 
 Items = Sequence[tuple[float, bool, Sequence[str]]]
 
@@ -113,3 +114,10 @@ def test_what_cannot_be_assessed(strategy: CannotAssess, expected: float) -> Non
     assert checklist_score(items, "healthbench", strategy) == pytest.approx(expected)
     nothing = checklist_score(of((2, None)), "rar", strategy)
     assert nothing == {"leave_out": None, "zero": 0.0, "partial": 0.5, "worst": 0.0}[strategy]
+
+
+def test_expected_minimum_is_that_of_all_choices() -> None:
+    values = [0.7, 0.1, 0.4, 0.4, 0.9]
+    for size in range(1, 6):
+        lowest = [min(chosen) for chosen in combinations(values, size)]
+        assert expected_minimum(values, size) == pytest.approx(sum(lowest) / len(lowest))

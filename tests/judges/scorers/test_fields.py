@@ -64,3 +64,16 @@ def test_a_row_with_a_field_for_another_judge_is_named() -> None:
     row = Row("data.jsonl", 1, {"prompt": "Q", "response": "A", "baseline": "B"})
     units = ScoreTasks(DataSet("data.jsonl", [row.values]), Both(judge="peer"), lambda item: None)
     assert units.reader.unread == {"baseline"}
+
+
+@pytest.mark.parametrize(("column", "named"), [("rubrics", {}), ("rubric", {}), ("mine", {"criteria_column": "mine"})])
+def test_lists_of_public_rows_are_criteria_for_the_judge_that_reads_them_alone(
+    column: str, named: dict[str, str]
+) -> None:
+    row = {"prompt": "Q", "response": "A", column: [{"criterion": "Is kind.", "points": 3}]}
+    units = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="checklist", **named), lambda item: None)
+    criteria = units[0].judge_task.criteria
+    assert criteria is not None and [(one.text, one.points) for one in criteria] == [("Is kind.", 3)]
+    assert (units.reader.columns["criteria"], units.reader.unread) == (column, set())
+    other = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="rubric"), lambda item: None)
+    assert other[0].judge_task.criteria is None and other.reader.unread == {column} - {"mine"}
