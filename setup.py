@@ -6,8 +6,16 @@ All plugins have the same code, which asks for the classes of its own name.
 from setuptools import find_packages, setup
 
 PLUGIN = "judgegym/integrations/verifiers_plugin"
-JUDGES = ("arena_hard", "aspect", "choice", "listwise", "peer", "rubric", "rule", "tournament")
-ENVIRONMENTS = ("arena_hard", "aspect_critique", "pairwise_judgement", "prompts", "rubric_absolute", "self_critique")
+JUDGES = ("arena_hard", "aspect", "checklist", "choice", "listwise", "peer", "rubric", "rule", "tournament")
+ENVIRONMENTS = (
+    "arena_hard",
+    "aspect_critique",
+    "pairwise_judgement",
+    "prompts",
+    "rubric_absolute",
+    "rubric_checklist",
+    "self_critique",
+)
 PLUGINS = sorted({f"judgegym_{name}" for name in (*JUDGES, *ENVIRONMENTS, "environment", "group")})
 
 packages = find_packages(include=["judgegym", "judgegym.*"], exclude=["judgegym.integrations.verifiers_plugin"])

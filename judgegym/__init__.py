@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from judgegym.api.judges import (
         ArenaHardJudge,
         AspectJudge,
+        ChecklistJudge,
         OwnJudge,
         PeerJudge,
         RewardJudge,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArenaHardJudge",
     "AspectJudge",
+    "ChecklistJudge",
     "DataError",
     "EndpointError",
     "GroupTable",
@@ -61,6 +63,7 @@ __all__ = [
 _HOMES = {
     "ArenaHardJudge": "judgegym.api.judges",
     "AspectJudge": "judgegym.api.judges",
+    "ChecklistJudge": "judgegym.api.judges",
     "GroupTable": "judgegym.api.group_judges",
     "ListwiseJudge": "judgegym.api.group_judges",
     "OwnJudge": "judgegym.api.judges",

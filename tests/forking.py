@@ -32,6 +32,7 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = (
     "judgegym.environments.aspect_critique_environment",
+    "judgegym.environments.rubric_checklist_environment",
     "judgegym.environments.command_line.main",
     "judgegym.environments.command_line.commands",
     "judgegym.environments.prompts_environment",

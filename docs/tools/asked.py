@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from judgegym.judges.arena import game_prompt
 from judgegym.judges.aspects.prompt import aspect_prompt
+from judgegym.judges.checklists.criteria import read_criteria
+from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.listwise.prompt import listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
@@ -32,6 +34,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PROMPTS = "judgegym/judges/prompts/"
 ALONE = re.compile(r"^\[(?P<text>[^\]]+)\]\((?P<target>[^)]+)\)$", re.MULTILINE)
 
+_CHECKED = ChecklistCase(
+    "{answer}",
+    read_criteria(["{criterion}", {"text": "{criterion with options}", "options": {"{lowest}": 0, "{highest}": 1}}]),
+    "{prompt}",
+    "{contexts}",
+    "{reference}",
+)
 _RUBRIC = Rubric("{criteria}", {1: "{score1_description}", 5: "{score5_description}"})
 
 ASKED: dict[str, Callable[[], Sequence[Message]]] = {
@@ -49,6 +58,9 @@ ASKED: dict[str, Callable[[], Sequence[Message]]] = {
     ),
     "Aspect critique: what the judge is asked": lambda: (
         aspect_prompt("{definition of the aspect}", "{answer}", "{question}", "{contexts}", "{reference}").messages
+    ),
+    "Rubric checklist: what the judge is asked": lambda: (
+        checklist_prompt(_CHECKED, _CHECKED.criteria, ChecklistJudgeSettings()).prompt.messages
     ),
     "Rubric-absolute: what the judge is asked": lambda: (
         rubric_prompt("{instruction}", "{response}", _RUBRIC, "{reference_answer}").messages

@@ -17,6 +17,9 @@ from judgegym.api.session import WithSession, in_sync, optional_text, text, text
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaDetail, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel, PanelDetail
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.checklists.criteria import read_criteria
+from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail
+from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
 from judgegym.judges.composite import CompositeDetail
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -168,6 +171,36 @@ class AspectJudge(OpenJudge[AspectCase, PanelDetail], settings=AspectJudgeSettin
         return AspectCase(answer, question, read, shown)
 
 
+class ChecklistJudge(
+    OpenJudge[ChecklistCase, ChecklistDetail], settings=ChecklistJudgeSettings, factory=ChecklistCaseJudge
+):
+    """Judges answers by criteria with points, which may be negative.
+
+    Example:
+        >>> cites = {"name": "cites", "text": "Names a source.", "points": 5}
+        >>> with ChecklistJudge(criteria=[cites, "Is short."], offline=True) as judge:
+        ...     table = judge.judge_sync("How many legs has a spider?", ["Eight, says Linnaeus.", "Six."])
+        >>> [criterion.name for criterion in table[0].detail.criteria]
+        ['cites', 'criterion_2']
+    """
+
+    async def judge(
+        self, question: str, answers: str | Sequence[str], *, criteria: object = None, reference: str | None = None
+    ) -> JudgmentTable[ChecklistDetail]:
+        """Judge each answer, by `criteria` of this question if it has some, beside `reference`."""
+        return await self._judged(question, answers, criteria=criteria, reference=reference)
+
+    judge_sync = in_sync(judge)
+
+    def _case(self, question: str, answer: str, criteria: object = None, reference: str | None = None) -> ChecklistCase:
+        own = self.settings.criteria if isinstance(self.settings, ChecklistJudgeSettings) else ()
+        try:
+            given = read_criteria(own if criteria is None else criteria)
+        except ValueError as error:
+            raise DataError(f"criteria: {error}") from error
+        return ChecklistCase(answer, given, question, reference=optional_text(reference, "reference"))
+
+
 class ArenaHardJudge(OpenJudge[ArenaCase, ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaCaseJudge):
     """Compares answers with a baseline, in both orders: −1 (both games lost) to 1 (both won).
 
@@ -267,9 +300,16 @@ class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings
         context: str | None = None,
         rubric: object = None,
         aspects: object = None,
+        criteria: object = None,
     ) -> JudgmentTable[CompositeDetail]:
         """Score each answer; the parts are shown what is given beside it, as they are in a row of `judgegym score`."""
-        shown = {"reference": reference, "context": context, "rubric": rubric, "aspects": aspects}
+        shown = {
+            "reference": reference,
+            "context": context,
+            "rubric": rubric,
+            "aspects": aspects,
+            "criteria": criteria,
+        }
         return await self._judged(question, answers, **shown)
 
     judge_sync = in_sync(judge)
@@ -282,8 +322,15 @@ class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings
         context: str | None = None,
         rubric: object = None,
         aspects: object = None,
+        criteria: object = None,
     ) -> JudgeTask:
-        shown = {"reference": reference, "context": context, "rubric": rubric, "aspects": aspects}
+        shown = {
+            "reference": reference,
+            "context": context,
+            "rubric": rubric,
+            "aspects": aspects,
+            "criteria": criteria,
+        }
         try:
             return judge_task_of(question, (answer,), shown)
         except ValueError as error:

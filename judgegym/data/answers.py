@@ -79,9 +79,8 @@ SYSTEM = ("system", "system_prompt")
 OF_INSTRUCTION = ("input", "context")
 """The rest of a task beside `instruction`: Alpaca's `input`, Dolly's `context`."""
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos", "tools")
-_KNOWN = frozenset(
-    (*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, "contexts", "reference", "rubric", "baseline", "aspects")
-)
+_FIELDS = ("contexts", "reference", "rubric", "baseline", "aspects", "criteria", "rubrics")
+_KNOWN = frozenset((*PROMPTS, *CONVERSATIONS, *RESPONSES, *SYSTEM, *_MEDIA, *_FIELDS))
 _LOOKED_AT = 100
 """Rows of an environment's data in which columns that nothing reads are looked for."""
 
@@ -177,12 +176,17 @@ def prompt_tasks(dataset: str, split: str = "train", *, also: Collection[str] = 
 
     def build(uid: str, row: Row) -> PromptTask:
         with named_row(row):
-            return _read_prompt(uid, row, also)
+            return read_prompt(uid, row, also)
 
     return TaskList.of(by_uid(rows, numbered=True), build)
 
 
-def _read_prompt(uid: str, row: Row, also: Collection[str]) -> PromptTask:
+def read_prompt(uid: str, row: Row, also: Collection[str] = ()) -> PromptTask:
+    """The prompt of a row, from the first of the usual columns that has one; see `prompt_tasks`.
+
+    Raises:
+        DataError: it has none, or one that is more than texts.
+    """
     for column in (*PROMPTS, *CONVERSATIONS):
         value = row.values.get(column)
         turns = (text_turn("user", value),) if isinstance(value, str) and value.strip() else turns_of(value)

@@ -170,7 +170,10 @@ def read_answers(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Asp
         DataError: a row has neither, a verdict that is neither yes nor no, or the id of another row.
     """
     warn_of_unread_columns(rows, (_QUESTION, _ANSWER), (*_CONTEXT, "reference"))
-    return TaskList.of(by_uid(rows, numbered=True), lambda uid, row: _aspect_task(uid, row, _golds(row, aspects)))
+    return TaskList.of(
+        by_uid(rows, numbered=True),
+        lambda uid, row: _aspect_task(uid, row, read_golds(row, [aspect.name for aspect in aspects])),
+    )
 
 
 def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[AspectTask]:
@@ -197,7 +200,7 @@ def read_gold(rows: Sequence[Row], aspects: Sequence[Aspect]) -> TaskList[Aspect
 def _tasks_of_verdicts(uid: str, row: Row, aspects: Sequence[Aspect]) -> list[AspectTask]:
     if row.optional_text(*_ANSWER) is None:
         return []
-    golds = _golds(row, aspects)
+    golds = read_golds(row, [aspect.name for aspect in aspects])
     return [
         _aspect_task(f"{uid}:{aspect.name}", row, {aspect.name: golds[aspect.name]}, aspect)
         for aspect in aspects
@@ -214,7 +217,7 @@ def _aspect_task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect |
         question=asked if asked is not None else answer or "",
         asked=asked,
         answer=answer,
-        context=_context(row),
+        context=read_context(row),
         reference=row.optional_text("reference") or None,
         category=aspect.name if aspect is not None else row.optional_text("category"),
         aspect=aspect,
@@ -222,7 +225,7 @@ def _aspect_task(uid: str, row: Row, golds: Mapping[str, bool], aspect: Aspect |
     )
 
 
-def _context(row: Row) -> str | None:
+def read_context(row: Row) -> str | None:
     """The context: a string, or a list of strings joined with newlines; `None` if it is empty."""
     value = next((row.values[name] for name in _CONTEXT if row.values.get(name)), None)
     if value is None or isinstance(value, str):
@@ -232,27 +235,40 @@ def _context(row: Row) -> str | None:
     raise row.lacks("contexts that are text or a list of texts")
 
 
-def _golds(row: Row, aspects: Sequence[Aspect]) -> dict[str, bool]:
+def read_golds(row: Row, names: Sequence[str], *, in_order: bool = False) -> dict[str, bool]:
+    """The gold verdicts by name, from an object; of a single name also from `verdict`.
+
+    Args:
+        row: the row.
+        names: whose verdicts are read.
+        in_order: a list with one for each name is read, too.
+
+    Raises:
+        DataError: there is something else, or a verdict that is neither yes nor no.
+    """
     verdicts: JSON = row.values.get("verdicts")
+    what = f"verdicts as an object of names and 1 or 0{', or a list in their order' if in_order else ''}"
     if verdicts == "":
         verdicts = None
     if isinstance(verdicts, str):  # a column of a CSV file
         try:
             verdicts = wire.loads(verdicts)
         except ValueError:
-            raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}") from None
+            raise row.lacks(f"{what}, not {verdicts!r}") from None
+    if in_order and isinstance(verdicts, list) and len(verdicts) == len(names):
+        verdicts = dict(zip(names, verdicts, strict=True))
     if verdicts is not None and not isinstance(verdicts, Mapping):
-        raise row.lacks(f"verdicts as an object of aspects' names and 1 or 0, not {verdicts!r}")
+        raise row.lacks(f"{what}, not {verdicts!r}")
     by_name = dict(verdicts or {})
-    if len(aspects) == 1 and aspects[0].name not in by_name:
-        by_name[aspects[0].name] = row.values.get("verdict")
+    if len(names) == 1:
+        by_name.setdefault(names[0], row.values.get("verdict"))
     golds: dict[str, bool] = {}
-    for aspect in aspects:
-        value = by_name.get(aspect.name)
+    for name in names:
+        value = by_name.get(name)
         if value is None or value == "":
             continue
         gold = yes_or_no(value)
         if gold is None:
-            raise row.lacks(f"a gold verdict of yes or no on {aspect.name}, not {value!r}")
-        golds[aspect.name] = gold
+            raise row.lacks(f"a gold verdict of yes or no on {name}, not {value!r}")
+        golds[name] = gold
     return golds

@@ -217,7 +217,8 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
         compared = [verdict for task, sample in rows for verdict in self._compared(task, sample)]
         if compared or metrics.counted("n_failed"):
             with_critique = self.config.judge_critique_rounds > 0
-            record_verdict_agreement(metrics, compared, self.config.aspects, with_critique=with_critique)
+            names = [aspect.name for aspect in self.config.aspects]
+            record_verdict_agreement(metrics, compared, names, with_critique=with_critique)
 
     def record_failure(self, metrics: MetricAggregator, task: AspectTask, sample: Sample[PanelDetail]) -> None:
         """Count the missing verdicts that would be compared with gold."""

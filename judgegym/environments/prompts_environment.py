@@ -33,7 +33,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import (
     SINGLE,
     ScorerSettings,
@@ -84,13 +84,15 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         judge = open_judge(self.config, self.clients.judge)
         assert isinstance(judge, SingleJudge)  # the settings allow no other kind
         self.single_judge: SingleJudge[Any, Any, Any] = judge
+        self._reads_criteria = "criteria" in shown_fields(self.config)
 
     def tasks(self, split: Split) -> Sequence[PromptTask]:
         """Load the prompts; each row is one that the judge can judge."""
         config = self.config
         train = split == "train"
         source = config.train_dataset if train else config.eval_dataset
-        shown = shown_fields(config)
+        shown = {*shown_fields(config)}
+        shown |= {*CRITERIA_COLUMNS} if "criteria" in shown else set()
         tasks = prompt_tasks(source, config.train_split if train else config.eval_split, also=sorted(shown))
         for task in tasks:
             try:
@@ -100,7 +102,10 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         return tasks
 
     def _task(self, task: PromptTask, answer: str) -> JudgeTask:
-        return judge_task_of(task.question, (answer,), task.fields)
+        column = criteria_column(task.fields) if self._reads_criteria else None
+        fields = {name: value for name, value in task.fields.items() if name != column}
+        given = fields if column is None else {**fields, "criteria": task.fields[column]}
+        return judge_task_of(task.question, (answer,), given)
 
     def conversations(self, task: PromptTask) -> list[Conversation]:
         """Ask the prompt."""

@@ -179,16 +179,15 @@ def compare_verdicts(task: AspectTask, judgment: Judgment[PanelDetail] | None) -
 
 
 def record_verdict_agreement(
-    metrics: MetricAggregator, compared: Sequence[ComparedVerdict], aspects: Sequence[Aspect], *, with_critique: bool
+    metrics: MetricAggregator, compared: Sequence[ComparedVerdict], names: Sequence[str], *, with_critique: bool
 ) -> None:
-    """Record the agreement with gold: over all verdicts, for each aspect and, with critique, before critique."""
+    """Record the agreement with gold: over all verdicts, for each name and, with critique, before critique."""
     used = [verdict for verdict in compared if verdict.yes is not None]
     metrics.count("n_used", len(used))
     metrics.count("n_failed", len(compared) - len(used))
     _take_agreement(metrics, used)
-    for aspect in aspects:
-        of_aspect = [verdict for verdict in used if verdict.aspect == aspect.name]
-        _take_agreement(metrics, of_aspect, f"_{slug(aspect.name)}")
+    for name in names:
+        _take_agreement(metrics, [verdict for verdict in used if verdict.aspect == name], f"_{slug(name)}")
     if with_critique:
         _take_agreement(metrics, [replace(verdict, yes=verdict.before) for verdict in used], "_before_critique")
 

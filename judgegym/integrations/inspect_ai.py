@@ -65,6 +65,7 @@ __all__ = [
     "TASKS",
     "arena_hard",
     "aspect",
+    "checklist",
     "choice",
     "environment_task",
     "listwise",
@@ -77,7 +78,7 @@ __all__ = [
 
 _NOT_HERE = frozenset({"judge", "rubric"})
 """Settings of a server's judge that a scorer has not: it is of one kind, and `rubric` is one of its options."""
-_LISTS = frozenset({"aspects"})
+_LISTS = frozenset({"aspects", "criteria"})
 """Arguments that are lists; a list in the place of any other is a text that was split."""
 
 
@@ -113,6 +114,7 @@ class ScorerOptions(BaseModel):
             metadata comes first.
         rubric_file: instead, a file with the text.
         aspects: yes/no questions, as for the judge's setting; a sample's own come first.
+        criteria: criteria with points, as for the judge's setting; a sample's own come first.
         reference: where the reference is: `target`, or a field of the sample's metadata; empty for none.
         baseline: the field of the metadata with the response to compare with; without one, the reference is it.
         include_history: the prompt is all that was said before the completion, with calls of tools, instead of the
@@ -131,6 +133,7 @@ class ScorerOptions(BaseModel):
     rubric: Annotated[str | dict[str, object] | None, BeforeValidator(_rubric)] = None
     rubric_file: Annotated[str | None, BeforeValidator(_file)] = None
     aspects: object = None
+    criteria: object = None
     reference: str = "target"
     baseline: str = "baseline"
     include_history: bool = False
@@ -173,8 +176,7 @@ def judging_of(kind: JudgeKind, arguments: Mapping[str, object]) -> tuple[Scorer
     of_judge = {name: value for name, value in given.items() if name not in of_options}
     if options.url is not None and of_judge:
         raise SettingsError(f"{next(iter(of_judge))}: only without url; the judge's settings are the server's")
-    if options.aspects is not None:
-        of_judge["aspects"] = options.aspects
+    of_judge |= {name: given for name in _LISTS if (given := getattr(options, name)) is not None}
     judge = {"judge": kind, **{name: value if name in _LISTS else whole(value) for name, value in of_judge.items()}}
     source = JudgeSource(
         options.url,
@@ -228,6 +230,8 @@ def row_of(state: TaskState, target: Target, options: ScorerOptions) -> Completi
         "reference": "\n".join(target) if options.reference == TARGET else metadata.get(options.reference),
         "rubric": _first(metadata.get("rubric"), options.rubric, options.rubric_file),
         "aspects": _first(metadata.get("aspects"), options.aspects),
+        "criteria": _first(metadata.get("criteria"), options.criteria),
+        "rubrics": metadata.get("rubrics"),
         "baseline": metadata.get(options.baseline),
         "context": metadata.get("context"),
     }
@@ -327,6 +331,7 @@ def _scorer_of(kind: JudgeKind, about: str) -> Callable[..., Scorer]:
 _EPOCHS = "`group_size`, which a judge in this process needs, is the number of epochs."
 rubric = _scorer_of("rubric", "by a rubric, (score − lowest) / (highest − lowest).")
 aspect = _scorer_of("aspect", "the weighted share of yes/no questions (`aspects`) that speak for the completion.")
+checklist = _scorer_of("checklist", "criteria with points (`criteria`) that the completion meets.")
 peer = _scorer_of("peer", "a peer's 0 to 100 by a rubric in text, over 100.")
 arena_hard = _scorer_of(
     "arena_hard", "the win rate in both orders against the sample's `baseline`, or else its target."

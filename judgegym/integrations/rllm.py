@@ -55,7 +55,8 @@ class JudgeEvaluator:
     """Scores an episode's answer from 0 to 1.
 
     The judge sees the task's instruction, the episode's answer, and of the task's metadata `messages` (in the place of
-    the instruction), `reference` (or `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `baseline`, `context`.
+    the instruction), `reference` (or `ground_truth`, `answer`, `target`), `rubric`, `aspects`, `criteria`,
+    `baseline`, `context`.
     """
 
     def __init__(self, url: str | None = None, *, correct_from: float = 0.5, **settings: Any) -> None:
@@ -222,6 +223,7 @@ def _of_kind(kind: JudgeKind, by: str) -> type[_OfKind]:
 
 RubricEvaluator = _of_kind("rubric", "by a rubric")
 AspectEvaluator = _of_kind("aspect", "by yes/no questions")
+ChecklistEvaluator = _of_kind("checklist", "by criteria with points")
 PeerEvaluator = _of_kind("peer", "as a peer, from 0 to 100 by a rubric in text")
 RuleEvaluator = _of_kind("rule", "by a rule, without a model")
 ArenaHardEvaluator = _of_kind("arena_hard", "the win rate against the row's baseline")

@@ -116,6 +116,7 @@ class ScoresConfig(vf.BaseConfig):
     """The task's field with the reference, and so on. A task without it has none; one of another name must exist."""
     rubric_field: str = "rubric"
     aspects_field: str = "aspects"
+    criteria_field: str = "criteria"
     baseline_field: str = "baseline"
     context_field: str = "context"
 

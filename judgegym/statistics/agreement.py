@@ -254,3 +254,33 @@ def ratio_interval(
 def exact_mean(numbers: Sequence[float]) -> float:
     """The mean; of equal numbers it is exactly this number, so that rounding does not give the group a signal."""
     return numbers[0] if len(set(numbers)) == 1 else math.fsum(numbers) / len(numbers)
+
+
+def clipped_mean(values: Sequence[float]) -> float:
+    """The mean of at least one value, clipped to 0…1; the values may be outside of it."""
+    return min(1.0, max(0.0, math.fsum(values) / len(values)))
+
+
+def clipped_mean_std(values: Sequence[float], *, rounds: int = 1000, seed: int = 0) -> float:
+    """The standard deviation of `clipped_mean` over resamples of the values with replacement.
+
+    Args:
+        values: at least one.
+        rounds: number of resamples.
+        seed: seed of numpy's default generator, which draws the places of one resample after the other.
+
+    Source:
+        openai/simple-evals, `healthbench_eval.py`: `bootstrap_std`, with division by the number of rounds.
+    """
+    import numpy as np  # late: as above
+
+    scores, generator = np.asarray(values, dtype=float), np.random.default_rng(seed)
+    means = [scores[generator.integers(0, len(scores), size=len(scores))].mean() for _ in range(rounds)]
+    return float(np.std(np.clip(means, 0.0, 1.0)))
+
+
+def expected_minimum(values: Sequence[float], size: int) -> float:
+    """The mean, over all choices of `size` of the values (1 to their number), of the least of those that are chosen."""
+    lowest_first, count = sorted(values), len(values)
+    ways = (math.comb(count - place, size - 1) for place in range(1, count + 1))
+    return sum(value * ways for value, ways in zip(lowest_first, ways, strict=True)) / math.comb(count, size)

@@ -13,6 +13,7 @@ import judgegym
 from judgegym import (
     ArenaHardJudge,
     AspectJudge,
+    ChecklistJudge,
     DataError,
     OwnJudge,
     PeerJudge,
@@ -24,6 +25,7 @@ from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.llm.client import ChatClient
+from tests.checklists import saying
 from tests.command import serving
 from tests.scripted import Json, Meeting, ScriptedEndpoint
 
@@ -87,6 +89,22 @@ def test_other_judges_read_their_own_verdicts() -> None:
         with AspectJudge(aspects=["correctness"], judge_base_url=url) as aspects:
             detail = aspects.judge_sync("Q?", "one")[0].detail
     assert detail is not None and [aspect.yes for aspect in detail.aspects] == [True]
+
+
+def test_checklist_judge_takes_criteria_once_or_with_each_question() -> None:
+    own = [{"criterion": "Is long.", "points": 3}, {"criterion": "Is short.", "points": -3}]
+    with (
+        serving(saying(lambda text, _: "long" not in text)) as endpoint,
+        ChecklistJudge(criteria=["Is short."], judge_base_url=endpoint.base_url) as judge,
+    ):
+        general = judge.judge_sync("Q?", ["one", "two"])
+        (of_question,) = judge.judge_sync("Q?", "one", criteria=own)
+        rows = judge.many_sync([{"question": "Q?", "answer": "one", "criteria": own}], progress=False)
+        with pytest.raises(DataError, match="criteria: criterion 1: expected a text"):
+            judge.judge_sync("Q?", "one", criteria=[" "])
+    with ChecklistJudge(offline=True) as judge, pytest.raises(DataError, match="criteria: expected 1 to 256"):
+        judge.judge_sync("Q?", "one")
+    assert (general.scores, of_question.score, rows.scores) == ([1.0, 1.0], -1.0, [-1.0])
 
 
 def test_a_misspelt_setting_is_an_error_that_names_the_right_one() -> None:

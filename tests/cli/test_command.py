@@ -12,7 +12,15 @@ from judgegym.cli.commands import COMMANDS
 from judgegym.cli.environments import built_in
 from tests.cli.command import PROGRAM, judgegym
 
-ENVIRONMENTS = {"arena_hard", "pairwise_judgement", "aspect_critique", "self_critique", "rubric_absolute", "prompts"}
+ENVIRONMENTS = {
+    "arena_hard",
+    "pairwise_judgement",
+    "aspect_critique",
+    "self_critique",
+    "rubric_absolute",
+    "rubric_checklist",
+    "prompts",
+}
 HEAVY = ("aiohttp", "argparse", "numpy", "pydantic", "rich", "yaml")
 
 

@@ -17,6 +17,7 @@ from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
@@ -171,6 +172,19 @@ def _labelled(uid: str) -> Row:
     return {**_instruction(uid), "response": f"A child knows {uid} from an example.", "score": 1 + int(uid[-1]) % 5}
 
 
+def _checklist(uid: str) -> Row:
+    example = {"criterion": f"Explains {uid} by an example.", "points": 7, "tags": ["axis:form"]}
+    return {**_question(uid), "rubrics": [example, {"criterion": "Says that a child cannot know.", "points": -3}]}
+
+
+def _checked(uid: str) -> Row:
+    return {
+        **_checklist(uid),
+        "answer": f"You explain {uid} to a child by an example.",
+        "verdicts": [1, int(uid > "row-2")],
+    }
+
+
 def _query(uid: str) -> Row:
     return {"uid": uid, "query": f"How would you explain {uid} to a child?"}
 
@@ -246,6 +260,26 @@ SUBJECTS: Sequence[Subject] = (
         {"train_dataset": _same, "eval_dataset": _same},
         {"score": 5},
         role=("--env.role=judge",),
+        has_judge=False,
+    ),
+    Subject(
+        "rubric_checklist-policy",
+        RubricChecklistEnv,
+        _TRAINING / "rubric_checklist_environment.py",
+        _checklist,
+        {"train_dataset": _same},
+        {"rubrics": [{"criterion": "Is short.", "points": 2}]},
+        flags=("--env.criteria_per_call=1", "--env.strictness=3"),
+    ),
+    Subject(
+        "rubric_checklist-judge",
+        RubricChecklistEnv,
+        _TRAINING / "rubric_checklist_environment.py",
+        _checked,
+        {"train_dataset": _same},
+        {"verdicts": [0, 1]},
+        role=("--env.role=judge",),
+        flags=("--env.criteria_per_call=1",),
         has_judge=False,
     ),
     Subject(

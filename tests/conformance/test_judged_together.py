@@ -42,7 +42,7 @@ def quality(text: str) -> float:
 
 
 def anchored(lab: Lab) -> bool:
-    return not lab.subject.title.startswith(("aspect_critique", "example-constitution"))
+    return not lab.subject.title.startswith(("aspect_critique", "rubric_checklist", "example-constitution"))
 
 
 def listwise(lab: Lab) -> bool:

@@ -47,6 +47,8 @@ OUTCOMES = {
     "aspect_critique-judge": ["agreement with gold"],
     "rubric_absolute-policy": ["mean score", "scores", "strict format"],
     "rubric_absolute-judge": ["scores", "agreement with gold", "strict format"],
+    "rubric_checklist-policy": ["HealthBench's score"],
+    "rubric_checklist-judge": ["agreement with gold"],
     "self_critique": ["agreement (α)", "scores after critique"],
 }
 """The lines that an environment declares, if they have a value; one with a wrong name of a metric is not shown."""

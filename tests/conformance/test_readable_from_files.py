@@ -24,6 +24,8 @@ TEXTS = {
     "aspect_critique-judge": {"aspect", "answer"},
     "rubric_absolute-policy": {"rubric", "reference"},
     "rubric_absolute-judge": {"rubric", "reference", "response"},
+    "rubric_checklist-policy": {"criteria"},
+    "rubric_checklist-judge": {"criteria", "answer"},
     "prompts": set[str](),
     "self_critique": {"rubric"},
     "example-constitution": set[str](),

@@ -11,6 +11,7 @@ from typing import Any
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
@@ -42,6 +43,7 @@ ARENA, CANDIDATES, PAIRWISE = (
 ASPECTS, RUBRIC, PEERS = (
     f"environments/{name}.md" for name in ("aspect_critique", "rubric_absolute", "self_critique")
 )  # fmt: skip
+CHECKLIST = "environments/rubric_checklist.md"
 _CRITIQUE = "--env.judge_critique_rounds=1"
 
 CONFIGURED = {
@@ -63,6 +65,8 @@ CONFIGURED = {
     "rubric-gold": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.score_responses=True", _CRITIQUE),
     "rubric-judge": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.role=judge"),
     "rubric-long": _evaluate(RUBRIC, RubricAbsoluteEnv, "--env.score_responses=True", "--env.scale_max=12"),
+    "checklist": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.strictness=3", limit=0),
+    "checklist-judge": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.role=judge", limit=0),
     "peers": _evaluate(PEERS, SelfCritiqueEnv, "--env.include_self=True"),
     "arena-failing": _evaluate(ARENA, ArenaHardEnv, '--faults={"400": 0.2}', limit=12),
     "arena-again": _evaluate(ARENA, ArenaHardEnv, "--env.model_answers={folder}/arena"),
@@ -74,6 +78,7 @@ CONFIGURED = {
     "aspects-groups": _process(ASPECTS, AspectCritiqueEnv, "--env.strictness=3"),
     "aspects-judge-groups": _process(ASPECTS, AspectCritiqueEnv, "--env.role=judge"),
     "rubric-groups": _process(RUBRIC, RubricAbsoluteEnv, "--env.samples_per_item=2"),
+    "checklist-groups": _process(CHECKLIST, RubricChecklistEnv, "--env.rubric_dropout=0.3", groups=8),
     "peers-groups": _process(PEERS, SelfCritiqueEnv),
 }
 """By name. A flag may name the `{folder}` of the runs."""

@@ -16,7 +16,7 @@ from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS
 from judgegym.judges.pairwise import SUBSETS
 from tests.command import RunFiles, write_lines
 from tests.datasets.scoring import score
-from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
+from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CHECKLIST, CONFIGURED, PAIRWISE, PEERS, RUBRIC, Finished, Runs
 from tests.docs.tables import DOCS, Documented, left_out_together, metrics_of
 from tests.environments.rollouts_of import group, recorder
 from tests.environments.words import Word
@@ -32,10 +32,22 @@ def _in_samples(column: str) -> list[str]:
     return list({slug(row[column]): None for row in rows if row.get(column)})
 
 
+def _tags() -> set[str]:
+    """The tags of the bundled checklists, those of rows and of criteria."""
+    lines = (SAMPLES / "rubric_checklist.jsonl").read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return {
+        tag for row in rows for each in (row["example_tags"], *(one["tags"] for one in row["rubrics"])) for tag in each
+    }
+
+
 PLACEHOLDERS: Mapping[str, Sequence[str]] = {
     "category": [*_in_samples("category"), *_in_samples("subset"), *SUPPORTED_ASPECTS],
     "cluster": _in_samples("cluster"),
     "aspect": list(SUPPORTED_ASPECTS),
+    "k": ["2", "4", "8", "16"],
+    "criterion": ["polite"],
+    "tag": sorted({slug(tag) for tag in _tags()}),
     "level": [str(level) for level in range(1, 6)],
     "gold": [str(level) for level in range(1, 6)],
     "letter": list("ABCD"),
@@ -87,7 +99,7 @@ def never_written(page: str, found: Sequence[Finished], beside: Sequence[str] = 
     return [metric.name for metric in metrics_of(page) if not names & set(metric.expanded(PLACEHOLDERS))]
 
 
-@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, RUBRIC, PEERS])
+@pytest.mark.parametrize("page", [ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS])
 def test_each_metric_of_an_environment_is_explained_and_each_that_is_explained_is_written(
     page: str, runs: Runs
 ) -> None:
@@ -119,7 +131,7 @@ def test_each_shared_metric_is_written(runs: Runs) -> None:
 
 
 def test_names_of_a_page_are_explained_once() -> None:
-    for page in (ARENA, CANDIDATES, PAIRWISE, ASPECTS, RUBRIC, PEERS, SHARED):
+    for page in (ARENA, CANDIDATES, PAIRWISE, ASPECTS, CHECKLIST, RUBRIC, PEERS, SHARED):
         together = {"train/mean_reward", "train/winrate", "train/position_agreement_rate"}
         names = [metric.name for metric in metrics_of(page)]
         twice = {name for name in names if names.count(name) > 1} - together

@@ -13,12 +13,13 @@ from docs.tools import asked
 from judgegym.environments.aspect_critique_environment import AspectCritiqueEnv
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
 from tests.command import RunFiles, in_process, write_lines
 from tests.docs.blocks import blocks
-from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, PAIRWISE, PEERS, RUBRIC
+from tests.docs.runs import ARENA, ASPECTS, CANDIDATES, CHECKLIST, PAIRWISE, PEERS, RUBRIC
 from tests.docs.tables import DOCS
 
 ENVIRONMENTS: Mapping[str, type[JudgedEnv[Any, Any, Any]]] = {
@@ -26,6 +27,7 @@ ENVIRONMENTS: Mapping[str, type[JudgedEnv[Any, Any, Any]]] = {
     PAIRWISE: PairwiseJudgementEnv,
     ASPECTS: AspectCritiqueEnv,
     RUBRIC: RubricAbsoluteEnv,
+    CHECKLIST: RubricChecklistEnv,
     PEERS: SelfCritiqueEnv,
 }
 
@@ -56,6 +58,8 @@ def evaluated(page: str, path: Path, *flags: str) -> list[dict[str, Any]]:
         (ASPECTS, ["--env.train_dataset={0}", "--env.role=judge"], {"aspect", "answer", "reference"}),
         (RUBRIC, ["--env.eval_dataset={0}"], {"rubric", "reference"}),
         (RUBRIC, ["--env.eval_dataset={0}", "--env.role=judge"], {"rubric", "response"}),
+        (CHECKLIST, ["--env.train_dataset={0}"], {"criteria"}),
+        (CHECKLIST, ["--env.train_dataset={0}", "--env.role=judge"], {"criteria", "answer"}),
         (PEERS, ["--env.dataset={0}"], {"rubric"}),
     ],
 )

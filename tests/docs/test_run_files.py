@@ -25,6 +25,7 @@ DETAILS = {
     "several candidates": ("candidates",),
     "pairwise judgement": ("pairwise", "pairwise-swapped"),
     "aspect critique": ("aspects", "aspects-judge"),
+    "rubric checklist": ("checklist", "checklist-judge"),
     "rubric-absolute": ("rubric", "rubric-judge"),
     "self-critique": ("peers",),
 }

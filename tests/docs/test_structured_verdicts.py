@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from judgegym.judges.arena import LABELS
+from judgegym.judges.parsing.criteria import CRITERIA_FORM
 from judgegym.judges.parsing.labels import ASPECT_FORM, arena_form, choice_form
 from judgegym.judges.parsing.rubric_scores import rubric_form
 from judgegym.judges.parsing.scores import LISTWISE_FORM, PEER_FORM, RATING_FORM
@@ -18,7 +19,7 @@ RUBRIC = rubric_form((1, 5))
 
 def test_the_forms_are_those_of_the_judges() -> None:
     arena = [arena_form(labels) for labels in LABELS.values()]
-    forms = [*arena, choice_form("ABC"), RUBRIC, ASPECT_FORM, PEER_FORM, LISTWISE_FORM, RATING_FORM]
+    forms = [*arena, choice_form("ABC"), RUBRIC, ASPECT_FORM, CRITERIA_FORM, PEER_FORM, LISTWISE_FORM, RATING_FORM]
     (shown,) = tables(PAGE, header="judge")
     assert [row[1].strip("`") for row in shown] == [form.instructions.removeprefix(BEGINNING) for form in forms]
 

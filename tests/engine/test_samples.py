@@ -22,9 +22,10 @@ COLUMNS = {
     "preferences_train": "uid prompt chosen rejected category",
     "aspect_critique": "uid question? contexts? reference? category answer? verdicts?",
     "rubric_absolute": "uid instruction response reference_answer? rubric score category",
+    "rubric_checklist": "uid prompt rubrics example_tags category answer verdicts",
     "peer_queries": "uid query category rubric?",
 }
-COUNTS = dict(zip(COLUMNS, (12, 12, 16, 12, 14, 12, 8), strict=True))
+COUNTS = dict(zip(COLUMNS, (12, 12, 16, 12, 14, 12, 8, 8), strict=True))
 
 
 def read(name: str) -> list[dict[str, Any]]:

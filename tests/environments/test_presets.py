@@ -15,6 +15,7 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.command_line.arguments import load_settings
 from judgegym.environments.prompts_environment import PromptsEnv
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
+from judgegym.environments.rubric_checklist_environment import RubricChecklistEnv
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
@@ -23,7 +24,8 @@ from judgegym.server.settings import RewardServerSettings
 from tests.command import ROOT
 
 ENVIRONMENTS: list[type[JudgedEnv[Any, Any, Any]]] = [
-    ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, AspectCritiqueEnv, PromptsEnv
+    ArenaHardEnv, PairwiseJudgementEnv, SelfCritiqueEnv, RubricAbsoluteEnv, RubricChecklistEnv, AspectCritiqueEnv,
+    PromptsEnv,
 ]  # fmt: skip
 CASES: list[tuple[str, type[JudgedEnv[Any, Any, Any]], Verb]] = [
     (f"{env_type.name}_{purpose}.yaml", env_type, verb)

@@ -27,6 +27,7 @@ def evaluate(path: Path, row: object, *flags: str) -> Ended:
     [
         ("rubric", (), {"raw"}),
         ("aspect", ("--env.aspects=correctness",), {"correctness"}),
+        ("checklist", ('--env.criteria=[{"name": "air", "text": "?"}]',), {"raw", "air"}),
         ("peer", (), {"raw"}),
         ("reward_model", (), {"raw"}),
         ("rule", ("--env.rule=contains",), {"raw"}),
@@ -43,7 +44,7 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    assert set(SINGLE) == {"rubric", "aspect", "peer", "reward_model", "rule", "composite"}
+    assert set(SINGLE) == {"rubric", "aspect", "checklist", "peer", "reward_model", "rule", "composite"}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,12 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
         (ROW, "--env.judge=choice", "'rule' or 'composite', got 'choice'"),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
+        (ROW, "--env.judge=checklist", "criteria: there are none, and the setting criteria has none for such rows"),
+        (
+            {**ROW, "rubrics": [{"criterion": " ", "points": 1}]},
+            "--env.judge=checklist",
+            "criterion 1: expected a text",
+        ),
         (ROW, "--env.schedule=swiss", "--env.schedule (command line): nothing reads it"),
         (ROW, "--env.judge=rule", "rule: expected one of number, expression"),
         (ROW, "--env.rule=number", "--env.rule (command line): nothing reads it without --env.judge=rule"),

@@ -7,6 +7,7 @@ import pytest
 
 MODULES = [
     *("judgegym.judges.arena", "judgegym.eval_environments.arena.standings", "judgegym.judges.aspects.judge"),
+    "judgegym.judges.checklists.judge",
     *("judgegym.judges.pairwise", "judgegym.judges.listwise.judge", "judgegym.judges.peers"),
     *("judgegym.judges.rubrics.judge", "judgegym.statistics.agreement", "judgegym.statistics.agreement"),
     *("judgegym.server.core", "judgegym.integrations.trl", "judgegym.integrations.verl"),

@@ -13,6 +13,9 @@ import pytest
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.checklists.criteria import read_criteria
+from judgegym.judges.checklists.judge import ChecklistCaseJudge
+from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.group import GroupCase
 from judgegym.judges.core.judgment import Scale
@@ -62,6 +65,11 @@ class StandIn:
             AspectPanel,
             AspectJudgeSettings(strictness=3, judge_critique_rounds=2),
             AspectCase(INJECTED, QUESTION, "Air.", GOOD),
+        ),
+        (
+            ChecklistCaseJudge,
+            ChecklistJudgeSettings(criteria_per_call=2, strictness=3),
+            ChecklistCase(INJECTED, read_criteria(["Names air.", "Names light.", "Says more."]), QUESTION),
         ),
         (ChoiceCaseJudge, ChoiceJudgeSettings(judge_critique_rounds=1), ChoiceCase(QUESTION, (POOR, INJECTED, GOOD))),
         (PeerCaseJudge, PeerJudgeSettings(judge_critique_rounds=2), PeerCase(QUESTION, INJECTED)),

@@ -11,6 +11,9 @@ import pytest
 from judgegym.judges.arena import ArenaCase, ArenaCaseJudge, ArenaJudgeSettings, game_prompt
 from judgegym.judges.aspects.judge import AspectCase, AspectPanel
 from judgegym.judges.aspects.prompt import AspectJudgeSettings, aspect_prompt
+from judgegym.judges.checklists.criteria import read_criteria
+from judgegym.judges.checklists.judge import ChecklistCaseJudge
+from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, checklist_prompt
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.delimiters import Prompt, given_texts
 from judgegym.judges.core.group import GroupCase
@@ -28,6 +31,13 @@ from tests.llm.test_template_tokens import SPECIAL_TOKENS
 from tests.scripted import Json, ScriptedEndpoint
 
 HARMLESS = "What is said."
+
+
+def _checklist_prompt(submission: str, text: str, *beside: str) -> Prompt:
+    case = ChecklistCase(submission, read_criteria([{"name": "own", "text": text}]), *beside)
+    return checklist_prompt(case, case.criteria, ChecklistJudgeSettings()).prompt
+
+
 PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
     "arena": (3, lambda *texts: game_prompt(*texts, protocol="three_way")),
     "arena with shared texts": (
@@ -35,6 +45,7 @@ PROMPTS: Mapping[str, tuple[int, Callable[..., Prompt]]] = {
         lambda *texts: game_prompt(*texts[:3], protocol="three_way", shared=given_texts(*texts[3:])),
     ),
     "aspect": (5, aspect_prompt),
+    "checklist": (5, lambda *texts: _checklist_prompt(*texts)),
     "choice": (3, lambda question, *answers: choice_prompt(question, answers)),
     "listwise": (
         7,
@@ -88,6 +99,12 @@ JUDGES: Mapping[str, tuple[Callable[..., Any], JudgeSettings, Callable[[str], ob
         AspectJudgeSettings(judge_critique_rounds=1),
         lambda text: AspectCase(text, f"Why {text}", f"From {text}", text),
         '{"reason": "It says TOKEN.", "verdict": 1}',
+    ),
+    "checklist": (
+        ChecklistCaseJudge,
+        ChecklistJudgeSettings(),
+        lambda text: ChecklistCase(text, read_criteria([{"text": text}]), f"Why {text}", f"From {text}", text),
+        '{"result": [{"id": "TOKEN", "verdict": "met"}]}',
     ),
     "choice": (
         ChoiceCaseJudge,

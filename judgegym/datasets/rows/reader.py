@@ -19,7 +19,7 @@ from judgegym.data.rows import DataSet, Row, RowError, value_at
 from judgegym.datasets.rows.schema import RESPONSES_OF_ROW, ColumnSettings, Responses, read_responses, read_turns
 from judgegym.datasets.rows.task import JudgedResponse, ScoreTask, ToSample
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.scorers.fields import FieldTypeError, judge_task_of
+from judgegym.judges.scorers.fields import FieldTypeError, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
 from judgegym.llm.wire import JSON
 
@@ -66,8 +66,12 @@ class RowReader:
         self.first = self._first_readable()
         self._unseen = {*TASK_FIELDS} - shown_fields(settings) if isinstance(settings, ScorerSettings) else set()
         """Fields that the judge is not shown."""
-        usual = {name for name in TASK_FIELDS if name != "context" or name not in self._unseen}
+        usual = {name for name in TASK_FIELDS if name not in ("context", "criteria") or name not in self._unseen}
         found = {**{name: name for name in usual}, **self._named}
+        if "criteria" in usual and "criteria" not in self._named:
+            found["criteria"] = criteria_column(first.values) or "criteria"
+            if found["criteria"] == "rubric":
+                del found["rubric"]
         self._optional = {name: found[name] for name in TASK_FIELDS if name in found}
         taken = {*self.first.columns, *self.first.parts}
         for name in [name for name, column in self._optional.items() if column in taken and name not in self._named]:

@@ -62,6 +62,9 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     aspects_column: str | None = setting(None)
     """Take the aspects of a row from this column, where it has any, instead of --aspects (judge aspect): names, or
     objects with name and definition. If unset, from aspects."""
+    criteria_column: str | None = setting(None)
+    """Take the criteria of a row from this column, where it has any, instead of --criteria (judge checklist): a list of
+    texts and objects. If unset, from criteria, rubrics, or a rubric that is a list."""
     context_column: str | None = setting(None)
     """Take the text, or the list of texts, that a response should be based on from this column, where it has one
     (judges aspect, listwise, tournament). If unset, these judges take it from context."""

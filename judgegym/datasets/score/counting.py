@@ -5,8 +5,8 @@ what the judge has said before (self-critique), that is a few words here.
 
 What a judge might answer, so that its next questions are those of a judge that answers.
 
-Every judge reads its verdict from an object, in whatever form it asks for it; only the listwise judge's has ids, which
-stand in its prompt.
+Every judge reads its verdict from an object, in whatever form it asks for it; only those of the listwise judge and of
+the checklist judge have ids, which stand in the prompt.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from random import Random
 from typing import Any
 
 from judgegym.datasets.rows.task import ScoreTask
+from judgegym.judges.checklists.prompt import CHECKLIST_PROMPT
 from judgegym.judges.config.judge import NO_ENDPOINT, STAND_IN_IDENTITY
-from judgegym.judges.core.prompt_format import ShownPrompt
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge, judge_responses
 from judgegym.judges.listwise.prompt import LISTWISE_PROMPT
 from judgegym.judges.parsing.verdict_parser import without_form
@@ -46,7 +47,9 @@ def verdict_of(settings: ScorerSettings, messages: Sequence[Message], *, other: 
         other: give another verdict than without this.
     """
     if settings.judge == "listwise":
-        return _listwise(messages)
+        return _reply(messages, LISTWISE_PROMPT)
+    if settings.judge == "checklist":
+        return _reply(messages, CHECKLIST_PROMPT)
     kind: JudgeKind = settings.judge
     if kind == "tournament":
         kind = settings.tournament_game
@@ -64,13 +67,14 @@ def verdict_of(settings: ScorerSettings, messages: Sequence[Message], *, other: 
     return wire.dumps(fields[kind][other]).decode()
 
 
-def _listwise(messages: Sequence[Message]) -> str:
+def _reply(messages: Sequence[Message], form: PromptFormat) -> str:
+    """What the stand-in says to a prompt of this format, with other merits."""
     asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
-    reading = read_prompt(asked, (LISTWISE_PROMPT,))
-    assert reading is not None  # the listwise judge's own prompt
-    titles = LISTWISE_PROMPT.judged_of(reading.sections)
+    reading = read_prompt(asked, (form,))
+    assert reading is not None  # the judge's own prompt
+    titles = form.judged_of(reading.sections)
     merits = {title: place / len(titles) for place, title in enumerate(titles)}
-    return LISTWISE_PROMPT.reply(ShownPrompt(reading.instructions, reading.sections, merits, Random(0)))
+    return form.reply(ShownPrompt(reading.instructions, reading.sections, merits, Random(0)))
 
 
 _TEXTS_KEPT = 256

@@ -30,6 +30,7 @@ from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.core.judgment import Status
+from judgegym.statistics.agreement import expected_minimum
 
 
 class ClusteredRatio:
@@ -58,6 +59,8 @@ class ClusteredRatio:
 
 
 BEST, MARGIN, CHOSEN_HIGHER, INCOMPLETE = "mean_best_score", "mean_margin", "chosen_higher_rate", "incomplete_units"
+WORST_OF = {size: f"mean_worst_of_{size}" for size in (2, 4, 8, 16)}
+"""The expected lowest score of so many responses, by their number (HealthBench's worst-at-k)."""
 
 
 class WithinRows:
@@ -72,6 +75,7 @@ class WithinRows:
         """
         names = (BEST, MARGIN, CHOSEN_HIGHER) if chosen else (BEST,)
         self._ratios = {name: ClusteredRatio(first_equal) for name in names}
+        self._worst = {size: ClusteredRatio(first_equal) for size in WORST_OF}
         self._chosen = chosen
         self._by_category: dict[str, list[float]] = {}
         self._with_several = self._incomplete = 0
@@ -86,6 +90,8 @@ class WithinRows:
             self._incomplete += 1
             return
         self._ratios[BEST].add(task, max(values))
+        for size in (size for size in WORST_OF if size <= len(values)):
+            self._worst[size].add(task, expected_minimum(values, size))
         count, category = self._chosen[task] if self._chosen else 0, samples[0].category
         chosen, rejected = values[:count], values[count:]
         if not chosen or not rejected:
@@ -107,6 +113,8 @@ class WithinRows:
         for name, ratio in self._ratios.items():
             ratio.record(metrics, name)
             metrics.expect("each prompt with several responses has one that failed", name)
+        for size, ratio in self._worst.items():
+            ratio.record(metrics, WORST_OF[size])
         largest = sorted(self._by_category, key=lambda name: -self._by_category[name][1])[:most_categories]
         for name in largest:
             metrics.ratio(f"{CHOSEN_HIGHER}_category_{metrics.names(name)}", *self._by_category[name])

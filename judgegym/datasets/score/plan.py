@@ -45,7 +45,7 @@ CALLS_COUNTED = 10_000
 UNITS_GONE_THROUGH = 10_000
 """The most tasks that are gone through because their calls depend on their texts."""
 
-Shape: TypeAlias = "tuple[int, int, bool, bool, int]"
+Shape: TypeAlias = "tuple[int, int, bool, bool, int, int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +360,7 @@ class _BothWays:
             task.baseline is not None,
             task.reference is not None,
             aspects,
+            len(task.criteria or ()),
         )
 
     def is_tournament(self, tasks: ScoreTasks) -> bool:

@@ -70,6 +70,8 @@ def samples_of(
         found["levels"] = "\n".join(f"Score {level}: {description}" for level, description in shown.levels)
     if shown.aspects is not None:
         found["aspects"] = "\n".join(f"{aspect.name}: {aspect.definition}" for aspect in shown.aspects)
+    if shown.criteria is not None:
+        found["criteria"] = "\n".join(f"[{one.points:g}] {one.name}: {one.text}" for one in shown.criteria)
     texts = {title: text for title, text in found.items() if text is not None}
     for place, (uid, response) in enumerate(zip(task.uids, judged, strict=True)):
         completion, result = response.completion, response.judgment

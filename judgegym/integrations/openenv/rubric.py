@@ -147,7 +147,7 @@ class JudgeRubric(Rubric):
             prompt: where the prompt is: a path such as `observation.prompt`, several, or a function of action and
                 observation.
             response: where the response is.
-            fields: where reference, rubric, aspects, baseline and context are.
+            fields: where reference, rubric, aspects, criteria, baseline and context are.
             name: how the keys of the observation's metadata begin.
             settings: further ones of `JudgeSource`: `judge`, the settings of a judge to run in this process, under the
                 server's names, with `offline` by the stand-in; `token`, `token_env` and `mount` of the server;

@@ -19,7 +19,7 @@ from judgegym.llm.wire import JSON, Choice
 
 LONGEST_ID = 256
 
-Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context"]
+Field: TypeAlias = Literal["reference", "rubric", "aspects", "baseline", "context", "criteria"]
 FIELDS: tuple[Field, ...] = get_args(Field)
 """What a judge may be told of a row beside its prompt."""
 
@@ -116,12 +116,20 @@ def fields_in(row: Mapping[str, object]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, read in _READERS.items():
         try:
-            value = read(plain(row.get(name)))
+            value = read(_cell(row, name))
         except CellError as error:
             raise CellError(f"{name}: {error}") from None
         if value is not None:
             fields[name] = value
     return fields
+
+
+def _cell(row: Mapping[str, object], name: str) -> JSON:
+    """The cell of a field; HealthBench's criteria are in `rubrics`."""
+    rubrics = plain(row.get("rubrics")) if name == "criteria" and row.get(name) is None else None
+    if isinstance(rubrics, list) and all(isinstance(one, Mapping) and "criterion" in one for one in rubrics):
+        return rubrics or None
+    return plain(row.get(name))
 
 
 def label_fields(label: object) -> dict[str, JSON]:
@@ -178,7 +186,24 @@ def _aspects(value: JSON) -> JSON:
     raise CellError(f"expected names or objects with name and definition, found {type(value).__name__}")
 
 
-_READERS = {"reference": _text, "rubric": _rubric, "aspects": _aspects, "baseline": _text, "context": _context}
+def _criteria(value: JSON) -> JSON:
+    """Criteria, also as JSON text; any other text is something else under the same name."""
+    if not isinstance(value, str):
+        return value or None
+    try:
+        return wire.loads(value) if value.lstrip()[:1] in ("[", "{") else None
+    except ValueError:
+        raise CellError("expected a list in JSON") from None
+
+
+_READERS = {
+    "reference": _text,
+    "rubric": _rubric,
+    "aspects": _aspects,
+    "baseline": _text,
+    "context": _context,
+    "criteria": _criteria,
+}
 
 
 Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]

@@ -174,7 +174,7 @@ def register_judge(
     """Register an environment that gives the score of a judge, from 0 to 1, for a dataset of one's own.
 
     A row's `reward_spec.ground_truth` is the reference, or an object of `reference` and `rubric`; `reference`,
-    `rubric`, `aspects`, `baseline` and `context` in `reward_spec` reach the judge, too.
+    `rubric`, `aspects`, `criteria`, `baseline` and `context` in `reward_spec` reach the judge, too.
 
     Args:
         url: the URL of a reward server.

@@ -233,7 +233,7 @@ class PromptDatasetBuilder(JudgedDatasetBuilder):
     Attributes:
         prompts: a JSONL, JSON, CSV or Parquet file, a dataset on the hub, or the rows themselves. A row has `prompt`
             (text or messages), and may have an id and what the judge is told: `reference`, `rubric`, `aspects`,
-            `baseline`, `context`.
+            `criteria`, `baseline`, `context`.
         test_prompts: the same for the test set.
         url: the URL of a reward server; or
         judge: the settings of a judge to run in each process that judges, under the server's names.

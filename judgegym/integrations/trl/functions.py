@@ -120,6 +120,7 @@ COLUMNS: Mapping[str, Field] = {
     "reference": "reference",
     "rubric": "rubric",
     "aspects": "aspects",
+    "criteria": "criteria",
     "baseline": "baseline",
     "context": "context",
 }

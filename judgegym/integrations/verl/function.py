@@ -84,8 +84,8 @@ async def compute_score(
         data_source: the dataset's name; not shown to the judge.
         solution_str: the response.
         ground_truth: the reference; a number or a list is sent as text, an object may hold `reference` and `rubric`.
-        extra_info: fields of the row: `question` or `prompt`, which the judge needs, `rubric`, `aspects`, `baseline`,
-            `context`, `reference`.
+        extra_info: fields of the row: `question` or `prompt`, which the judge needs, `rubric`, `aspects`, `criteria`,
+            `baseline`, `context`, `reference`.
         settings: those of `FunctionSettings`: `url` of the reward server, with `token`, `token_env` and `mount`; or
             `judge`, the settings of a judge to run in this process, with the server's names; `fallback_score`,
             `invalid_completion_score`, `timeout_s`, `deadline_s`, `on_failure`. What verl adds is not read otherwise.

@@ -23,6 +23,7 @@ from judgegym.llm.wire import is_blank
 
 if TYPE_CHECKING:
     from judgegym.judges.aspects.prompt import Aspect
+    from judgegym.judges.checklists.criteria import Criterion
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class JudgeTask:
         rubric: the criteria, as text.
         levels: the description of each score of the rubric.
         aspects: yes/no questions that replace the judge's own.
+        criteria: criteria with points that replace the judge's own.
         baseline: the response to compare with.
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
@@ -59,6 +61,7 @@ class JudgeTask:
     context: str | None = None
     places: tuple[int, ...] | None = None
     fault: str | None = None
+    criteria: tuple[Criterion, ...] | None = None
     group: str | None = field(default=None, compare=False)
     member: str | None = field(default=None, compare=False)
     client: str | None = field(default=None, compare=False)
@@ -78,7 +81,9 @@ class JudgeTask:
         """A digest, the same for equal tasks at the same judge."""
         aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
         parts = [judge, self.prompt, self.responses, self.reference, self.rubric, self.levels, aspects]
-        places = [] if self.places is None else [self.places]
+        places: list[object] = [] if self.places is None else [self.places]
+        if self.criteria is not None:
+            places.append([criterion.model_dump() for criterion in self.criteria])
         return hashlib.sha256(orjson.dumps([*parts, self.baseline, self.context, *places])).hexdigest()
 
 

@@ -12,10 +12,13 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from judgegym.judges.aspects.prompt import Aspect, aspects_of
+from judgegym.judges.checklists.criteria import Criterion, read_criteria
 from judgegym.judges.core.tasks import JudgeTask
 
 _ASPECTS = TypeAdapter(Annotated[tuple[Aspect, ...], Field(min_length=1)])
 _LONGEST_SCORE = 9
+CRITERIA_COLUMNS = ("criteria", "rubrics", "rubric")
+"""The usual columns of a list of criteria: ours, HealthBench's, and that of Rubrics as Rewards."""
 
 
 class FieldTypeError(ValueError):
@@ -45,6 +48,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         aspects=_aspects(given.get("aspects")),
         baseline=baseline if baseline and baseline.strip() else None,
         context=_context(given.get("context")),
+        criteria=_criteria(given.get("criteria")),
     )
 
 
@@ -94,6 +98,21 @@ def _aspects(value: object) -> tuple[Aspect, ...] | None:
         raise ValueError(f"{place}: {first['msg']}") from error
     except ValueError as error:
         raise ValueError(f"aspects: {error}") from error
+
+
+def _criteria(value: object) -> tuple[Criterion, ...] | None:
+    try:
+        return None if value is None else read_criteria(value)
+    except ValueError as error:
+        raise ValueError(f"criteria: {error}") from error
+
+
+def criteria_column(values: Mapping[str, object]) -> str | None:
+    """The first of `CRITERIA_COLUMNS` that holds something, `rubric` a list of objects; `None` without one."""
+    rubric = values.get("rubric")
+    is_list = isinstance(rubric, list | tuple) and bool(rubric) and all(isinstance(one, Mapping) for one in rubric)
+    held = (name for name in CRITERIA_COLUMNS if values.get(name) not in (None, ""))
+    return next((name for name in held if name != "rubric" or is_list), None)
 
 
 def _without_null(entry: object) -> object:

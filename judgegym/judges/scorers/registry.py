@@ -16,6 +16,8 @@ from typing_extensions import Self
 from judgegym.judges import composite, pairwise, peers
 from judgegym.judges.aspects import judge as aspects
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.checklists import judge as checklists
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.composite import CompositeJudge, CompositeJudgeSettings, Part, PartOptions
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
@@ -48,6 +50,7 @@ def _open_composite(settings: ScorerSettings, client: ChatClient, rubric: str | 
 JUDGES: Mapping[str, JudgeDefinition] = {
     "rubric": rubrics.JUDGE,
     "aspect": aspects.JUDGE,
+    "checklist": checklists.JUDGE,
     "peer": peers.JUDGE,
     "arena_hard": tournament.ARENA_JUDGE,
     "choice": pairwise.JUDGE,
@@ -64,7 +67,7 @@ COMPOSITE = "composite"
 
 TASK_FIELDS: Mapping[str, frozenset[str]] = {
     name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
-    for name in ("reference", "rubric", "aspects", "baseline", "context")
+    for name in ("reference", "rubric", "aspects", "baseline", "context", "criteria")
 }
 """The fields of a task beside prompt and responses, and the judges that are shown each of them."""
 MOST_TOGETHER: Mapping[str, int] = {
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
     class _SettingsOfAll(
         TournamentSettings,
         AspectJudgeSettings,
+        ChecklistJudgeSettings,
         ChoiceJudgeSettings,
         CompositeJudgeSettings,
         ListwiseJudgeSettings,

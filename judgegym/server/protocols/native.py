@@ -40,6 +40,7 @@ class ScoreBody(RequestBody):
         rubric: the criteria: text, or an object of `criteria` and `score1_description`, ….
         aspects: names, or objects of name, definition, polarity, weight and veto.
         baseline: the response to compare with; a blank one is none.
+        criteria: criteria with points: a list of texts and objects, or a mapping of names to these.
         context: the text that the response should be based on; a list is joined with newlines.
         group: with `response`, the id of the group to which it belongs, for a judge that compares (`--group_size`).
         member: with `response`, its id in the group, by which a repeated request is known.
@@ -57,6 +58,7 @@ class ScoreBody(RequestBody):
     rubric: RubricField = None
     aspects: list[Aspect] | None = Field(default=None, min_length=1)
     baseline: str | None = None
+    criteria: list[str | dict[str, object]] | dict[str, object] | None = None
     context: str | list[str] | None = None
     group: GroupId = None
     member: GroupId = None

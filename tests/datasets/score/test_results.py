@@ -104,6 +104,7 @@ def test_several_responses_to_a_prompt(command: Scoring) -> None:
     assert values["eval/chosen_higher_rate"] == pytest.approx((1 + 0.5 + 0 + 1 + 0) / 5)
     assert values["eval/mean_margin"] == pytest.approx((1 + 0 - 0.25 + 0.5 + (0.625 - 0.5)) / 5)
     assert values["eval/mean_best_score"] == pytest.approx((1 + 0.5 + 0.25 + 0.5 + 1) / 5)
+    assert values["eval/mean_worst_of_2"] == pytest.approx((0 + 0.5 + 0 + 0 + (2 * 0.25 + 0.5) / 3) / 5)
     assert values["eval/incomplete_units"] == 1
     assert values["eval/chosen_higher_rate_category_a"] == pytest.approx((1 + 0 + 1) / 3)
     assert values["eval/data_rows"] == 6 and values["eval/selected_rows"] == 13

@@ -19,6 +19,7 @@ TOGETHER = (GOOD, POOR, FAIR, "Light!")
 SETTINGS: dict[JudgeKind, dict[str, object]] = {
     "rubric": {"samples_per_item": 3},
     "aspect": {"aspects": "correctness,coherence", "strictness": 3},
+    "checklist": {"criteria": ["Names air.", "Names light."], "criteria_per_call": 1},
     "peer": {"judge_critique_rounds": 1},
     "arena_hard": {},
     "choice": {},
@@ -30,6 +31,7 @@ SETTINGS: dict[JudgeKind, dict[str, object]] = {
 ITEMS: dict[JudgeKind, JudgeTask] = {
     "rubric": JudgeTask(QUESTION, (GOOD,)),
     "aspect": JudgeTask(QUESTION, (GOOD,)),
+    "checklist": JudgeTask(QUESTION, (GOOD,)),
     "peer": JudgeTask(QUESTION, (GOOD,)),
     "arena_hard": JudgeTask(QUESTION, (GOOD,), baseline=FAIR),
     "choice": JudgeTask(QUESTION, TOGETHER),

@@ -20,6 +20,7 @@ GIVEN: dict[str, JSON] = {
     "aspects": ["conciseness", {"name": "kind", "definition": "Is the submission kind?"}],
     "baseline": "A baseline.",
     "context": ["One.", "Two."],
+    "criteria": ["Is the response kind?", {"name": "rude", "text": "It is rude.", "points": -3}],
 }
 
 
@@ -36,7 +37,7 @@ def test_requests_and_columns_have_all_fields() -> None:
 @pytest.mark.parametrize("judge", [kind for kind in JUDGES if kind != COMPOSITE])
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
 def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKind, value: dict[str, JSON]) -> None:
-    if "context" in value and judge not in TASK_FIELDS["context"]:
+    if any(name in value and judge not in TASK_FIELDS[name] for name in ("context", "criteria")):
         return  # a row's is read where it is shown, or named
     body = {"prompt": "Q", "responses": ["A", "B"], **value}
     (item,) = ScoreBody.model_validate(body).tasks(body)
@@ -47,7 +48,8 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
 
 @pytest.mark.parametrize("judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind != COMPOSITE])
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
-    settings = DatasetJudgeSettings(judge=judge, aspects="correctness", rubric="What?")
+    given = {"judge": judge, "aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
+    settings = DatasetJudgeSettings.model_validate(given)
     plain = judge_task_of("Q", ["A", "B"], {})
     without = await CountingClient(settings).asked(plain)
     shown = set()
@@ -73,3 +75,16 @@ def test_a_row_with_a_field_for_another_judge_is_named() -> None:
 
 def test_a_number_is_a_reference() -> None:
     assert [judge_task_of("Q", ["A"], {"reference": value}).reference for value in (42, 0.5)] == ["42", "0.5"]
+
+
+@pytest.mark.parametrize(("column", "named"), [("rubrics", {}), ("rubric", {}), ("mine", {"criteria_column": "mine"})])
+def test_lists_of_public_rows_are_criteria_for_the_judge_that_reads_them_alone(
+    column: str, named: dict[str, str]
+) -> None:
+    row = {"prompt": "Q", "response": "A", column: [{"criterion": "Is kind.", "points": 3}]}
+    units = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="checklist", **named), lambda item: None)
+    criteria = units[0].judge_task.criteria
+    assert criteria is not None and [(one.text, one.points) for one in criteria] == [("Is kind.", 3)]
+    assert (units.reader.columns["criteria"], units.reader.unread) == (column, set())
+    other = ScoreTasks(DataSet("data.jsonl", [row]), Both(judge="rubric"), lambda item: None)
+    assert other[0].judge_task.criteria is None and other.reader.unread == {column} - {"mine"}

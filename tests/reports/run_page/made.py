@@ -88,6 +88,7 @@ def detail(uid: str, **changes: object) -> View:
         "comparison": "",
         "verdict": [],
         "said": [],
+        "criteria": [],
     }
     return replace(plain, **changes)
 

@@ -316,3 +316,12 @@ def test_a_printed_item_is_whole_and_without_controls(browser: Any, path: Path) 
         seen.page.emulate_media(media="print")
         assert not seen.page.is_visible("#item-bar")
         assert seen.page.is_visible("text=The answer to a")
+
+
+def test_criteria_are_a_table_with_all_votes(browser: Any, tmp_path: Path) -> None:
+    line = {"name": "cites", "text": "Cites.", "points": -4, "verdict": "met", "votes": ["met", "unmet", "met"]}
+    item = summary("a"), detail("a", criteria=[{**line, "quote": "see [1]", "reason": "<b>It</b> does."}])
+    with opened(browser, tmp_path / "page.html", item) as seen:
+        seen.page.wait_for_selector("[aria-label='Criteria'] table")
+        cells = seen.page.locator("[aria-label='Criteria'] td").all_text_contents()
+    assert cells == ["met (met, unmet, met)", "-4", "cites: Cites.", "see [1]", "<b>It</b> does."]

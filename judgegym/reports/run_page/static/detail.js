@@ -11,6 +11,7 @@ function detailParts(item, detail, position) {
     factsOf(item, position),
     detail.error === null ? null : make("p", { class: "error" }, make("strong", {}, "Failed: "), inline(detail.error)),
     section("Verdict", verdictParts(detail)),
+    section("Criteria", criteriaTable(detail.criteria)),
     section(
       "Conversation",
       detail.conversation.map((message) => textBox(message.title, message.text)),
@@ -37,6 +38,24 @@ function verdictParts(detail) {
   const words = detail.verdict.map((sentence) => make("p", { class: "verdict" }, inline(sentence)));
   const said = detail.said.map((text) => make("div", { class: "column" }, textBox(text.title, text.text, { part: 600 })));
   return said.length === 0 ? words : [...words, make("div", { class: "columns" }, ...said)];
+}
+
+/** What was found of each criterion; several votes are all named. */
+function criteriaTable(criteria) {
+  if (criteria.length === 0) return [];
+  const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, {}, inline(text))));
+  const rows = criteria.map((one) =>
+    cells("td", [
+      one.votes.length > 1 ? `${one.verdict} (${one.votes.join(", ")})` : one.verdict,
+      one.points === null ? "" : String(one.points),
+      one.text === "" ? one.name : `${one.name}: ${one.text}`,
+      one.quote,
+      one.reason,
+    ]),
+  );
+  const head = make("thead", {}, cells("th", ["verdict", "points", "criterion", "quote", "reason"]));
+  const shown = { class: "scroll", tabindex: 0, role: "group", "aria-label": "criteria" };
+  return [make("div", shown, make("table", {}, head, make("tbody", {}, ...rows)))];
 }
 
 /** The judgment as it was saved; folded where its verdict is said above. */

@@ -95,3 +95,17 @@ def test_cells_as_a_data_frame_has_them() -> None:
         "member": "m",
     }
     assert completion_row("Why?", "A", {"aspects": 5}).error.startswith("aspects: expected names")
+
+
+@pytest.mark.parametrize(
+    ("cells", "sent"),
+    [
+        ({"criteria": ["Is kind."]}, ["Is kind."]),
+        ({"criteria": '[{"text": "Is kind.", "points": 3}]'}, [{"text": "Is kind.", "points": 3}]),
+        ({"rubrics": numpy.array([{"criterion": "Is kind.", "points": 3}])}, [{"criterion": "Is kind.", "points": 3}]),
+        ({"rubrics": [{"other": "Is kind."}]}, None),
+        ({"criteria": "Is it kind?"}, None),
+    ],
+)
+def test_criteria_are_sent_where_the_cell_holds_some(cells: dict[str, object], sent: object) -> None:
+    assert completion_row("Why?", "A", cells).shared.get("criteria") == sent

@@ -1,0 +1,152 @@
+"""Rows with a prompt and criteria, optionally an answer to it and gold verdicts on that answer.
+
+Reads the rows of HealthBench and of Rubrics as Rewards as they are, and one's own (`judgegym.judges.checklists`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from judgegym.data.answers import CONVERSATIONS, PROMPTS, SYSTEM, PromptTask, read_prompt, warn_of_unread_columns
+from judgegym.data.rows import Row, by_uid
+from judgegym.data.rubric_rows import read_context, read_golds
+from judgegym.data.task_list import TaskList
+from judgegym.judges.checklists.criteria import Criterion, read_criteria
+from judgegym.judges.checklists.formulas import Formula, has_score
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column
+
+_ANSWER = ("answer", "response")
+_CONTEXT = ("contexts", "context")
+_REFERENCE = ("reference", "reference_answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistTask:
+    """A row, or (where the policy is the judge) some of its criteria.
+
+    Attributes:
+        uid: the row's id, or `row-<number>`; where the policy is the judge, followed by `:<number of the part>`.
+        question: the prompt as one text.
+        prompt: the prompt as a conversation.
+        criteria: what an answer is judged by.
+        answer: the row's own answer, if it has one.
+        context: the text that an answer should use.
+        reference: an answer that deserves the highest score.
+        category: the category for metrics by category.
+        tags: the row's own tags (HealthBench's `example_tags`), each of which takes the row's score.
+        golds: the gold verdicts on the row's own answer, by the names of criteria.
+        left_out: the names of criteria that training leaves out.
+        is_judged: the policy judges the answer.
+    """
+
+    uid: str
+    question: str
+    prompt: PromptTask
+    criteria: tuple[Criterion, ...]
+    answer: str | None = None
+    context: str | None = None
+    reference: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    golds: Mapping[str, bool] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    is_judged: bool = False
+
+
+def read_checklists(
+    rows: Sequence[Row], default: tuple[Criterion, ...], *, column: str | None, formula: Formula
+) -> TaskList[ChecklistTask]:
+    """A task for each row.
+
+    Args:
+        rows: rows with a prompt.
+        default: the criteria of rows without any.
+        column: the column of criteria; `None` for the first usual one that has some.
+        formula: how they make a score.
+
+    Raises:
+        DataError: a row has no prompt or no criteria, ones that cannot be read or cannot have a score, or a gold
+            verdict that is neither yes nor no; or it has the id of another row.
+    """
+    read = (*SYSTEM, *_REFERENCE, *(CRITERIA_COLUMNS if column is None else (column,)))
+    warn_of_unread_columns(rows, ((*PROMPTS, *CONVERSATIONS), _CONTEXT), read)
+
+    def build(uid: str, row: Row) -> ChecklistTask:
+        task = _task(uid, row, default, column)
+        if not has_score(task.criteria, formula):
+            raise row.error(f"no criterion has positive points, so that formula={formula} gives no score")
+        return task
+
+    return TaskList.of(by_uid(rows, numbered=True), build)
+
+
+def read_gold_checklists(
+    rows: Sequence[Row], default: tuple[Criterion, ...], *, column: str | None, per_task: int
+) -> TaskList[ChecklistTask]:
+    """Tasks of at most `per_task` criteria each that have a gold verdict; none for a row without an answer or gold.
+
+    Raises:
+        DataError: as `read_checklists` says, whatever the points.
+    """
+
+    def build(uid: str, row: Row) -> list[ChecklistTask]:
+        task = _task(uid, row, default, column)
+        known = [criterion for criterion in task.criteria if criterion.name in task.golds and task.answer is not None]
+        parts = [tuple(known[start : start + per_task]) for start in range(0, len(known), per_task)]
+        numbered = enumerate(parts, start=1)
+        return [replace(task, uid=f"{uid}:{number}", criteria=part, is_judged=True) for number, part in numbered]
+
+    return TaskList.of_several(by_uid(rows, numbered=True), build)
+
+
+def with_dropout(task: ChecklistTask, share: float, *, seed: int, formula: Formula) -> ChecklistTask:
+    """The task without a share of its criteria, which depends on the seed and the row's id alone.
+
+    Rounded to a whole number of criteria; those stay that the formula needs for a score.
+    """
+    count = round(share * len(task.criteria))
+    kept = list(task.criteria)
+    for criterion in generator(seed, task.uid, "rubric_dropout").sample(kept, len(kept)):
+        rest = [one for one in kept if one is not criterion]
+        if len(task.criteria) - len(kept) < count and rest and has_score(rest, formula):
+            kept = rest
+    left_out = tuple(one.name for one in task.criteria if one not in kept)
+    return replace(task, criteria=tuple(kept), left_out=left_out) if left_out else task
+
+
+def _task(uid: str, row: Row, default: tuple[Criterion, ...], column: str | None) -> ChecklistTask:
+    prompt = read_prompt(uid, row)
+    criteria = _criteria(row, default, column)
+    names, verdicts = [criterion.name for criterion in criteria], row.values.get("verdicts")
+    unknown = verdicts.keys() - {*names} if isinstance(verdicts, Mapping) else ()
+    if unknown:
+        raise row.error(f"verdicts: expected the names of its criteria, found {min(unknown)!r}", "verdicts")
+    tags = row.values.get("example_tags")
+    return ChecklistTask(
+        uid=uid,
+        question=prompt.question,
+        prompt=prompt,
+        criteria=criteria,
+        answer=row.optional_text(*_ANSWER),
+        context=read_context(row),
+        reference=row.filled_text(*_REFERENCE),
+        category=prompt.category,
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        golds=read_golds(row, names, in_order=True),
+    )
+
+
+def _criteria(row: Row, default: tuple[Criterion, ...], column: str | None) -> tuple[Criterion, ...]:
+    found = criteria_column(row.values) if column is None else column
+    if found is None or row.value(found) in (None, ""):
+        if default and (column is None or column in row.values):
+            return default
+        raise row.lacks(
+            f"criteria in {column or ' or '.join(CRITERIA_COLUMNS)} (env.criteria is for rows without any)", column
+        )
+    try:
+        return read_criteria(row.value(found))
+    except ValueError as error:
+        raise row.error(f"{found}: {error}", found) from error

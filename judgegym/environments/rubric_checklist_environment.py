@@ -1,0 +1,311 @@
+"""Rubric checklist: each row brings criteria with points, and an answer's score is that of the criteria it meets.
+
+Sources: HealthBench (openai/simple-evals) for rows, the score of a row and of the benchmark; Rubrics as Rewards (2025).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+if __name__ == "__main__":  # run as a script from any folder: the packages are next to this one
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # until the command handles it, Ctrl-C ends the process without a traceback
+
+from judgegym.data.checklist_rows import ChecklistTask, read_checklists, read_gold_checklists, with_dropout
+from judgegym.data.rows import Split, load_rows
+from judgegym.engine.completions import Completion, Conversation, system_text
+from judgegym.engine.metrics import GoldLabel, MetricAggregator, slug
+from judgegym.engine.records import Sample
+from judgegym.engine.settings import SAMPLES
+from judgegym.engine.settings.group_judge import GroupJudgeSettings
+from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
+from judgegym.engine.terminal.summary import Outcome
+from judgegym.environments.base import JudgedEnv
+from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
+from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, CriterionDetail, clipped, decide
+from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
+from judgegym.judges.config.fields import setting
+from judgegym.judges.core.group import GroupCase
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.naming import MetricNames
+from judgegym.judges.parsing.criteria import MET, UNMET, criteria_verdicts
+from judgegym.judges.parsing.verdict_parser import Place
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import Message
+from judgegym.statistics.agreement import clipped_mean, clipped_mean_std
+
+logger = logging.getLogger(__name__)
+
+MOST_NAMED = 20
+"""Metrics by criterion are for at most so many names in a data set; with more, there are those by tag."""
+_GENERATED = re.compile(r"criterion_[0-9]+")
+_WORDS = {True: MET, False: UNMET}
+
+
+class RubricChecklistConfig(RoleConfig, ChecklistJudgeSettings, GroupJudgeSettings):
+    """Rubric checklist's own settings."""
+
+    answer_judge = ChecklistJudgeSettings
+    for_criteria = ("criteria", "formula")
+    vote_settings = ("strictness",)
+    unread = frozenset({"judge_critique_rounds"})
+
+    train_dataset: str = setting("ScaleAI/RaR-Medicine", group="data", common=True)
+    """Read rows from this dataset, hub name or file; for evaluations only if eval_dataset is unset."""
+    train_split: str = setting("train", verbs=ROLLOUTS, group="data")
+    """Train on this split of a hub dataset."""
+    eval_dataset: str | None = setting(None, verbs=EVALUATIONS, group="data", common=True, instead_of="train_dataset")
+    """Evaluate on the rows of this dataset: hub name or file. If unset, on those of train_dataset."""
+    eval_split: str = setting("test", verbs=EVALUATIONS, group="data")
+    """Evaluate on this split of a hub dataset."""
+    criteria_column: str | None = setting(None, group="data")
+    """Take the criteria of a row from this column. If unset, from criteria, rubrics, or a rubric that is a list."""
+    rubric_dropout: float = setting(0.0, verbs=ROLLOUTS, ge=0, lt=1)
+    """In training, leave out this share of a row's criteria, the same ones for all completions of a group, so that a
+    policy cannot learn a rubric by heart. 0 uses all."""
+
+
+class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, ChecklistDetail]):
+    """Criteria with points about an answer, put to a judge or, with role=judge, to the policy."""
+
+    name = "rubric_checklist"
+    headline = ("mean_score", "score")
+    training_headline = "mean_reward"
+    offline_samples = {"train_dataset": str(SAMPLES / "rubric_checklist.jsonl")}
+
+    _named: frozenset[str] = frozenset()
+    """The names of criteria that have metrics of their own."""
+    _tags: frozenset[str] = frozenset()
+
+    @cached_property
+    def tag_names(self) -> MetricNames:
+        """The names of tags as parts of metrics' names; of a data set, once its rows are loaded."""
+        return MetricNames()
+
+    def open_judges(self) -> None:
+        """Make the judge of answers."""
+        self.checklist_judge = ChecklistCaseJudge(self.config, self.clients.judge)
+
+    def tasks(self, split: Split) -> Sequence[ChecklistTask]:
+        """Load rows with a prompt and criteria; with role=judge, those with an answer and gold verdicts on it."""
+        config = self.config
+        source, hub_split = config.train_dataset, config.train_split
+        if split == "eval":
+            source, hub_split = config.eval_dataset or source, config.eval_split
+        rows = load_rows(source, split=hub_split)
+        column, per_task = config.criteria_column, config.criteria_per_call
+        if config.role == "judge":
+            tasks = read_gold_checklists(rows, config.criteria, column=column, per_task=per_task)
+            if not tasks:
+                raise DataError(
+                    f"{source}: role=judge needs rows with an answer and gold verdicts on its criteria (a column "
+                    "`verdicts` of names and 1 or 0, or a list), and there are none"
+                )
+        else:
+            tasks = read_checklists(rows, config.criteria, column=column, formula=config.formula)
+        names, tags = set[str](), set[str]()
+        for task in tasks:
+            names.update(one.name for one in task.criteria if not _GENERATED.fullmatch(one.name))
+            tags.update(task.tags, *(one.tags for one in task.criteria))
+        self._named |= names if len(names) <= MOST_NAMED else set()
+        self._tags |= tags
+        self.tag_names.add(sorted(tags))
+        if split == "train" and config.rubric_dropout and config.role == "policy":
+            share, formula = config.rubric_dropout, config.formula
+            return tasks.map(lambda task: with_dropout(task, share, seed=config.seed, formula=formula))
+        return tasks
+
+    def dataset_answer(self, task: ChecklistTask) -> str | None:
+        """Return the row's own answer, unless the policy judges it or is in training."""
+        return None if self.verb == "serve" or task.is_judged else task.answer
+
+    def conversations(self, task: ChecklistTask) -> list[Conversation]:
+        """Ask the prompt, with its context; with role=judge, the judge's prompt, once for each vote."""
+        if task.is_judged:
+            return [self._prompt(task).prompt.messages] * self.config.vote_count()
+        *before, last = task.prompt.messages
+        context = "" if task.context is None else f"\n\nContext:\n{task.context}"
+        return [[*self.system_messages, *before, Message(role=last["role"], content=f"{last['content']}{context}")]]
+
+    def _case(self, task: ChecklistTask, answer: str) -> ChecklistCase:
+        return ChecklistCase(answer, task.criteria, task.question, task.context, task.reference)
+
+    def _prompt(self, task: ChecklistTask) -> ChecklistPrompt:
+        """Make the judge's prompt for a policy that judges."""
+        system = system_text(self.config, "thinking_judge")
+        return checklist_prompt(self._case(task, task.answer or ""), task.criteria, self.config, system=system)
+
+    def texts(self, task: ChecklistTask) -> Mapping[str, str]:
+        """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
+        criteria = "\n".join(f"[{one.points:g}] {one.name}: {one.text}" for one in task.criteria)
+        texts = {
+            "context": task.context,
+            "reference": task.reference,
+            "criteria": criteria,
+            "criteria left out": ", ".join(task.left_out) or None,
+            "answer": task.answer if task.is_judged else None,
+        }
+        return {title: text for title, text in texts.items() if text is not None}
+
+    def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
+        """Return the gold verdicts of the judged answer, with the judge's, which may be the policy."""
+        return [
+            GoldLabel.of(_WORDS[each.gold], None if each.yes is None else _WORDS[each.yes], each.aspect)
+            for each in self._compared(task, sample)
+        ]
+
+    def verdict_at(self, task: ChecklistTask, answer: str) -> Place | None:
+        """Return the place of the object with the verdicts, with role=judge."""
+        found = criteria_verdicts.find(answer, self._prompt(task).words)
+        return None if found is None else found.at
+
+    async def judge(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
+        """Judge by all criteria; with role=judge, compare the middle of the policy's verdicts with gold."""
+        if task.is_judged:
+            return self._judgment_of_votes(task, completions)
+        judgment = await self.checklist_judge.judge(self._case(task, completions[0].answer))
+        if judgment.detail is None or not task.left_out:
+            return judgment
+        return replace(judgment, detail=replace(judgment.detail, left_out=task.left_out))
+
+    def _judgment_of_votes(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
+        """Judge a policy's verdicts: the share of criteria on which they are gold's; invalid without most votes."""
+        prompt = self._prompt(task)
+        read = [criteria_verdicts(completion.answer, prompt.words) for completion in completions]
+        votes = [vote for vote in read if vote is not None]
+        if 2 * len(votes) <= len(completions):
+            why = f"{len(votes)} of {len(completions)} texts have a whole verdict"
+            return Judgment(None, Status.INVALID_COMPLETION, explanation=why, suspects=prompt.prompt.suspects)
+        details = tuple(decide(task.criteria, prompt, votes))
+        right = sum(detail.value == task.golds[detail.name] for detail in details)
+        detail = ChecklistDetail(details, self.config.formula, redrawn=len(completions) - len(votes))
+        label = f"{right} of {len(details)} right"
+        return Judgment(right / len(details), Status.OK, label, detail=detail, suspects=prompt.prompt.suspects)
+
+    def reward(self, judgment: Judgment[ChecklistDetail]) -> float:
+        """Return the score, clipped to 0…1, so that no judged answer is worth less than a malformed one."""
+        assert judgment.score is not None
+        return clipped(judgment.score)
+
+    def group_case(self, task: ChecklistTask) -> GroupCase:
+        """Compare answers by all criteria together, with the reference as one more."""
+        lines = [f"- {one.text} ({one.points:g} points{', required' if one.required else ''})" for one in task.criteria]
+        return GroupCase(task.question, criteria="\n".join(lines), context=task.context, anchor=task.reference)
+
+    def record_metrics(self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> None:
+        """Record scores by category and tag, the criteria that are met, and how far votes agree."""
+        score = sample.score or 0.0
+        metrics.mean("mean_score", score, interval=True)
+        if metrics.prefix == "train":
+            metrics.mean("mean_reward", clipped(score))
+        if task.category is not None:
+            metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
+        if sample.detail is None:
+            return
+        self._record_criteria(metrics, sample.detail.criteria)
+        metrics.rate("redraw_rate", sample.detail.redrawn > 0)
+        if task.is_judged:
+            return
+        for tag, of_tag in {**sample.detail.tags, **dict.fromkeys(task.tags, score)}.items():
+            metrics.mean(f"tag_score_{self.tag_names(tag)}", of_tag)
+        metrics.rate("requirement_unmet_rate", bool(sample.detail.unmet_requirements))
+        if self.config.rubric_dropout and self.verb != "evaluate":
+            metrics.mean("criteria_left_out", len(task.left_out))
+
+    def _record_criteria(self, metrics: MetricAggregator, criteria: Sequence[CriterionDetail]) -> None:
+        for detail in criteria:
+            if detail.name in self._named and detail.value is not None:
+                metrics.mean(f"met_rate_{slug(detail.name)}", detail.value)
+            metrics.mean("agreement", detail.agreement)
+            metrics.rate("disagreement_rate", detail.agreement < 1.0)
+            metrics.rate("cannot_assess_rate", detail.value is None)
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Show the benchmark's number, the agreement with gold, and faults of the judge."""
+        return (
+            Outcome("HealthBench's score", {"clipped_score": "mean", "clipped_score_bootstrap_std": "± std"}),
+            Outcome("agreement with gold", {"accuracy": "accuracy", "kappa": "κ"}, unit="number"),
+            Outcome.of("rows with a verdict drawn again", "redraw_rate", is_fault=True),
+        )
+
+    def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[ChecklistTask]) -> None:
+        """Name the metrics of categories, tags, criteria and votes."""
+        none = "no answer was judged"
+        for category in {task.category: None for task in tasks if task.category is not None}:
+            metrics.expect("no row of this category has a score", f"mean_score_category_{metrics.names(category)}")
+        metrics.expect(none, "agreement", "disagreement_rate", "cannot_assess_rate", "redraw_rate")
+        metrics.expect("the criterion was not assessed", *(f"met_rate_{slug(name)}" for name in sorted(self._named)))
+        if self.config.role == "policy":
+            metrics.expect(none, "requirement_unmet_rate")
+            why = "no row has a score by the tag"
+            metrics.expect(why, *(f"tag_score_{self.tag_names(tag)}" for tag in sorted(self._tags)))
+
+    def summarise(
+        self, metrics: MetricAggregator, rows: Sequence[tuple[ChecklistTask, Sample[ChecklistDetail]]]
+    ) -> None:
+        """Record HealthBench's numbers, criteria without a signal, and the agreement with gold."""
+        scores: dict[str, list[float]] = {}
+        values: dict[str, list[float]] = {}
+        compared: list[ComparedVerdict] = []
+        for task, sample in rows:
+            compared += self._compared(task, sample)
+            score, detail = sample.score or 0.0, sample.detail
+            tags = detail.tags if detail is not None else {}
+            for tag, of_tag in {"": score, **tags, **dict.fromkeys(task.tags, score)}.items():
+                scores.setdefault(tag, []).append(of_tag)
+            for one in detail.criteria if detail is not None else ():
+                if one.value is not None:
+                    values.setdefault(one.text, []).append(one.value)
+        if self.config.role == "policy":
+            self._record_saturation(metrics, values)
+            if self.config.formula == "healthbench":
+                self._record_benchmark(metrics, scores)
+        if compared or metrics.counted("n_failed"):
+            record_verdict_agreement(metrics, compared, sorted(self._named), with_critique=False)
+
+    def _record_benchmark(self, metrics: MetricAggregator, scores: Mapping[str, Sequence[float]]) -> None:
+        """Record for all rows and for each tag the clipped mean, its deviation over resamples, and the rows."""
+        for tag in sorted(scores):
+            end = f"_tag_{self.tag_names(tag)}" if tag else ""
+            metrics.number(f"clipped_score{end}", clipped_mean(scores[tag]))
+            metrics.number(f"clipped_score_bootstrap_std{end}", clipped_mean_std(scores[tag], seed=self.config.seed))
+            metrics.count(f"clipped_score_n_samples{end}", len(scores[tag]))
+
+    def _record_saturation(self, metrics: MetricAggregator, values: Mapping[str, Sequence[float]]) -> None:
+        """Count the criteria that all rows meet or that none meets, which give no signal, and name them in the log."""
+        shared = {text: found for text, found in values.items() if len(found) > 1}
+        for word, value in (("always", 1.0), ("never", 0.0)):
+            same = [text for text, found in shared.items() if set(found) == {value}]
+            metrics.count(f"criteria_{word}_met", len(same))
+            for text in same[:MOST_NAMED]:
+                logger.info("%s met, in %d rows: no signal: %s", word, len(shared[text]), " ".join(text.split())[:100])
+        metrics.count("criteria_in_several_rows", len(shared))
+
+    def record_failure(self, metrics: MetricAggregator, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> None:
+        """Count the missing verdicts that would be compared with gold."""
+        missing = len(self._compared(task, sample))
+        if missing:
+            metrics.count("n_failed", missing)
+
+    def _compared(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> list[ComparedVerdict]:
+        """Return the verdicts of a row that have a gold verdict; none if another answer was judged than the row's."""
+        own, judged = self.dataset_answer(task), [completion.answer for completion in sample.completions]
+        if not task.is_judged and judged != [own]:
+            return []
+        details = sample.detail.criteria if sample.detail is not None else ()
+        found = {one.name: None if one.value is None else one.value == 1.0 for one in details}
+        names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
+        return [ComparedVerdict(name, found.get(name), found.get(name), task.golds[name]) for name in names]
+
+
+if __name__ == "__main__":
+    RubricChecklistEnv.cli()

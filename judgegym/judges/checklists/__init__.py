@@ -1,0 +1,1 @@
+"""Lists of criteria with points, by each of which a submission is judged."""

@@ -1,0 +1,226 @@
+"""Criteria with points, and how they are read from rows and settings.
+
+Reads, as they are published: HealthBench's `rubrics` ({criterion, points, tags}); Rubrics as Rewards' `rubric` ({title,
+description, weight}) and `rubric_list` ("Essential Criteria: …"), or entries with a category instead of a weight; our
+aspects, by name or as objects; and one's own list, or a mapping of names.
+
+Guarantee: at least one criterion, each with a text and a name of its own, and not all with 0 points; otherwise one line
+says which criterion is wrong. A field that nothing reads is an error.
+
+Sources: Arora et al., HealthBench (2025); Gunjal et al., Rubrics as Rewards (2025), whose weights by category are 1.0,
+0.7, 0.3 and 0.9. Here a pitfall has −0.9 points: to meet it is bad, as the negative weights of their data say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import NoDecode
+from typing_extensions import Self
+
+from judgegym.judges.aspects.prompt import SUPPORTED_ASPECTS, Aspect
+from judgegym.judges.config.explaining import text_or_file
+from judgegym.judges.core.naming import did_you_mean, slug
+from judgegym.judges.parsing.criteria import CANNOT_ASSESS, MET, UNMET, Words
+from judgegym.llm import wire
+
+MOST_CRITERIA = 256
+"""The most criteria of a row: each is a paid part of a call."""
+CATEGORIES: Mapping[str, float] = {"essential": 1.0, "important": 0.7, "optional": 0.3, "pitfall": -0.9}
+"""The points of a criterion that has a category in place of a number."""
+
+_NAMES, _TITLES = ("name", "id"), ("title",)
+_TEXTS = ("text", "criterion", "description")
+_POINTS, _CATEGORY = ("points", "weight"), ("category", "importance")
+_OTHERS = ("tags", "options", "required")
+_KNOWN = (*_NAMES, *_TITLES, *_TEXTS, *_POINTS, *_CATEGORY, *_OTHERS)
+_PREFIX = re.compile(rf"({'|'.join(CATEGORIES)})(?: criteria)?:\s*", re.IGNORECASE)
+
+
+class CriterionOption(BaseModel):
+    """One of several ordered answers to a criterion, worth 0 to 1 of its points."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: str = Field(min_length=1)
+    value: float = Field(ge=0, le=1)
+
+
+class Criterion(BaseModel):
+    """A statement that a submission meets or does not meet.
+
+    Attributes:
+        name: the name in metrics; unique among the criteria of a row.
+        text: what the judge is shown.
+        points: how much it counts; negative if it is bad to meet it; 0 if it is only observed.
+        tags: groups of criteria that have a score of their own.
+        options: the answers to choose from, in place of met and unmet.
+        required: a submission that does not meet it (of negative points: that meets it) gets the row's lowest score.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    text: str
+    points: float = Field(default=1.0, allow_inf_nan=False)
+    tags: tuple[str, ...] = ()
+    options: tuple[CriterionOption, ...] = ()
+    required: bool = False
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> Self:
+        labels = [option.label.strip().casefold() for option in self.options]
+        if not self.text.strip():
+            raise ValueError("expected a text, found a blank one")
+        if len({*labels}) < len(labels) or len(labels) == 1 or CANNOT_ASSESS in labels:
+            raise ValueError(f"options: expected two or more different labels, none of them {CANNOT_ASSESS}")
+        return self
+
+    def words(self, *, cannot_assess: bool) -> Words:
+        """The words that are verdicts on it, with their values."""
+        own: dict[str, float | None] = {option.label.strip(): option.value for option in self.options}
+        return {**(own or {MET: 1.0, UNMET: 0.0}), **({CANNOT_ASSESS: None} if cannot_assess else {})}
+
+    def good(self, value: float) -> float:
+        """The value as a number from 0 (bad) to 1 (good)."""
+        return value if self.points >= 0 else 1.0 - value
+
+
+def read_criteria(value: object) -> tuple[Criterion, ...]:
+    """The criteria of a row or a setting, checked.
+
+    Args:
+        value: a list of texts, names of aspects, and objects; a mapping of names to these; an object with such a list
+            under `criteria`; or any of them as JSON text.
+
+    Raises:
+        ValueError: they cannot be read; the message says which one is wrong, counted from 1.
+    """
+    if isinstance(value, str):
+        try:
+            value = wire.loads(value)
+        except ValueError:
+            raise ValueError("expected a list of criteria, found text that is not JSON") from None
+    if isinstance(value, Mapping) and "criteria" in value and len(value) == 1:
+        value = value["criteria"]
+    if isinstance(value, Mapping):
+        value = [{"name": name, **_fields(entry)} for name, entry in value.items() if entry is not None]
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise ValueError(f"expected a list of criteria, found {type(value).__name__}")
+    read = [_criterion(entry, number) for number, entry in enumerate(value, start=1)]
+    counts = Counter(criterion.name for criterion, is_title in read if is_title)
+    return check_criteria(
+        [
+            criterion.model_copy(update={"name": f"{criterion.name} {number}"})
+            if is_title and counts[criterion.name] > 1
+            else criterion
+            for number, (criterion, is_title) in enumerate(read, start=1)
+        ]
+    )
+
+
+def check_criteria(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
+    """The criteria, after a check of all of them together.
+
+    Raises:
+        ValueError: there is none or are too many, two have the same name, or all have 0 points.
+    """
+    if not 1 <= len(criteria) <= MOST_CRITERIA:
+        raise ValueError(f"expected 1 to {MOST_CRITERIA} criteria, found {len(criteria)}")
+    slugs = Counter(slug(criterion.name) for criterion in criteria)  # as they stand in the names of metrics
+    same = [criterion.name for criterion in criteria if slugs[slug(criterion.name)] > 1]
+    if same:
+        raise ValueError(f"these criteria have the same name: {', '.join(map(repr, same))}")
+    if "raw" in slugs:
+        raise ValueError("a criterion has the name raw, which is that of the row's own score")
+    if not any(criterion.points for criterion in criteria):
+        raise ValueError("all criteria have 0 points; expected at least one that counts")
+    return tuple(criteria)
+
+
+def _criterion(entry: object, number: int) -> tuple[Criterion, bool]:
+    """A criterion, and whether its name is a title, which others may have, too."""
+    if isinstance(entry, Criterion):
+        return entry, False
+    try:
+        fields = _fields(entry)
+        unknown = next((name for name in fields if name not in _KNOWN), None)
+        if unknown is not None:
+            raise ValueError(f"{unknown}: unknown field{did_you_mean(unknown, _KNOWN)}")
+        name, title = _first(fields, _NAMES), _first(fields, _TITLES)
+        tags, options = fields.get("tags", ()), fields.get("options", ())
+        if isinstance(options, Mapping):
+            options = [{"label": label, "value": worth} for label, worth in options.items()]
+        made = Criterion.model_validate(
+            {
+                "name": next((str(one) for one in (name, title) if one is not None), f"criterion_{number}"),
+                "text": _first(fields, _TEXTS) or "",
+                "points": _points(fields),
+                "tags": [tags] if isinstance(tags, str) else tags,
+                "options": options,
+                "required": fields.get("required", False),
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = "".join(f"{part}: " for part in first["loc"])
+        raise ValueError(f"criterion {number}: {place}{first['msg'].removeprefix('Value error, ')}") from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"criterion {number}: {error}") from error
+    return made, name is None and title is not None
+
+
+def _fields(entry: object) -> Mapping[str, object]:
+    """The fields of an entry that are not null; a text is that of a criterion, or the name of an aspect of ours."""
+    if isinstance(entry, str) and entry not in SUPPORTED_ASPECTS:
+        prefix = _PREFIX.match(entry)
+        return {"text": entry} if prefix is None else {"text": entry[prefix.end() :], "category": prefix[1].lower()}
+    if isinstance(entry, str):
+        return _of_aspect(SUPPORTED_ASPECTS[entry])
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"expected a text or an object, found {type(entry).__name__}")
+    fields = {str(name): value for name, value in entry.items() if value is not None}
+    return _of_aspect(Aspect.model_validate(fields)) if "definition" in fields else fields
+
+
+def _of_aspect(aspect: Aspect) -> Mapping[str, object]:
+    """An aspect as a criterion: polarity −1 gives negative points, a veto makes it required."""
+    if aspect.strictness is not None:
+        raise ValueError("strictness: all criteria have as many votes; expected the judge's setting")
+    points = aspect.polarity * aspect.weight
+    return {"name": aspect.name, "text": aspect.definition, "points": points, "required": aspect.veto}
+
+
+def _first(fields: Mapping[str, object], names: Sequence[str]) -> object:
+    given = [name for name in names if name in fields]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} are the same field; expected one of them")
+    return fields[given[0]] if given else None
+
+
+def _points(fields: Mapping[str, object]) -> object:
+    """The points: a number, or those of a category."""
+    given, category = _first(fields, _POINTS), _first(fields, _CATEGORY)
+    word = str(category if given is None else given).lower().removesuffix(" criteria")
+    if given is None and category is not None and word not in CATEGORIES:
+        raise ValueError(f"category: expected one of {', '.join(CATEGORIES)}, found {category!r}")
+    return CATEGORIES.get(word, 1.0 if given is None else given)
+
+
+def _of_setting(value: object) -> object:
+    text = text_or_file(value)
+    if not isinstance(text, str):
+        return read_criteria(text) if text else ()
+    try:
+        return read_criteria(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise ValueError(f"expected a list of criteria in JSON or YAML: {' '.join(str(error).split())}") from error
+
+
+Criteria = Annotated[tuple[Criterion, ...], NoDecode, BeforeValidator(_of_setting), AfterValidator(tuple)]
+"""Criteria from YAML, JSON, or `@file` with either; empty if each row brings its own."""

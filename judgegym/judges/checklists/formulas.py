@@ -1,0 +1,116 @@
+"""From the values of criteria to the score of a row, of a tag, and of a benchmark.
+
+A value v is 1 for a criterion that is met, 0 for one that is not, or that of an option; p are its points. g is v where
+p ≥ 0 and 1 − v where p < 0. Criteria with 0 points count in no formula.
+
+* `healthbench`: Σ p·v / Σ p over p > 0. Not clipped, so −∞…1; without a p > 0 there is no score. Source: the row score
+  of openai/simple-evals, `healthbench_eval.py`.
+* `weighted_mean`: the same, clipped to 0…1; 1 + Σ p·v / Σ |p| if all p < 0. Source: autorubric 1.6.
+* `rar`: Σ |p|·g / Σ |p|, from 0 to 1. Source: the explicit sum of Gunjal et al., Rubrics as Rewards (2025), whose
+  weights are positive; of our aspects this is the score, too.
+* `all`: 1 if every g is 1, otherwise 0.
+* `min`: the least g.
+
+A `required` criterion with g < 0.5 gives the row its lowest possible score. A criterion that the judge cannot assess is
+left out of numerator and denominator (`leave_out`), or has v = 0 (`zero`), v = 0.5 (`partial`), or g = 0 (`worst`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from judgegym.judges.checklists.criteria import Criterion
+
+Formula = Literal["healthbench", "weighted_mean", "rar", "all", "min"]
+CannotAssess = Literal["never", "leave_out", "zero", "partial", "worst"]
+
+
+class GradedCriterion(NamedTuple):
+    """A criterion and its value from 0 to 1; `None` if the judge could not assess it."""
+
+    criterion: Criterion
+    value: float | None
+
+
+class Term(NamedTuple):
+    """The points and the value of a criterion that counts, and the value as good from 0 to 1."""
+
+    points: float
+    value: float
+    good: float
+
+
+def checklist_score(
+    graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
+) -> float | None:
+    """The score of a row; `None` if it has none: nothing counts, or for `healthbench` no positive points."""
+    terms = _terms(graded, cannot_assess)
+    if unmet_requirements(graded, cannot_assess):
+        terms = [Term(term.points, float(term.points < 0), 0.0) for term in terms]
+    return FORMULAS[formula](terms) if terms else None
+
+
+def unmet_requirements(graded: Sequence[GradedCriterion], cannot_assess: CannotAssess) -> tuple[str, ...]:
+    """The names of the required criteria that are not met."""
+    values = ((criterion, _value(criterion, value, cannot_assess)) for criterion, value in graded)
+    return tuple(
+        criterion.name
+        for criterion, value in values
+        if criterion.required and value is not None and criterion.good(value) < 0.5
+    )
+
+
+def tag_scores(
+    graded: Sequence[GradedCriterion], formula: Formula, cannot_assess: CannotAssess = "leave_out"
+) -> Mapping[str, float]:
+    """The score of each tag by the same formula over the criteria that have it; left out where there is none."""
+    tags = {tag: None for criterion, _ in graded for tag in criterion.tags}
+    scores = {
+        tag: checklist_score([one for one in graded if tag in one.criterion.tags], formula, cannot_assess)
+        for tag in tags
+    }
+    return {tag: score for tag, score in scores.items() if score is not None}
+
+
+def has_score(criteria: Sequence[Criterion], formula: Formula) -> bool:
+    """Whether a row with these criteria can have a score."""
+    return checklist_score([GradedCriterion(criterion, 0.0) for criterion in criteria], formula) is not None
+
+
+def _terms(graded: Sequence[GradedCriterion], cannot_assess: CannotAssess) -> list[Term]:
+    values = ((criterion, _value(criterion, value, cannot_assess)) for criterion, value in graded if criterion.points)
+    return [Term(one.points, value, one.good(value)) for one, value in values if value is not None]
+
+
+def _value(criterion: Criterion, value: float | None, cannot_assess: CannotAssess) -> float | None:
+    if value is not None:
+        return value
+    worst = 0.0 if criterion.points >= 0 else 1.0
+    return {"zero": 0.0, "partial": 0.5, "worst": worst}.get(cannot_assess)
+
+
+def _healthbench(terms: Sequence[Term]) -> float | None:
+    possible = sum(term.points for term in terms if term.points > 0)
+    return sum(term.points * term.value for term in terms) / possible if possible else None
+
+
+def _weighted_mean(terms: Sequence[Term]) -> float | None:
+    score = _healthbench(terms)
+    if score is None:
+        score = 1.0 + sum(term.points * term.value for term in terms) / sum(abs(term.points) for term in terms)
+    return min(1.0, max(0.0, score))
+
+
+def _rar(terms: Sequence[Term]) -> float | None:
+    return sum(abs(term.points) * term.good for term in terms) / sum(abs(term.points) for term in terms)
+
+
+FORMULAS: Mapping[Formula, Callable[[Sequence[Term]], float | None]] = {
+    "healthbench": _healthbench,
+    "weighted_mean": _weighted_mean,
+    "rar": _rar,
+    "all": lambda terms: float(all(term.good == 1.0 for term in terms)),
+    "min": lambda terms: min(term.good for term in terms),
+}
+"""By name; each gets at least one term."""

@@ -1,0 +1,152 @@
+"""The prompt of one call: what the completions of a row share, its criteria under ids, and the completion last.
+
+Guarantees: no text can imitate a heading (`judgegym.judges.core.delimiters`), and no id of the call occurs in any of
+its texts, so that neither a completion nor a criterion can hold a verdict. The points are not shown. The ids are a
+function of the seed and the shared texts, unless the completion holds one of them.
+
+The settings of the checklist judge.
+
+A plausible reply of the checklist judge, for the offline stand-in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from judgegym.judges import prompts
+from judgegym.judges.checklists.criteria import Criteria, Criterion
+from judgegym.judges.checklists.formulas import CannotAssess, Formula
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.calls import MOST_VOTES
+from judgegym.judges.core.delimiters import Lookalikes, Prompt, delimit
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.listwise.prompt import draw_ids
+from judgegym.judges.parsing.criteria import CANNOT_ASSESS, MET, UNMET, Words
+
+QUESTION, CONTEXT, REFERENCE, CRITERION, SUBMISSION = "Question", "Context", "Reference", "Criterion", "Submission"
+"""Titles of the sections; that of a criterion is followed by its id."""
+_END = f"End of {SUBMISSION}"
+_OPTIONS = "Options: "
+_CANNOT = f' If what is shown does not allow to decide a criterion, its verdict is "{CANNOT_ASSESS}".'
+_LOOKALIKES = Lookalikes("[question", "[context", "[reference", "[criterion", "[submission")
+
+
+class ChecklistJudgeSettings(JudgeSettings):
+    """Which criteria a submission is judged by, in which calls, and how they make a score."""
+
+    help_group: ClassVar[str] = "judge"
+
+    criteria: Criteria = setting((), common=True)
+    """Judge by these criteria where a row has none of its own: a list of texts and of objects such as {"name": "cites",
+    "text": "Cites a source.", "points": 5, "tags": ["form"], "required": false, "options": {"none": 0, "one": 0.5,
+    "several": 1}}, or a mapping of names to these; JSON, or @file with YAML or JSON."""
+    criteria_per_call: int = setting(12, common=True, ge=1)
+    """Ask about at most this many criteria in one call. 1 asks about each by itself, as HealthBench does, at the price
+    of as many calls."""
+    formula: Formula = setting("healthbench", common=True)
+    """Choose how criteria make a score. healthbench: points of what is met over all positive points, which may be below
+    0. weighted_mean: the same from 0 to 1. rar: the share of all points, of either sign, that went the right way. all:
+    1 if all went the right way. min: the worst criterion."""
+    cannot_assess: CannotAssess = setting("never")
+    """Choose what a criterion counts that the judge cannot assess. never: the judge must decide. leave_out: nothing, it
+    is left out. zero: as unmet. partial: half of its points. worst: the bad way."""
+    strictness: int = setting(1, common=True, ge=1, le=MOST_VOTES)
+    """Take each verdict by majority of this many votes; an even number is raised to the next odd one. An aspect may
+    have its own; of a criterion with options the middle vote counts."""
+
+    def vote_count(self) -> int:
+        """The number of votes on a criterion."""
+        return self.strictness + (self.strictness + 1) % 2
+
+    def built_in_prompt(self) -> str:
+        """The system prompt."""
+        return prompts.fill(prompts.load("checklist"), {"{cannot}": "" if self.cannot_assess == "never" else _CANNOT})
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistCase:
+    """A submission, the criteria that it is judged by, and what the judge is shown beside it."""
+
+    submission: str
+    criteria: tuple[Criterion, ...]
+    question: str | None = None
+    context: str | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistPrompt:
+    """The prompt of a call; what each criterion allows as a verdict, by id in the order of the criteria."""
+
+    prompt: Prompt
+    words: Mapping[str, Words]
+
+
+def checklist_prompt(
+    case: ChecklistCase, criteria: Sequence[Criterion], settings: ChecklistJudgeSettings, *, system: str = ""
+) -> ChecklistPrompt:
+    """The prompt that asks about some criteria of a case.
+
+    Args:
+        case: the submission.
+        criteria: those of the call.
+        settings: the seed of the ids, the system prompt, and whether a criterion may stay undecided.
+        system: text before the instructions.
+    """
+    of_the_row = {QUESTION: case.question, CONTEXT: case.context, REFERENCE: case.reference}
+    given = {title: text for title, text in of_the_row.items() if text is not None}
+    shared = [*given.values(), *map(_shown, criteria)]
+    rng: Random = generator(settings.seed, "\x1f".join(shared), "ids of criteria")
+    ids = draw_ids(rng, len(criteria), [*shared, case.submission])
+    delimited = delimit([*shared, case.submission], _LOOKALIKES, shared=len(shared))
+    markers = delimited.markers
+    titles = [*given, *(f"{CRITERION} {own}" for own in ids), SUBMISSION]
+    parts = [f"{markers.bracket(title)}\n{text}" for title, text in zip(titles, delimited.texts, strict=True)]
+    user = markers.notice + "\n\n".join(parts) + f"\n{markers.bracket(_END)}"
+    task = settings.built_in_prompt() if settings.judge_system_prompt is None else settings.judge_system_prompt
+    instructions = "\n\n".join(part for part in (system, task) if part)
+    offers = settings.cannot_assess != "never"
+    words = {own: criterion.words(cannot_assess=offers) for own, criterion in zip(ids, criteria, strict=True)}
+    return ChecklistPrompt(Prompt.of(instructions, user, delimited.suspects), words)
+
+
+def _shown(criterion: Criterion) -> str:
+    labels = [option.label for option in criterion.options]
+    return f"{criterion.text}\n{_OPTIONS}{json.dumps(labels, ensure_ascii=False)}" if labels else criterion.text
+
+
+_EASIEST, _HARDEST = 0.1, 0.8
+
+
+def _reply(shown: ShownPrompt) -> str:
+    """Decide each criterion by merit with a random threshold; of options, take the one in that place."""
+    entries = []
+    for title, text in shown.sections.items():
+        stem, _, own = title.rpartition(" ")
+        if stem != CRITERION:
+            continue
+        threshold = _EASIEST + (_HARDEST - _EASIEST) * shown.rng.random() ** 2
+        last = text.rpartition("\n")[2]
+        labels = json.loads(last.removeprefix(_OPTIONS)) if last.startswith(f"{_OPTIONS}[") else [UNMET, MET]
+        place = min(len(labels) - 1, int(len(labels) / 2 * shown.merit / threshold))
+        reason = "I looked at how much of what is asked for the submission takes up."
+        quote = shown.sections[SUBMISSION][:40]
+        entries.append({"id": own, "reason": reason, "quote": quote, "verdict": labels[place]})
+    return json.dumps({"result": entries})
+
+
+CHECKLIST_PROMPT = PromptFormat(
+    sections=(SUBMISSION, _END),
+    optional=(QUESTION, CONTEXT, REFERENCE),
+    with_id=(CRITERION,),
+    judged=(SUBMISSION,),
+    question=QUESTION,
+    references=(REFERENCE, CONTEXT),
+    reply=_reply,
+)

@@ -1,0 +1,136 @@
+"""Parse verdicts on several criteria of one call: a JSON object with an entry for each criterion.
+
+Guarantee: a verdict belongs to the id that it was written with. A text with an id too few, too many, twice or unknown,
+with another word than the criterion allows, or with a name twice in one object, has no verdict at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from judgegym.judges.parsing.candidates import (
+    NamedValues,
+    VerdictCandidate,
+    VerdictKind,
+    folded,
+    last_candidate,
+    number_lists,
+)
+from judgegym.judges.parsing.json_objects import decoded, last_first
+from judgegym.judges.parsing.labels import yes_or_no
+from judgegym.judges.parsing.scores import LOOKED_AT, OF_AN_ENTRY
+from judgegym.judges.parsing.thinking import after_thinking
+from judgegym.judges.parsing.verdict_parser import ParsedVerdict, VerdictForm, entries, text_field, verdict_parser
+from judgegym.llm.wire import JSON, scrub
+
+MET, UNMET, CANNOT_ASSESS = "met", "unmet", "cannot_assess"
+"""The words of a criterion without options; the last one only where it is offered."""
+
+Words: TypeAlias = Mapping[str, "float | None"]
+"""The words that are verdicts on a criterion, with their values from 0 to 1; `None` is "cannot assess"."""
+
+_ENTRY = {
+    "id": text_field("id of a criterion"),
+    "reason": text_field("one or two sentences"),
+    "quote": text_field("the words of the submission that decide it, or nothing"),
+    "verdict": text_field("met or unmet, or one of its options"),
+}
+CRITERIA_FORM = VerdictForm("criteria", {"result": entries(_ENTRY)})
+"""Without ids and options, which would make each schema a new one: the parser checks them."""
+
+_MOST_NAMED = 5
+
+
+class CriterionVerdict(NamedTuple):
+    """What a judge says of one criterion: one of its words, its value, and why."""
+
+    word: str
+    value: float | None
+    reason: str
+    quote: str
+
+
+CriteriaVerdicts: TypeAlias = Mapping[str, CriterionVerdict]
+"""By id."""
+
+
+@verdict_parser
+def criteria_verdicts(own: str, words: Mapping[str, Words]) -> ParsedVerdict[CriteriaVerdicts] | None:
+    """The verdicts of an object `{"result": [{"id", "reason", "quote", "verdict"}, …]}`: the text's last candidate.
+
+    Args:
+        own: the judge's own text.
+        words: what each criterion of the call allows, by its id; of `met` and `unmet`, true and false, yes and no, 1
+            and 0 are other ways to say it.
+
+    Returns:
+        A verdict for every id; `None` also if the object may be a quotation (`judgegym.judges.parsing.candidates`).
+    """
+
+    def of_fields(fields: Mapping[str, JSON]) -> CriteriaVerdicts | None:
+        found = _of_fields(fields, words)
+        return None if isinstance(found, str) else found
+
+    def in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
+        plain = folded(text)
+        yield from number_lists(plain)
+        yield from _named(tuple(words)).in_words(plain, lambda _: None)
+
+    return last_candidate(own, VerdictKind("result", of_fields, in_words, read=_most_read(words)))
+
+
+def criteria_fault(text: str, words: Mapping[str, Words]) -> str:
+    """What is wrong with a text in which `criteria_verdicts` finds no verdict."""
+    found = last_first(after_thinking(text), _most_read(words))
+    match = next((match for match in found if "result" in match.fields), None)
+    if match is None:
+        return 'there is no JSON object with the field "result"'
+    verdicts = _of_fields(decoded(match.written) or {}, words)
+    return verdicts if isinstance(verdicts, str) else "the JSON object is not the only verdict in the text"
+
+
+@lru_cache(maxsize=16)
+def _named(ids: tuple[str, ...]) -> NamedValues:
+    return NamedValues("|".join(map(re.escape, ids)), r"(?:(?:un)?met|yes|no|true|false|cannot[ _]assess)\b")
+
+
+def _most_read(words: Mapping[str, Words]) -> int:
+    return max(LOOKED_AT, OF_AN_ENTRY * len(words))
+
+
+def _of_fields(fields: Mapping[str, JSON], words: Mapping[str, Words]) -> CriteriaVerdicts | str:
+    """The verdicts of an object, or what is wrong with it."""
+    listed = fields.get("result")
+    if not isinstance(listed, list):
+        return '"result" is not a list'
+    given = [(str(entry["id"]), entry) for entry in listed if isinstance(entry, Mapping) and "id" in entry]
+    if len(given) < len(listed):
+        return 'an entry of "result" is not a JSON object with the "id" of a criterion'
+    counts = Counter(name for name, _ in given)
+    found = {name: _verdict(entry, words.get(name, {})) for name, entry in given}
+    faults = (
+        ("these ids are missing: ", [name for name in words if name not in counts]),
+        ("these ids occur more than once: ", [name for name in words if counts[name] > 1]),
+        ("there are ids of no criterion: ", [scrub(name[:20]) for name in counts if name not in words]),
+        ("these ids have no verdict that is allowed: ", [n for n in words if n in found and found[n] is None]),
+    )
+    wrong = [f"{what}{', '.join(which[:_MOST_NAMED])}" for what, which in faults if which]
+    return "; ".join(wrong) or {name: verdict for name, verdict in found.items() if verdict is not None}
+
+
+def _verdict(entry: Mapping[str, JSON], words: Words) -> CriterionVerdict | None:
+    said = entry.get("verdict")
+    plain = said.strip().casefold() if isinstance(said, str) else said
+    word = next((word for word in words if word.casefold() == plain), None)
+    if word is None and MET in words and (yes := yes_or_no(said)) is not None:
+        word = MET if yes else UNMET
+    return None if word is None else CriterionVerdict(word, words[word], _text(entry, "reason"), _text(entry, "quote"))
+
+
+def _text(entry: Mapping[str, JSON], name: str) -> str:
+    value = entry.get(name)
+    return scrub(value).strip() if isinstance(value, str) else ""

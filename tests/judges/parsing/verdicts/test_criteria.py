@@ -1,0 +1,64 @@
+"""The verdicts of a call on several criteria: all of them, each by its id, or none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from judgegym.judges.parsing.criteria import CriterionVerdict, Words, criteria_fault, criteria_verdicts
+from tests.checklists import entry
+
+WORDS: dict[str, Words] = {
+    "ghjkm": {"met": 1.0, "unmet": 0.0},
+    "npqrt": {"none": 0.0, "Some of it": 0.5, "cannot_assess": None},
+}
+FIRST, SECOND = entry("ghjkm", "unmet", quote="it"), entry("npqrt", "Some of it")
+FOUND = {
+    "ghjkm": CriterionVerdict("unmet", 0.0, "So it seems.", "it"),
+    "npqrt": CriterionVerdict("Some of it", 0.5, "So it seems.", ""),
+}
+
+
+def said(*entries: object) -> str:
+    return json.dumps({"result": entries})
+
+
+SOUND = said(FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SOUND,
+        said(SECOND, FIRST),
+        said({**FIRST, "verdict": False}, {**SECOND, "verdict": "some OF it "}),
+        said({**FIRST, "verdict": "no"}, SECOND),
+        f"<think>{said({**FIRST, 'verdict': 'met'}, SECOND)}</think>ghjkm: it is not met.\n```json\n{SOUND}\n```",
+        f"{said(FIRST)} I forgot one:\n{SOUND}",
+    ],
+)
+def test_verdict_of_every_id_is_read(text: str) -> None:
+    assert criteria_verdicts(text, WORDS) == FOUND
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("All are met.", 'there is no JSON object with the field "result"'),
+        (SOUND[:-9], 'there is no JSON object with the field "result"'),
+        (said(FIRST), "these ids are missing: npqrt"),
+        (said(FIRST, FIRST, SECOND), "these ids occur more than once: ghjkm"),
+        (said(FIRST, SECOND, entry("other", "met")), "there are ids of no criterion: other"),
+        (said({**FIRST, "verdict": "Some of it"}, SECOND), "these ids have no verdict that is allowed: ghjkm"),
+        (said({**FIRST, "verdict": "cannot_assess"}, SECOND), "these ids have no verdict that is allowed: ghjkm"),
+        (said(FIRST, {**SECOND, "verdict": True}), "these ids have no verdict that is allowed: npqrt"),
+        (said(FIRST, "npqrt"), 'an entry of "result" is not a JSON object with the "id" of a criterion'),
+        (SOUND.replace('"verdict": "unmet"', '"verdict": "unmet", "Verdict": "met"'), "these ids have no verdict"),
+        (f"{SOUND}\nghjkm: met", "the JSON object is not the only verdict in the text"),
+        (f'{SOUND}\n{{"result": [{{"id": "ghjkm", "reason": "no', "the JSON object is not the only verdict"),
+    ],
+)  # fmt: skip
+def test_text_without_a_whole_verdict_has_none(text: str, fault: str) -> None:
+    assert criteria_verdicts(text, WORDS) is None
+    assert criteria_fault(text, WORDS).startswith(fault)
