@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import judgegym
-from judgegym import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, SettingsError
+from judgegym import ArenaHardJudge, AspectJudge, OwnJudge, PeerJudge, RubricJudge, RuleJudge, SettingsError
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.peers import PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
@@ -141,3 +141,24 @@ def peer(client: ChatClient) -> Judge[PeerCase, PeerDetail]:
 
 def peer_case(question: str, answer: str) -> PeerCase:
     return PeerCase(question, answer, "Is it a prime?")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"rule": "number", "judge_temperature": 0.5}, "judge_temperature: a rule does not read it"),
+        ({"rule": "length"}, "rule_hard_limit: the rule length needs it"),
+    ],
+)
+def test_settings_that_a_rule_cannot_use_are_refused(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{said}"):
+        RuleJudge(**settings)
+
+
+def test_a_rule_asks_nobody_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with RuleJudge(rule="number") as judge:
+        table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41", "I do not know.", ""], reference="42")
+    assert table.scores == [1.0, 0.0, None, None]
+    assert [judgment.status.value for judgment in table][2:] == ["unparsable", "invalid_completion"]
+    assert (table.cost, [judgment.calls for judgment in table]) == (0, [()] * 4)
