@@ -19,6 +19,7 @@ from judgegym import (
     PeerJudge,
     RewardJudge,
     RubricJudge,
+    RuleJudge,
     SettingsError,
 )
 from judgegym.judges.core.judge import Judge
@@ -182,3 +183,24 @@ def test_reward_of_parts_takes_what_its_parts_are_shown() -> None:
             judge.judge_sync("Legs?", "8", aspects="x")
     assert table.scores == [(1 + 3 * 0.75) / 4, 3 * 0.75 / 4, None]
     assert [part.score for part in table[0].detail.parts] == [1.0, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"rule": "number", "judge_temperature": 0.5}, "judge_temperature: a rule does not read it"),
+        ({"rule": "length"}, "rule_hard_limit: the rule length needs it"),
+    ],
+)
+def test_settings_that_a_rule_cannot_use_are_refused(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{said}"):
+        RuleJudge(**settings)
+
+
+def test_a_rule_asks_nobody_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with RuleJudge(rule="number") as judge:
+        table = judge.judge_sync("What is 6 * 7?", ["It is 42.", "41", "I do not know.", ""], reference="42")
+    assert table.scores == [1.0, 0.0, None, None]
+    assert [judgment.status.value for judgment in table][2:] == ["unparsable", "invalid_completion"]
+    assert (table.cost, [judgment.calls for judgment in table]) == (0, [()] * 4)
