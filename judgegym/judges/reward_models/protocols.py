@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeGuard, cast
+from typing import Literal, TypeGuard, cast
 
 from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
@@ -42,9 +42,6 @@ class RewardInput:
     text: str = ""
 
 
-Fields: TypeAlias = Mapping[str, JSON]
-
-
 @dataclass(frozen=True, slots=True)
 class Protocol:
     """How one kind of server is asked.
@@ -59,7 +56,7 @@ class Protocol:
     """
 
     path: str
-    body: Callable[[Sequence[RewardInput]], Fields]
+    body: Callable[[Sequence[RewardInput]], Mapping[str, JSON]]
     items: Callable[[JSON], tuple[Sequence[JSON], JSON]]
     takes: Literal["messages", "pair", "text"]
     has_activation: bool = False
@@ -113,7 +110,7 @@ def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
 
 
 def _vllm(path: str, name: str) -> Protocol:
-    def body(inputs: Sequence[RewardInput]) -> Fields:
+    def body(inputs: Sequence[RewardInput]) -> Mapping[str, JSON]:
         texts = [each.text for each in inputs]
         return {"input": texts} if texts[0] else {"messages": wire.messages_json(inputs[0].messages)}
 
