@@ -22,7 +22,6 @@ from judgegym.llm.outcome import NotACompletion
 from judgegym.llm.wire import JSON, Choice, Message
 
 RewardProtocol = Literal["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"]
-_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
     numbers = found if isinstance(found, list) else [found]
     finite = [float(value) for value in numbers if _is_finite(value)]
     if not numbers or len(finite) < len(numbers):
-        return NoVerdict(f"the reward model's answer is no finite number: {wire.shorten(choice.text, _SHOWN)}")
+        return NoVerdict(f"the reward model's answer is no finite number: {wire.shorten(choice.text, 120)}")
     if label is None and len(numbers) == 1:
         label = 0
     if label is None or not -len(numbers) <= label < len(numbers):

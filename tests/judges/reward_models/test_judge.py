@@ -66,9 +66,9 @@ async def test_of_several_classes_the_chosen_one_counts_and_without_a_choice_the
         for label, number in ((0, 0.25), (2, -1.0), (-1, -1.0)):
             (found,) = await judged(client, settings_of(protocol, reward_label=label), "Since.")
             assert found.score == number
-        for label in (None, 3):
+        for wrong in (None, 3):
             with pytest.raises(SettingsError, match=r"^--reward_label: the model returns 3 classes, 0 to 2 \(here the"):
-                await judged(client, settings_of(protocol, reward_label=label), "Since.")
+                await judged(client, settings_of(protocol, reward_label=wrong), "Since.")
 
 
 async def test_the_likeliest_label_is_named(connect: Connect) -> None:
