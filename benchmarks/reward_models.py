@@ -105,9 +105,12 @@ async def seconds(work: Callable[[int], Awaitable[None]], items: int, at_once: i
 async def measure(url: str, responses: int, concurrency: int, rounds: int, batch: int, folder: Path) -> Measured:
     """Ours and the plain loop, with so many responses in a request."""
     is_batch = batch > 1
-    given = {"reward_batch": batch, "reward_tokenizer": "none"} if is_batch else {}
     settings = RewardModelSettings(
-        judge_base_url=url, judge_model_name="rm", judge_max_concurrency=concurrency, **given
+        judge_base_url=url,
+        judge_model_name="rm",
+        judge_max_concurrency=concurrency,
+        reward_batch=batch,
+        reward_tokenizer="none" if is_batch else None,
     )
     numbers = range(responses)
     bodies = [body(numbers[start : start + batch], is_batch=is_batch) for start in range(0, responses, batch)]

@@ -27,11 +27,11 @@ def reward_answer(path: str, body: bytes) -> bytes:
     try:
         asked = orjson.loads(body)
         pairs = _pairs(path, asked)
-        values = [_logit(merit(quality(response, prompt))) for prompt, response in pairs]
+        merits = [merit(quality(response, prompt)) for prompt, response in pairs]
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise BadRequest(f"{path}: not a request to a reward model: {error!r}") from None
     tokens = sum(len(prompt) + len(response) for prompt, response in pairs) // _CHARACTERS_PER_TOKEN
-    return orjson.dumps(_answer(path, asked, values, tokens))
+    return orjson.dumps(_answer(path, asked, [math.log(share / (1.0 - share)) for share in merits], tokens))
 
 
 def _pairs(path: str, asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
@@ -46,10 +46,6 @@ def _pairs(path: str, asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
 
 def _listed(value: str | Sequence[str]) -> Sequence[str]:
     return [value] if isinstance(value, str) else value
-
-
-def _logit(share: float) -> float:
-    return math.log(share / (1.0 - share))
 
 
 def _answer(path: str, asked: Mapping[str, Any], values: Sequence[float], tokens: int) -> object:

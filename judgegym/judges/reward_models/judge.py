@@ -195,13 +195,8 @@ def _text_maker(name: str | None, *, adds_bos: bool) -> Callable[[Sequence[Messa
         raise SettingsError(f"reward_tokenizer: {name!r} cannot be loaded: {why}") from error
     if tokenizer.chat_template is None:
         raise SettingsError(f"reward_tokenizer: {name!r} has no chat template; expected one that has, or {PLAIN_TEXT}")
-    begin = tokenizer.bos_token if adds_bos else None
-
-    def text(messages: Sequence[Message]) -> str:
-        rendered: str = tokenizer.apply_chat_template([*messages], tokenize=False)
-        return rendered.removeprefix(begin) if begin else rendered
-
-    return text
+    begin = (tokenizer.bos_token or "") if adds_bos else ""
+    return lambda messages: str(tokenizer.apply_chat_template([*messages], tokenize=False)).removeprefix(begin)
 
 
 JUDGE = JudgeDefinition(

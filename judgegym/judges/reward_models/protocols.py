@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeGuard, cast
+from typing import Literal, TypeGuard, cast
 
 from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
@@ -22,7 +22,6 @@ from judgegym.llm.outcome import NotACompletion
 from judgegym.llm.wire import JSON, Choice, Message
 
 RewardProtocol = Literal["vllm_classify", "vllm_score", "vllm_pooling", "sglang_classify", "openrlhf"]
-_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,6 @@ class RewardInput:
     text: str = ""
 
 
-Fields: TypeAlias = Mapping[str, JSON]
-
-
 @dataclass(frozen=True, slots=True)
 class Protocol:
     """How one kind of server is asked.
@@ -59,7 +55,7 @@ class Protocol:
     """
 
     path: str
-    body: Callable[[Sequence[RewardInput]], Fields]
+    body: Callable[[Sequence[RewardInput]], Mapping[str, JSON]]
     items: Callable[[JSON], tuple[Sequence[JSON], JSON]]
     takes: Literal["messages", "pair", "text"]
     has_activation: bool = False
@@ -113,7 +109,7 @@ def _sglang_items(body: JSON) -> tuple[Sequence[JSON], JSON]:
 
 
 def _vllm(path: str, name: str) -> Protocol:
-    def body(inputs: Sequence[RewardInput]) -> Fields:
+    def body(inputs: Sequence[RewardInput]) -> Mapping[str, JSON]:
         texts = [each.text for each in inputs]
         return {"input": texts} if texts[0] else {"messages": wire.messages_json(inputs[0].messages)}
 
@@ -163,7 +159,7 @@ def read_number(choice: Choice, *, label: int | None) -> ParsedVerdict[float] | 
     numbers = found if isinstance(found, list) else [found]
     finite = [float(value) for value in numbers if _is_finite(value)]
     if not numbers or len(finite) < len(numbers):
-        return NoVerdict(f"the reward model's answer is no finite number: {wire.shorten(choice.text, _SHOWN)}")
+        return NoVerdict(f"the reward model's answer is no finite number: {wire.shorten(choice.text, 120)}")
     if label is None and len(numbers) == 1:
         label = 0
     if label is None or not -len(numbers) <= label < len(numbers):

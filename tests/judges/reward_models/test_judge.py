@@ -11,10 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
+from judgegym.judges.core.calls import NoVerdict
 from judgegym.judges.core.judgment import Status
 from judgegym.judges.reward_models.judge import RewardCase, RewardModelJudge, RewardModelSettings
+from judgegym.judges.reward_models.protocols import read_number
+from judgegym.llm.budget import Budget
 from judgegym.llm.cache import JudgmentCache
-from judgegym.llm.errors import SettingsError
+from judgegym.llm.errors import BudgetError, SettingsError
+from judgegym.llm.wire import Choice
 from tests.judges.reward_models.servers import reward_server
 from tests.judges.reward_models.test_protocols import judged, settings_of
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -62,9 +66,9 @@ async def test_of_several_classes_the_chosen_one_counts_and_without_a_choice_the
         for label, number in ((0, 0.25), (2, -1.0), (-1, -1.0)):
             (found,) = await judged(client, settings_of(protocol, reward_label=label), "Since.")
             assert found.score == number
-        for label in (None, 3):
+        for wrong in (None, 3):
             with pytest.raises(SettingsError, match=r"^--reward_label: the model returns 3 classes, 0 to 2 \(here the"):
-                await judged(client, settings_of(protocol, reward_label=label), "Since.")
+                await judged(client, settings_of(protocol, reward_label=wrong), "Since.")
 
 
 async def test_the_likeliest_label_is_named(connect: Connect) -> None:
@@ -154,6 +158,31 @@ async def test_who_leaves_a_shared_request_takes_nobody_with_him(connect: Connec
         await asyncio.gather(*leaving, return_exceptions=True)
         await asyncio.gather(*judge._batches._sending, return_exceptions=True)  # or the test never ends
     assert len(endpoint.requests) == 2
+
+
+async def test_a_budget_is_free_again_although_the_first_of_a_request_has_left(connect: Connect) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def held(request: Json, number: int) -> Reply:
+        asked.set()
+        await go.wait()
+        return reward_server("openrlhf", float)(request, number)
+
+    async with ScriptedEndpoint(held) as endpoint:
+        client = connect(endpoint, budget=Budget(calls=1))
+        judge = RewardModelJudge(settings_of("openrlhf", reward_batch=2), client)
+        first, second = (asyncio.ensure_future(judge.judge(RewardCase("Why?", text))) for text in "12")
+        await asked.wait()
+        first.cancel()
+        go.set()
+        assert (await second).score == 2.0
+        with pytest.raises(BudgetError):
+            await asyncio.wait_for(judge.judge(RewardCase("Why?", "3")), 30)
+
+
+@pytest.mark.parametrize("text", ["NaN", "1e999", "[-Infinity]", '{"probs": [NaN], "label": "good"}', '"1"', "{}"])
+def test_an_item_of_a_cache_or_a_ledger_is_a_finite_number_or_none(text: str) -> None:
+    assert isinstance(read_number(Choice(text), label=None), NoVerdict)
 
 
 async def test_a_failed_request_fails_all_its_responses_and_counts_once(connect: Connect) -> None:

@@ -33,6 +33,7 @@ def test_a_run_that_its_budget_ends_asks_no_response_again(
         assert "the budget of 1 call is spent" in stopped.err
         ended = scoring(*words, "--budget_calls=9", "--resume")
         assert (ended.code, len(judge.requests)) == (0, requests), ended.said
+        assert "requests in flight when it stopped, which are sent again: at most 0" in ended.err
     assert scoring.column("judge/score") == [0.0, 1.0, 2.0, 3.0]
 
 
