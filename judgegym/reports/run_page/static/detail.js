@@ -49,7 +49,8 @@ function criteriaTable(judgment) {
   const cells = (tag, values) => make("tr", {}, ...values.map((value) => make(tag, {}, inline(words(value)))));
   const rows = criteria.map((one) => {
     const votes = Array.isArray(one.votes) && one.votes.length > 1 ? ` (${one.votes.join(", ")})` : "";
-    return cells("td", [one.verdict + votes, one.points, `${words(one.name)}: ${words(one.text)}`, one.quote, one.reason]);
+    const criterion = `${words(one.name)}: ${words(one.text)}`;
+    return cells("td", [one.verdict + votes, one.points, criterion, one.quote, one.reason]);
   });
   const head = make("thead", {}, cells("th", ["verdict", "points", "criterion", "quote", "reason"]));
   const shown = { class: "scroll", tabindex: 0, role: "group", "aria-label": "criteria" };
