@@ -27,6 +27,7 @@ from judgegym.judges.core.prompt_format import marker_lines, read_sections
 from judgegym.judges.core.turns import Turn, shared_turns, transcript
 from judgegym.judges.listwise.prompt import draw_ids, listwise_prompt, shared_texts
 from judgegym.judges.pairwise import choice_prompt, rating_prompt
+from judgegym.judges.parsing.criteria import criteria_verdicts
 from judgegym.judges.parsing.json_objects import last_first
 from judgegym.judges.parsing.rubric_scores import before_feedback, feedback_score, feedback_text, is_strict_feedback
 from judgegym.judges.peers import peer_prompt
@@ -73,6 +74,7 @@ def rubric_reading(text: str) -> object:
 FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     **PARSERS,
     "aspects: read_verdict": read_verdict,
+    "checklists: criteria_verdicts": criteria_verdicts.given({own: {"met": 1.0, "unmet": 0.0} for own in IDS}),
     "rubrics: score and feedback": rubric_reading,
     "json_objects.last_first": objects,
     "style_of": style_of,

@@ -31,7 +31,7 @@ from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
 from judgegym.engine.terminal.summary import Outcome
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
-from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, CriterionDetail, clipped, decide
+from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail, clipped, decide
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings, ChecklistPrompt, checklist_prompt
 from judgegym.judges.config.fields import setting
 from judgegym.judges.core.group import GroupCase
@@ -211,7 +211,12 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         if sample.detail is None:
             return
-        self._record_criteria(metrics, sample.detail.criteria)
+        for detail in sample.detail.criteria:
+            if detail.name in self._named and detail.value is not None:
+                metrics.mean(f"met_rate_{slug(detail.name)}", detail.value)
+            metrics.mean("agreement", detail.agreement)
+            metrics.rate("disagreement_rate", detail.agreement < 1.0)
+            metrics.rate("cannot_assess_rate", detail.value is None)
         metrics.rate("redraw_rate", sample.detail.redrawn > 0)
         if task.is_judged:
             return
@@ -220,14 +225,6 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         metrics.rate("requirement_unmet_rate", bool(sample.detail.unmet_requirements))
         if self.config.rubric_dropout and self.verb != "evaluate":
             metrics.mean("criteria_left_out", len(task.left_out))
-
-    def _record_criteria(self, metrics: MetricAggregator, criteria: Sequence[CriterionDetail]) -> None:
-        for detail in criteria:
-            if detail.name in self._named and detail.value is not None:
-                metrics.mean(f"met_rate_{slug(detail.name)}", detail.value)
-            metrics.mean("agreement", detail.agreement)
-            metrics.rate("disagreement_rate", detail.agreement < 1.0)
-            metrics.rate("cannot_assess_rate", detail.value is None)
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show the benchmark's number, the agreement with gold, and faults of the judge."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.checklists import saying
 from tests.scripted import Json
 from tests.server.bodies import DOWN, by_response, logs
 from tests.server.running import asked, running
@@ -72,6 +73,30 @@ async def test_a_label_may_hold_a_rubric() -> None:
     (request,) = server.judge.bodies
     assert "### Score Rubric\n\nIs it right?\nScore 1: Wrong." in asked(request)
     assert "### Reference Response\n\nFour." in asked(request)
+
+
+async def test_criteria_come_with_each_request_in_every_protocol() -> None:
+    criteria = [{"criterion": "Is a number.", "points": 4}, {"criterion": "Is long.", "points": -2}]
+    label = {"reference": "Four.", "criteria": criteria}
+    verify = {
+        "responses_create_params": {"input": "Q"},
+        "response": {"output": [{"type": "message", "content": [{"type": "output_text", "text": "4"}]}]},
+        "criteria": criteria,
+    }
+    async with running("--judge=checklist", judge=saying(lambda text, _: "number" in text)) as server:
+        scores = [
+            (await server.post("/v1/score", {"prompt": "Q", "response": "4", "criteria": criteria})).json["score"],
+            (await server.post("/get_reward", {"query": ["Q: 4"], "prompts": ["Q: "], "labels": [label]})).json[
+                "rewards"
+            ],
+            (await server.post("/slime", {"prompt": "Q", "response": "4", "label": json.dumps(label)})).text,
+            (await server.post("/verify", verify)).json["reward"],
+        ]
+        without = await server.post("/v1/score", {"prompt": "Q", "response": "4"})
+        wrong = await server.post("/v1/score", {"prompt": "Q", "response": "4", "criteria": [" "]})
+    assert scores == [1.0, [1.0], "1.0", 1.0]
+    assert "criteria: there are none" in without.text and "criteria: criterion 1: expected a text" in wrong.text
+    assert 400 <= without.status < 500 and 400 <= wrong.status < 500
 
 
 async def test_slime_gets_a_bare_number() -> None:

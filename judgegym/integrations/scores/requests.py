@@ -58,7 +58,7 @@ def completion_row(
         prompt: what the policy was asked, as text or messages.
         response: what it wrote.
         cells: the row, with `FIELDS` under their own names.
-        label: the reference, or an object of `reference` and `rubric`; it comes before the cells.
+        label: the reference, or an object of `reference`, `rubric` and `criteria`; it comes before the cells.
         group: an id of the group to which the response belongs, if it can be one.
         member: the response's own id in it.
     """
@@ -133,7 +133,7 @@ def _cell(row: Mapping[str, object], name: str) -> JSON:
 
 
 def label_fields(label: object) -> dict[str, JSON]:
-    """The fields of a label, which is the reference, or an object (also as JSON text) of `reference` and `rubric`.
+    """The fields of a label, the reference, or an object (also as JSON text) of `reference`, `rubric`, `criteria`.
 
     Raises:
         CellError: the label cannot be sent.
@@ -144,8 +144,9 @@ def label_fields(label: object) -> dict[str, JSON]:
             given = wire.loads(value)
         except ValueError:
             given = value
-    if isinstance(given, Mapping) and ("reference" in given or "rubric" in given):
-        return fields_in({name: given.get(name) for name in ("reference", "rubric")})
+    names = ("reference", "rubric", "criteria")
+    if isinstance(given, Mapping) and given.keys() & {*names}:
+        return fields_in({name: given.get(name) for name in names})
     return fields_in({"reference": value})
 
 

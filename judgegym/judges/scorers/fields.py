@@ -48,7 +48,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         aspects=_aspects(given.get("aspects")),
         baseline=baseline if baseline and baseline.strip() else None,
         context=_context(given.get("context")),
-        criteria=_criteria(given.get("criteria")),
+        criteria=criteria_of(given.get("criteria")),
     )
 
 
@@ -100,7 +100,12 @@ def _aspects(value: object) -> tuple[Aspect, ...] | None:
         raise ValueError(f"aspects: {error}") from error
 
 
-def _criteria(value: object) -> tuple[Criterion, ...] | None:
+def criteria_of(value: object) -> tuple[Criterion, ...] | None:
+    """The criteria of a request or a row, `None` without any.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
     try:
         return None if value is None else read_criteria(value)
     except ValueError as error:

@@ -198,7 +198,6 @@ def group_item(number: int, group: SavedGroup, calls: Sequence[RecordedCall]) ->
         "comparison": _comparison(group),
         "verdict": (),
         "said": (),
-        "criteria": (),
     }
 
 

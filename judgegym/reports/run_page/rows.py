@@ -155,7 +155,6 @@ def row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
         "comparison": "",
         "verdict": verdict_in_words(sample),
         "said": texts_of_judge(sample),
-        "criteria": criteria_of(sample.detail),
     }
 
 
@@ -274,24 +273,6 @@ def texts_of_judge(sample: Sample[JSON]) -> list[View]:
         names = [f", {number + 1}" for number in range(len(sample.completions))]
     return [
         named(f"the policy as judge{name}", each.answer) for name, each in zip(names, sample.completions, strict=True)
-    ]
-
-
-def criteria_of(detail: JSON) -> list[View]:
-    """The criteria of a row, a line of a table each: the verdict, its value, the points, and what the judge said."""
-    return [
-        {
-            "name": text_of(each.get("name")),
-            "text": text_of(each.get("text")),
-            "points": points if isinstance(points := each.get("points"), int | float) else None,
-            "verdict": text_of(each.get("verdict")),
-            "votes": [vote for vote in votes if isinstance(vote, str)]
-            if isinstance(votes := each.get("votes"), list)
-            else [],
-            "quote": text_of(each.get("quote")),
-            "reason": text_of(each.get("reason")),
-        }
-        for each in objects_in(detail, "criteria")
     ]
 
 

@@ -42,7 +42,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.judges.core.turns import transcript, turn_of_item
-from judgegym.judges.scorers.fields import rubric_of
+from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import JUDGE_FAILED, UNUSABLE, FailureAnswers, RequestError, refusal
@@ -104,6 +104,7 @@ class VerifyBody(RequestBody):
     question: str | None = None
     reference_answer: str | None = None
     rubric: RubricField = None
+    criteria: object = None
     principle: str | None = None
     judge_mount: str | None = None
 
@@ -127,6 +128,7 @@ class VerifyBody(RequestBody):
                 reference=self.reference_answer or None,
                 rubric=rubric,
                 levels=levels,
+                criteria=criteria_of(self.criteria) if isinstance(self.criteria, list | dict) else None,
                 group=_group_of(raw),
                 member=next((known for name in _MEMBERS if (known := id_of(raw.get(name))) is not None), None),
             )

@@ -18,8 +18,9 @@ from typing import TypedDict
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from judgegym.judges.checklists.criteria import Criterion
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, failure
-from judgegym.judges.scorers.fields import rubric_of
+from judgegym.judges.scorers.fields import criteria_of, rubric_of
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.server.answers import FailureAnswers, RequestError
@@ -38,6 +39,7 @@ class LabelFields(TypedDict):
     rubric: str | None
     levels: tuple[tuple[int, str], ...]
     group: str | None
+    criteria: tuple[Criterion, ...] | None
 
 
 class RewardBody(RequestBody):
@@ -107,17 +109,17 @@ def _rewards(results: Sequence[ResponseJudgment], answers: FailureAnswers) -> Se
 
 
 def fields_of_label(label: object) -> LabelFields:
-    """A label as it is meant: text is a reference, unless it is a JSON object that has a reference or a rubric.
+    """A label as it is meant: text is a reference, unless it is a JSON object of reference, rubric or criteria.
 
     Raises:
-        ValueError: the object's rubric is neither text nor an object.
+        ValueError: the object's rubric is neither text nor an object, or its criteria cannot be read.
     """
     fields = label
     if isinstance(label, str) and label.lstrip().startswith("{"):
         with suppress(ValueError):
             fields = wire.loads(label)
-    if not (isinstance(fields, Mapping) and ("reference" in fields or "rubric" in fields)):
-        return {"reference": _text_of(label), "rubric": None, "levels": (), "group": None}
+    if not (isinstance(fields, Mapping) and {"reference", "rubric", "criteria"} & fields.keys()):
+        return {"reference": _text_of(label), "rubric": None, "levels": (), "group": None, "criteria": None}
     rubric = fields.get("rubric")
     if not isinstance(rubric, str | dict | None):
         shown, found = str(label), type(rubric).__name__
@@ -125,7 +127,8 @@ def fields_of_label(label: object) -> LabelFields:
         raise ValueError(f"labels: the rubric of {shown} is {found}; expected text or an object")
     criteria, levels = rubric_of(rubric)
     reference, group = _text_of(fields.get("reference")), id_of(fields.get("group"))
-    return {"reference": reference, "rubric": criteria, "levels": levels, "group": group}
+    listed = criteria_of(fields.get("criteria"))
+    return {"reference": reference, "rubric": criteria, "levels": levels, "group": group, "criteria": listed}
 
 
 def _text_of(label: object) -> str | None:

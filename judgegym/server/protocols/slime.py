@@ -25,7 +25,7 @@ INVALID_HEADER = "X-Invalid-Completion"
 
 
 class SlimeBody(RequestBody):
-    """A prompt (text or messages), a response, and a label: a reference, or an object of it, a rubric and a group."""
+    """A prompt (text or messages), a response, a label: a reference, or an object of it, rubric, criteria, group."""
 
     protocol = "slime"
     path = "/slime"

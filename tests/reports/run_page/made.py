@@ -88,7 +88,6 @@ def detail(uid: str, **changes: object) -> View:
         "comparison": "",
         "verdict": [],
         "said": [],
-        "criteria": [],
     }
     return replace(plain, **changes)
 

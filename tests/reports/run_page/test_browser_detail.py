@@ -320,7 +320,8 @@ def test_a_printed_item_is_whole_and_without_controls(browser: Any, path: Path) 
 
 def test_criteria_are_a_table_with_all_votes(browser: Any, tmp_path: Path) -> None:
     line = {"name": "cites", "text": "Cites.", "points": -4, "verdict": "met", "votes": ["met", "unmet", "met"]}
-    item = summary("a"), detail("a", criteria=[{**line, "quote": "see [1]", "reason": "<b>It</b> does."}])
+    said = {**line, "quote": "see [1]", "reason": "<b>It</b> does."}
+    item = summary("a"), detail("a", judgment={"criteria": [said, 7, {"votes": "x"}]})
     with opened(browser, tmp_path / "page.html", item) as seen:
         seen.page.wait_for_selector("[aria-label='Criteria'] table")
         cells = seen.page.locator("[aria-label='Criteria'] td").all_text_contents()

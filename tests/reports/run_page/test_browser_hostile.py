@@ -38,9 +38,7 @@ def attack(kind: str) -> tuple[View, Item]:
     )
     full = detail("a", error="e", completions=[filled], calls=[call(reasoning="r")], critique={})
     full |= {"comparison": "c", "verdict": ["v"], "said": [text]}
-    full["criteria"] = [
-        {"name": "n", "text": "t", "points": 1, "verdict": "v", "votes": ["v"], "quote": "q", "reason": "r"}
-    ]
+    full["judgment"] = {"criteria": [{"name": "n", "text": "t", "verdict": "v", "quote": "q", "reason": "r"}]}
     item = attacked(summary("a"), "summary"), attacked(full, "detail")
     item[1]["id"] = item[0]["id"]
     return replace(attacked(head, "head"), kind=kind, total=2), item

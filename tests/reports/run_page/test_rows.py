@@ -10,7 +10,7 @@ from judgegym.engine.metrics import GoldLabel
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.llm.wire import JSON
-from judgegym.reports.run_page.rows import criteria_of, gold_differs, texts_of_judge, verdict_in_words
+from judgegym.reports.run_page.rows import gold_differs, texts_of_judge, verdict_in_words
 
 
 def sample(detail: Any = None, *gold: GoldLabel, label: str | None = None) -> Sample[JSON]:
@@ -77,26 +77,3 @@ def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
         "explanation of the judge"
     ]
     assert texts_of_judge(sample({"games": 1, "explanation": 3})) == []
-
-
-def test_criteria_are_lines_of_a_table() -> None:
-    own: dict[str, JSON] = {
-        "name": "cites",
-        "text": "Cites.",
-        "points": -4.0,
-        "verdict": "met",
-        "votes": ["met", "unmet", "met"],
-    }
-    said: dict[str, JSON] = {"quote": "see [1]", "reason": "It does."}
-    assert criteria_of({"criteria": [{**own, **said}]}) == [{**own, **said}]
-    empty: dict[str, JSON] = {
-        "name": "",
-        "text": "",
-        "points": None,
-        "verdict": "",
-        "votes": [],
-        "quote": "",
-        "reason": "",
-    }
-    assert criteria_of({"criteria": [{"points": "x", "votes": 3}, 7]}) == [empty]
-    assert criteria_of({"criteria": "x"}) == criteria_of(None) == []

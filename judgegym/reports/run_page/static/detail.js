@@ -11,7 +11,7 @@ function detailParts(item, detail, position) {
     factsOf(item, position),
     detail.error === null ? null : make("p", { class: "error" }, make("strong", {}, "Failed: "), inline(detail.error)),
     section("Verdict", verdictParts(detail)),
-    section("Criteria", criteriaTable(detail.criteria)),
+    section("Criteria", criteriaTable(detail.judgment)),
     section(
       "Conversation",
       detail.conversation.map((message) => textBox(message.title, message.text)),
@@ -40,19 +40,18 @@ function verdictParts(detail) {
   return said.length === 0 ? words : [...words, make("div", { class: "columns" }, ...said)];
 }
 
-/** What was found of each criterion; several votes are all named. */
-function criteriaTable(criteria) {
+/** What was found of each criterion, where the judgment has a list of them; several votes are all named. */
+function criteriaTable(judgment) {
+  const listed = Array.isArray(judgment?.criteria) ? judgment.criteria : [];
+  const criteria = listed.filter((one) => typeof one?.verdict === "string");
   if (criteria.length === 0) return [];
-  const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, {}, inline(text))));
-  const rows = criteria.map((one) =>
-    cells("td", [
-      one.votes.length > 1 ? `${one.verdict} (${one.votes.join(", ")})` : one.verdict,
-      one.points === null ? "" : String(one.points),
-      one.text === "" ? one.name : `${one.name}: ${one.text}`,
-      one.quote,
-      one.reason,
-    ]),
-  );
+  const words = (value) => (value === null || value === undefined ? "" : String(value));
+  const cells = (tag, values) => make("tr", {}, ...values.map((value) => make(tag, {}, inline(words(value)))));
+  const rows = criteria.map((one) => {
+    const votes = Array.isArray(one.votes) && one.votes.length > 1 ? ` (${one.votes.join(", ")})` : "";
+    const criterion = `${words(one.name)}: ${words(one.text)}`;
+    return cells("td", [one.verdict + votes, one.points, criterion, one.quote, one.reason]);
+  });
   const head = make("thead", {}, cells("th", ["verdict", "points", "criterion", "quote", "reason"]));
   const shown = { class: "scroll", tabindex: 0, role: "group", "aria-label": "criteria" };
   return [make("div", shown, make("table", {}, head, make("tbody", {}, ...rows)))];

@@ -18,7 +18,7 @@ from judgegym.llm.wire import Choice
 from tests.integrations.offline import OfflineJudge, offline_judge
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
-JUDGED = ("arena_hard", "aspect_critique", "rubric_absolute", "self_critique")
+JUDGED = ("arena_hard", "aspect_critique", "rubric_absolute", "rubric_checklist", "self_critique")
 ALL = (*JUDGED, "pairwise_judgement")
 TWO = ("arena_hard", "self_critique")
 """What holds for all environments is shown with one of one judge and one of several."""
