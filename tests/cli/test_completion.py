@@ -58,7 +58,7 @@ def completions(line: str, env: dict[str, str], cwd: Path) -> list[str]:
         ("judgegym ", list(COMMANDS)),
         ("judgegym eval", ["evaluate"]),
         ("judgegym evaluate ", list(built_in())),
-        ("judgegym process rub", ["rubric_absolute"]),
+        ("judgegym process rub", ["rubric_absolute", "rubric_checklist"]),
         ("judgegym list ar", ["arena_hard"]),
         ("judgegym evaluate min", ["mine.py"]),
         ("judgegym evaluate arena-hard --env.judge_tem", ["--env.judge_temperature"]),

@@ -95,7 +95,7 @@ def _of_endpoints(words: list[str], served: Collection[int]) -> str:
 def _asked(words: list[str]) -> Iterator[str]:
     """The base URLs that a command asks, but for stand-ins that it starts itself."""
     command, *rest = words
-    if set(rest) & {"--help", "-h", "--help_all", "--show_config", "--show_config=changed"}:
+    if set(rest) & {"--help", "-h", "--help_all", "--show_config", "--show_config=changed", "--plan"}:
         return
     if "--offline" in rest:
         named = re.findall(r"base_url[\"']?[=: ]+[\"']?(https?://[^\s\"',]+)", " ".join(rest))
