@@ -1,14 +1,16 @@
-"""Responses a second that a reward model's judge scores, as a share of what a plain aiohttp loop sends.
+"""Responses a second that a reward model's judge scores, as a share of what a plain aiohttp loop gets.
 
-A scripted server in another process answers vLLM's `/classify` at once. Ours is the whole judge: the conversation of a
-row, the client with retries, limits, metering and equal calls in flight, the ledger of a run directory, the number and
-its scale. The plain loop posts the same bytes, encoded beforehand, with as many requests at once, and reads the answers
-with orjson. Both run in turn, round by round, on the event loop and with the garbage collector of commands; the ratio
-is that of the medians.
+A scripted server in another process speaks vLLM's `/classify`. Ours is the whole judge: the conversation of a row, the
+client with retries, limits, metering and equal calls in flight, the ledger of a run directory, the number and its
+scale. The plain loop is what one writes by hand: it sends the same bodies with `post(url, json=…)`, as many at once,
+and takes the numbers of `await response.json()`. Both run in turn, round by round, on the event loop and with the
+garbage collector of commands; the ratio is that of the medians.
 
-A request with several responses is a thing of its own, without a target: its plain loop has as many requests less.
+The target is that of a server which takes 50 ms for an answer: with 64 requests at once these are 1,280 responses a
+second, more than a reward model of half a billion parameters gives on one GPU. A server that answers at once shows the
+CPU time of the client alone, with one response in a request and with 16; no target is set for it.
 
-    python -m benchmarks.reward_models [--responses 10000] [--concurrency 64] [--rounds 5]
+    python -m benchmarks.reward_models [--responses 10000] [--concurrency 64] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -43,14 +45,16 @@ PROMPT = "How do I keep a small vegetable garden alive through a dry summer? "
 RESPONSE = "Water early in the morning, cover the soil with straw, and choose plants that like the heat. " * 8
 
 
-def serve(listener: socket.socket) -> None:
-    """Answer `/classify` with a number for each text."""
+def serve(listener: socket.socket, latency_s: float) -> None:
+    """Answer `/classify` with a number for each text, after so many seconds."""
 
     async def classify(request: web.Request) -> web.Response:
         count = len(orjson.loads(await request.read()).get("input", "1"))
         data = [{"index": place, "label": "LABEL_0", "probs": [1.25], "num_classes": 1} for place in range(count)]
         usage = {"prompt_tokens": 200 * count, "total_tokens": 200 * count, "completion_tokens": 0}
         body = {"id": "classify-1", "object": "list", "created": 1, "model": "rm", "data": data, "usage": usage}
+        if latency_s:
+            await asyncio.sleep(latency_s)
         return web.Response(body=orjson.dumps(body), content_type="application/json")
 
     app = web.Application(client_max_size=1 << 26)
@@ -60,10 +64,10 @@ def serve(listener: socket.socket) -> None:
 
 
 @contextmanager
-def server() -> Iterator[str]:
+def server(latency_s: float) -> Iterator[str]:
     """A server in a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = multiprocessing.get_context("fork").Process(target=serve, args=(listener,), daemon=True)
+        process = multiprocessing.get_context("fork").Process(target=serve, args=(listener, latency_s), daemon=True)
         process.start()
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
@@ -77,7 +81,7 @@ def task(number: int) -> JudgeTask:
     return JudgeTask(f"{number}. {PROMPT}", (f"{number}. {RESPONSE}",))
 
 
-def body(numbers: Sequence[int], *, is_batch: bool) -> bytes:
+def body(numbers: Sequence[int], *, is_batch: bool) -> dict[str, object]:
     """What the judge sends for these rows."""
     tasks = [task(number) for number in numbers]
     if is_batch:
@@ -86,7 +90,7 @@ def body(numbers: Sequence[int], *, is_batch: bool) -> bytes:
         (one,) = tasks
         turns = (("user", one.prompt), ("assistant", one.response))
         shown = {"messages": [{"role": role, "content": content} for role, content in turns]}
-    return orjson.dumps({"model": "rm", **shown, "use_activation": False})
+    return {"model": "rm", **shown, "use_activation": False}
 
 
 async def seconds(work: Callable[[int], Awaitable[None]], items: int, at_once: int) -> float:
@@ -102,7 +106,9 @@ async def seconds(work: Callable[[int], Awaitable[None]], items: int, at_once: i
     return time.monotonic() - began
 
 
-async def measure(url: str, responses: int, concurrency: int, rounds: int, batch: int, folder: Path) -> Measured:
+async def measure(
+    url: str, responses: int, concurrency: int, rounds: int, batch: int, folder: Path, latency_s: float
+) -> Measured:
     """Ours and the plain loop, with so many responses in a request."""
     is_batch = batch > 1
     settings = RewardModelSettings(
@@ -114,18 +120,17 @@ async def measure(url: str, responses: int, concurrency: int, rounds: int, batch
     )
     numbers = range(responses)
     bodies = [body(numbers[start : start + batch], is_batch=is_batch) for start in range(0, responses, batch)]
-    ours, plain = list[float](), list[float]()
+    ours, plain, numbers_of = list[float](), list[float](), dict[int, list[float]]()
     event_loop.spare_the_collector()
     async with open_session() as session, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as bare:
 
         async def post(number: int) -> None:
-            headers = {"Content-Type": "application/json"}
-            async with bare.post(url.replace("/v1", "/classify"), data=bodies[number], headers=headers) as response:
-                assert len(orjson.loads(await response.read())["data"]) <= batch
+            async with bare.post(url.replace("/v1", "/classify"), json=bodies[number]) as response:
+                numbers_of[number] = [entry["probs"][0] for entry in (await response.json())["data"]]
 
         for turn in range(rounds + 1):  # the first warms connections and caches
             taken = await seconds(post, len(bodies), concurrency)
-            run, _ = RunDirectory.open(folder / f"{batch}-{turn}", config={}, matters={}, resume=False)
+            run, _ = RunDirectory.open(folder / f"{latency_s}-{batch}-{turn}", config={}, matters={}, resume=False)
             client = ChatClient(settings.chat_settings(), session=session)
             judge = RewardModelJudge(settings, client)
             with closing(run), closing(CallLedger(run, finished=(), keep_texts=False)) as ledger:
@@ -141,14 +146,15 @@ async def measure(url: str, responses: int, concurrency: int, rounds: int, batch
                 plain.append(taken)
                 ours.append(own)
     each = f"{batch} responses a request" if is_batch else "one response a request"
+    pace = f"a server that takes {1000 * latency_s:g} ms" if latency_s else "a server that answers at once"
     return Measured(
         "reward model",
-        f"{responses:,} responses, {each}, {concurrency} requests at once, with the ledger",
+        f"{responses:,} responses, {each}, {concurrency} requests at once, {pace}",
         "responses/s",
         responses / statistics.median(ours),
         "plain aiohttp loop, the same requests",
         responses / statistics.median(plain),
-        at_least=None if is_batch else TARGET,
+        at_least=TARGET if latency_s else None,
     )
 
 
@@ -157,12 +163,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--responses", type=int, default=10_000, help="(default: %(default)s)")
     parser.add_argument("--concurrency", type=int, default=64, help="requests at once (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     results_option(parser)
     options = parser.parse_args(argv)
-    with server() as url, tempfile.TemporaryDirectory() as folder:
-        for batch in (1, 16):
-            work = measure(url, options.responses, options.concurrency, options.rounds, batch, Path(folder))
+    given = options.responses, options.concurrency, options.rounds
+    for latency_s, batch in ((0.05, 1), (0.0, 1), (0.0, 16)):
+        with server(latency_s) as url, tempfile.TemporaryDirectory() as folder:
+            work = measure(url, *given, batch, Path(folder), latency_s)
             report([event_loop.run(work)], options.results)
 
 
