@@ -122,7 +122,7 @@ class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Chec
         asked = await all_results(self._ask(prompt, number) for number, prompt in enumerate(prompts, start=1))
         calls = [call for of_part in asked for call in of_part]
         # The prompts of all parts show the same submission.
-        suspects = max(prompt.prompt.suspects for prompt in prompts)
+        suspects = max((prompt.prompt.suspects for prompt in prompts), default=0)
         details: list[CriterionDetail] = []
         for part, prompt, of_part in zip(parts, prompts, asked, strict=True):
             votes = [call.value for call in of_part if call.value is not None]

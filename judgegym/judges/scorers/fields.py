@@ -38,6 +38,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         ValueError: a field cannot be read; the message begins with its name.
     """
     rubric, levels = rubric_of(given.get("rubric"))
+    criteria = given.get("criteria")
     baseline, reference = _text("baseline", given.get("baseline")), given.get("reference")
     return JudgeTask(
         prompt,
@@ -48,7 +49,7 @@ def judge_task_of(prompt: str, responses: Sequence[str], given: Mapping[str, obj
         aspects=_aspects(given.get("aspects")),
         baseline=baseline if baseline and baseline.strip() else None,
         context=_context(given.get("context")),
-        criteria=criteria_of(given.get("criteria")),
+        criteria=None if criteria is None else criteria_of(criteria),
     )
 
 

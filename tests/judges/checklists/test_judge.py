@@ -78,6 +78,7 @@ async def test_nothing_assessed_is_no_score(connect: Connect) -> None:
         forbidden = await judged(connect(endpoint))
     assert judgment.status is forbidden.status is Status.UNPARSABLE
     assert "no criterion that counts could be assessed" in judgment.explanation
+    assert (await judged(connect(endpoint), ())).status is Status.UNPARSABLE
     assert len(forbidden.calls) == 3 and "these ids have no verdict that is allowed" in forbidden.explanation
 
 

@@ -64,7 +64,10 @@ def test_reward_of_parts_is_shown_what_its_parts_are() -> None:
     settings = Both(judge=COMPOSITE, reward={"a": {"judge": "aspect"}, "b": {"judge": "rubric"}})
     assert shown_fields(settings) == {"reference", "rubric", "aspects", "context"}
     rows = [{"prompt": "Q", "response": "A", **GIVEN}]
-    assert ScoreTasks(DataSet("data.jsonl", rows), settings, lambda item: None).reader.unread == {"baseline", "criteria"}
+    assert ScoreTasks(DataSet("data.jsonl", rows), settings, lambda item: None).reader.unread == {
+        "baseline",
+        "criteria",
+    }
 
 
 def test_a_row_with_a_field_for_another_judge_is_named() -> None:

@@ -318,6 +318,20 @@ def test_a_printed_item_is_whole_and_without_controls(browser: Any, path: Path) 
         assert seen.page.is_visible("text=The answer to a")
 
 
+@pytest.mark.parametrize("is_scored", [False, True])
+def test_parts_of_a_reward_have_bars(browser: Any, tmp_path: Path, is_scored: bool) -> None:
+    parts = {"style": 0.75, "style.raw": 4.0, "length": 1.0, "length.raw": 1.0, "x.y": 3, "bad": "1", "bad.raw": 1}
+    judgment = parts if is_scored else {"parts": parts, "contributions": {"style": 0.375, "length": 0.0}}
+    with opened(browser, tmp_path / "page.html", (summary("a"), detail("a", judgment=judgment))) as seen:
+        rows = seen.page.locator("[aria-label='Parts of the reward'] tr")
+        seen.page.wait_for_selector("meter")
+        texts = [row.locator("td").all_text_contents() for row in rows.all()]
+        bars = [meter.get_attribute("value") for meter in seen.page.locator("meter").all()]
+    adds = ["", ""] if is_scored else ["adds 0.375", "adds 0.000"]
+    assert texts == [["style", "", "0.750", adds[0]], ["length", "", "1.000", adds[1]]]
+    assert bars == ["0.75", "1"]
+
+
 def test_criteria_are_a_table_with_all_votes(browser: Any, tmp_path: Path) -> None:
     line = {"name": "cites", "text": "Cites.", "points": -4, "verdict": "met", "votes": ["met", "unmet", "met"]}
     said = {**line, "quote": "see [1]", "reason": "<b>It</b> does."}

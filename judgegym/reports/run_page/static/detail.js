@@ -11,6 +11,7 @@ function detailParts(item, detail, position) {
     factsOf(item, position),
     detail.error === null ? null : make("p", { class: "error" }, make("strong", {}, "Failed: "), inline(detail.error)),
     section("Verdict", verdictParts(detail)),
+    section("Parts of the reward", partsTable(detail.judgment)),
     section("Criteria", criteriaTable(detail.judgment)),
     section(
       "Conversation",
@@ -55,6 +56,24 @@ function criteriaTable(judgment) {
   const head = make("thead", {}, cells("th", ["verdict", "points", "criterion", "quote", "reason"]));
   const shown = { class: "scroll", tabindex: 0, role: "group", "aria-label": "criteria" };
   return [make("div", shown, make("table", {}, head, make("tbody", {}, ...rows)))];
+}
+
+/** The parts of a reward with a bar for each score; the names of a part's own numbers begin with its name and a dot. */
+function partsTable(judgment) {
+  const numbers = judgment?.parts ?? judgment ?? {};
+  const names = Object.keys(numbers);
+  const parts = names.filter(
+    (name) => typeof numbers[name] === "number" && names.some((other) => other.startsWith(`${name}.`)),
+  );
+  if (parts.length === 0) return [];
+  const rows = parts.map((name) => {
+    const score = numbers[name];
+    const bar = make("meter", { min: 0, max: 1, value: score, "aria-label": name });
+    const adds = judgment.contributions?.[name];
+    const added = typeof adds === "number" ? `adds ${adds.toFixed(3)}` : "";
+    return make("tr", {}, ...[name, bar, score.toFixed(3), added].map((value) => make("td", {}, value)));
+  });
+  return [make("table", { class: "parts" }, make("tbody", {}, ...rows))];
 }
 
 /** The judgment as it was saved; folded where its verdict is said above. */
