@@ -6,11 +6,11 @@ scale. The plain loop is what one writes by hand: it sends the same bodies with 
 and takes the numbers of `await response.json()`. Both run in turn, round by round, on the event loop and with the
 garbage collector of commands; the ratio is that of the medians.
 
-The target is that of a server which takes 50 ms for an answer: with 64 requests at once these are 1,280 responses a
-second, more than a reward model of half a billion parameters gives on one GPU. A server that answers at once shows the
-CPU time of the client alone, with one response in a request and with 16; no target is set for it.
+The target is that of a server which takes 50 ms for an answer: with 32 requests at once these are at most 640 responses
+a second, the pace of a reward model on a GPU. A server that answers at once shows what the client costs, with one
+response in a request and with 16; no target is set for it.
 
-    python -m benchmarks.reward_models [--responses 10000] [--concurrency 64] [--rounds 3]
+    python -m benchmarks.reward_models [--responses 10000] [--concurrency 32] [--rounds 2]
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from judgegym.llm.client import ChatClient, open_session
 from judgegym.llm.ledger import recorded_in
 
 TARGET = 0.6
+WARM_UP = 640
 PROMPT = "How do I keep a small vegetable garden alive through a dry summer? "
 RESPONSE = "Water early in the morning, cover the soil with straw, and choose plants that like the heat. " * 8
 
@@ -129,7 +130,8 @@ async def measure(
                 numbers_of[number] = [entry["probs"][0] for entry in (await response.json())["data"]]
 
         for turn in range(rounds + 1):  # the first warms connections and caches
-            taken = await seconds(post, len(bodies), concurrency)
+            count = responses if turn else min(responses, WARM_UP)
+            taken = await seconds(post, -(-count // batch), concurrency)
             run, _ = RunDirectory.open(folder / f"{latency_s}-{batch}-{turn}", config={}, matters={}, resume=False)
             client = ChatClient(settings.chat_settings(), session=session)
             judge = RewardModelJudge(settings, client)
@@ -140,8 +142,8 @@ async def measure(
                         (result,) = await judge.score(task(number))
                     assert result.score is not None
 
-                own = await seconds(score, responses, 2 * concurrency * batch)
-            assert client.meter.answered == len(bodies)
+                own = await seconds(score, count, 2 * concurrency * batch)
+            assert client.meter.answered == -(-count // batch)
             if turn:
                 plain.append(taken)
                 ours.append(own)
@@ -162,8 +164,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--responses", type=int, default=10_000, help="(default: %(default)s)")
-    parser.add_argument("--concurrency", type=int, default=64, help="requests at once (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    parser.add_argument("--concurrency", type=int, default=32, help="requests at once (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default: %(default)s)")
     results_option(parser)
     options = parser.parse_args(argv)
     given = options.responses, options.concurrency, options.rounds
