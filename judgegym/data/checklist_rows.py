@@ -95,8 +95,7 @@ def read_gold_checklists(
         task = _task(uid, row, default, column)
         known = [criterion for criterion in task.criteria if criterion.name in task.golds and task.answer is not None]
         parts = [tuple(known[start : start + per_task]) for start in range(0, len(known), per_task)]
-        numbered = enumerate(parts, start=1)
-        return [replace(task, uid=f"{uid}:{number}", criteria=part, is_judged=True) for number, part in numbered]
+        return [replace(task, uid=f"{uid}:{n}", criteria=part, is_judged=True) for n, part in enumerate(parts, start=1)]
 
     return TaskList.of_several(by_uid(rows, numbered=True), build)
 

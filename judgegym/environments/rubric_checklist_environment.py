@@ -120,8 +120,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         self._tags |= tags
         self.tag_names.add(sorted(tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
-            share, formula = config.rubric_dropout, config.formula
-            return tasks.map(lambda task: with_dropout(task, share, seed=config.seed, formula=formula))
+            return tasks.map(
+                lambda row: with_dropout(row, config.rubric_dropout, seed=config.seed, formula=config.formula)
+            )
         return tasks
 
     def dataset_answer(self, task: ChecklistTask) -> str | None:
