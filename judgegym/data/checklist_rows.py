@@ -100,7 +100,7 @@ def read_gold_checklists(
     return TaskList.of_several(by_uid(rows, numbered=True), build)
 
 
-def with_dropout(task: ChecklistTask, share: float, *, seed: int, formula: Formula) -> ChecklistTask:
+def with_dropout(task: ChecklistTask, share: float, seed: int, formula: Formula) -> ChecklistTask:
     """The task without a share of its criteria, which depends on the seed and the row's id alone.
 
     Rounded to a whole number of criteria; those stay that the formula needs for a score.

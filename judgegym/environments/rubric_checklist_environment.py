@@ -120,9 +120,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         self._tags |= tags
         self.tag_names.add(sorted(tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
-            return tasks.map(
-                lambda row: with_dropout(row, config.rubric_dropout, seed=config.seed, formula=config.formula)
-            )
+            return tasks.map(lambda task: with_dropout(task, config.rubric_dropout, config.seed, config.formula))
         return tasks
 
     def dataset_answer(self, task: ChecklistTask) -> str | None:
