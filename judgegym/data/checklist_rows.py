@@ -95,13 +95,12 @@ def read_gold_checklists(
         task = _task(uid, row, default, column)
         known = [criterion for criterion in task.criteria if criterion.name in task.golds and task.answer is not None]
         parts = [tuple(known[start : start + per_task]) for start in range(0, len(known), per_task)]
-        numbered = enumerate(parts, start=1)
-        return [replace(task, uid=f"{uid}:{number}", criteria=part, is_judged=True) for number, part in numbered]
+        return [replace(task, uid=f"{uid}:{n}", criteria=part, is_judged=True) for n, part in enumerate(parts, start=1)]
 
     return TaskList.of_several(by_uid(rows, numbered=True), build)
 
 
-def with_dropout(task: ChecklistTask, share: float, *, seed: int, formula: Formula) -> ChecklistTask:
+def with_dropout(task: ChecklistTask, share: float, seed: int, formula: Formula) -> ChecklistTask:
     """The task without a share of its criteria, which depends on the seed and the row's id alone.
 
     Rounded to a whole number of criteria; those stay that the formula needs for a score.

@@ -102,9 +102,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if split == "eval":
             source, hub_split = config.eval_dataset or source, config.eval_split
         rows = load_rows(source, split=hub_split)
-        column, per_task = config.criteria_column, config.criteria_per_call
+        column = config.criteria_column
         if config.role == "judge":
-            tasks = read_gold_checklists(rows, config.criteria, column=column, per_task=per_task)
+            tasks = read_gold_checklists(rows, config.criteria, column=column, per_task=config.criteria_per_call)
             if not tasks:
                 raise DataError(
                     f"{source}: role=judge needs rows with an answer and gold verdicts on its criteria (a column "
@@ -120,8 +120,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         self._tags |= tags
         self.tag_names.add(sorted(tags))
         if split == "train" and config.rubric_dropout and config.role == "policy":
-            share, formula = config.rubric_dropout, config.formula
-            return tasks.map(lambda task: with_dropout(task, share, seed=config.seed, formula=formula))
+            return tasks.map(lambda task: with_dropout(task, config.rubric_dropout, config.seed, config.formula))
         return tasks
 
     def dataset_answer(self, task: ChecklistTask) -> str | None:
@@ -147,13 +146,9 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
     def texts(self, task: ChecklistTask) -> Mapping[str, str]:
         """Return context, reference, criteria and which of them are left out; with role=judge, also the answer."""
         criteria = "\n".join(f"[{one.points:g}] {one.name}: {one.text}" for one in task.criteria)
-        texts = {
-            "context": task.context,
-            "reference": task.reference,
-            "criteria": criteria,
-            "criteria left out": ", ".join(task.left_out) or None,
-            "answer": task.answer if task.is_judged else None,
-        }
+        texts = {"context": task.context, "reference": task.reference, "criteria": criteria}
+        texts |= {"criteria left out": ", ".join(task.left_out)} if task.left_out else {}
+        texts |= {"answer": task.answer} if task.is_judged else {}
         return {title: text for title, text in texts.items() if text is not None}
 
     def gold(self, task: ChecklistTask, sample: Sample[ChecklistDetail]) -> Sequence[GoldLabel]:
@@ -173,9 +168,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if task.is_judged:
             return self._judgment_of_votes(task, completions)
         judgment = await self.checklist_judge.judge(self._case(task, completions[0].answer))
-        if judgment.detail is None or not task.left_out:
-            return judgment
-        return replace(judgment, detail=replace(judgment.detail, left_out=task.left_out))
+        detail = judgment.detail and replace(judgment.detail, left_out=task.left_out)
+        return replace(judgment, detail=detail)
 
     def _judgment_of_votes(self, task: ChecklistTask, completions: Sequence[Completion]) -> Judgment[ChecklistDetail]:
         """Judge a policy's verdicts: the share of criteria on which they are gold's; invalid without most votes."""
@@ -188,8 +182,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         details = tuple(decide(task.criteria, prompt, votes))
         right = sum(detail.value == task.golds[detail.name] for detail in details)
         detail = ChecklistDetail(details, self.config.formula, redrawn=len(completions) - len(votes))
-        label = f"{right} of {len(details)} right"
-        return Judgment(right / len(details), Status.OK, label, detail=detail, suspects=prompt.prompt.suspects)
+        judgment = Judgment(right / len(details), Status.OK, f"{right} of {len(details)} right", detail=detail)
+        return replace(judgment, suspects=prompt.prompt.suspects)
 
     def reward(self, judgment: Judgment[ChecklistDetail]) -> float:
         """Return the score, clipped to 0…1, so that no judged answer is worth less than a malformed one."""
@@ -243,8 +237,8 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         metrics.expect("the criterion was not assessed", *(f"met_rate_{slug(name)}" for name in sorted(self._named)))
         if self.config.role == "policy":
             metrics.expect(none, "requirement_unmet_rate")
-            why = "no row has a score by the tag"
-            metrics.expect(why, *(f"tag_score_{self.tag_names(tag)}" for tag in sorted(self._tags)))
+            for tag in sorted(self._tags):
+                metrics.expect("no row has a score by the tag", f"tag_score_{self.tag_names(tag)}")
 
     def summarise(
         self, metrics: MetricAggregator, rows: Sequence[tuple[ChecklistTask, Sample[ChecklistDetail]]]

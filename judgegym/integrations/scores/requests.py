@@ -197,14 +197,7 @@ def _criteria(value: JSON) -> JSON:
         raise CellError("expected a list in JSON") from None
 
 
-_READERS = {
-    "reference": _text,
-    "rubric": _rubric,
-    "aspects": _aspects,
-    "baseline": _text,
-    "context": _context,
-    "criteria": _criteria,
-}
+_READERS = dict(zip(FIELDS, (_text, _rubric, _aspects, _text, _context, _criteria), strict=True))
 
 
 Conversation: TypeAlias = str | Sequence[Mapping[str, JSON]]

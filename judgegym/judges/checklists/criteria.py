@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
@@ -222,5 +222,5 @@ def _of_setting(value: object) -> object:
         raise ValueError(f"expected a list of criteria in JSON or YAML: {' '.join(str(error).split())}") from error
 
 
-Criteria = Annotated[tuple[Criterion, ...], NoDecode, BeforeValidator(_of_setting), AfterValidator(tuple)]
+Criteria = Annotated[tuple[Criterion, ...], NoDecode, BeforeValidator(_of_setting)]
 """Criteria from YAML, JSON, or `@file` with either; empty if each row brings its own."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import ClassVar
 
 from judgegym.judges import prompts
@@ -102,7 +101,7 @@ def checklist_prompt(
     of_the_row = {QUESTION: case.question, CONTEXT: case.context, REFERENCE: case.reference}
     given = {title: text for title, text in of_the_row.items() if text is not None}
     shared = [*given.values(), *map(_shown, criteria)]
-    rng: Random = generator(settings.seed, "\x1f".join(shared), "ids of criteria")
+    rng = generator(settings.seed, "\x1f".join(shared), "ids of criteria")
     ids = draw_ids(rng, len(criteria), [*shared, case.submission])
     delimited = delimit([*shared, case.submission], _LOOKALIKES, shared=len(shared))
     markers = delimited.markers
