@@ -111,6 +111,15 @@ async def test_judge_is_asked_for_what_the_rule_cannot_settle(connect: Connect) 
     assert not any(judgment.detail.left_out for judgment in found if judgment.detail is not None)
 
 
+async def test_rule_may_leave_mismatches_to_the_judge(connect: Connect) -> None:
+    parts = {"maths": {**RULE, "rule_mismatch": "cannot_say"}, "style": {"judge": "rubric"}}
+    async with ScriptedEndpoint(VERDICT) as endpoint:
+        judge = opened(connect, endpoint, parts, combine="first_that_says")
+        found = [await judge.judge_task(JudgeTask("2+2?", (text,), reference="4")) for text in ("4", "four")]
+    assert [judgment.score for judgment in found] == [1, 0.5]
+    assert "the rule cannot say: found 'four', expected '4'" in found[1].explanation
+
+
 FAULTS = {"failed": Reply(status=400), "without a verdict": Reply("I cannot say.")}
 
 

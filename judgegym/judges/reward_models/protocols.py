@@ -3,8 +3,8 @@
 Guarantees: an answer has exactly one item for each response, in the order of the request, or it is no answer; the
 number of an item is finite and unambiguous, or there is none.
 
-Sources: vLLM, `vllm/entrypoints/pooling/{classify,pooling,scoring,base}/protocol.py` (commits dff4cad, 01cfbaf, 004706d
-and 020638a); SGLang, `classify_request` of `python/sglang/srt/entrypoints/http_server.py`, whose body is
+Sources: vLLM, `vllm/entrypoints/pooling/{classify,pooling,scoring,base}/protocol.py` (the last three at 01cfbaf,
+004706d and 020638a); SGLang, `classify_request` of `python/sglang/srt/entrypoints/http_server.py`, whose body is
 `EmbeddingReqInput`; OpenRLHF, `openrlhf/cli/serve_rm.py` (58ec6ff).
 """
 

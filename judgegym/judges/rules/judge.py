@@ -90,6 +90,8 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         finding = await self._finding(case)
         if isinstance(finding, JobFailure):
             return Judgment(None, Status.JUDGE_FAILED, explanation=f"{self.rule}: {finding}")
+        if finding.score == 0 and self.settings.rule_mismatch == "cannot_say":
+            finding = finding._replace(score=None, why=f"found {finding.found!r}, expected {finding.expected!r}")
         detail = RuleDetail(self.rule, finding.score is not None, finding.found, finding.expected)
         if finding.score is None:
             return Judgment(None, Status.UNPARSABLE, explanation=f"the rule cannot say: {finding.why}", detail=detail)

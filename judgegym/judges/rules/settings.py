@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 from typing_extensions import Self
@@ -20,8 +20,8 @@ from judgegym.judges.rules.measure import LengthUnit
 
 _COMPARING = ("expression", "exact", "normalised", "contains", "regex", "multiple_choice", "json_schema", "language")
 READS: Mapping[str, tuple[str, ...]] = {
-    "number": ("rule_expected", "rule_tolerance"),
-    **dict.fromkeys(_COMPARING, ("rule_expected",)),
+    "number": ("rule_expected", "rule_mismatch", "rule_tolerance"),
+    **dict.fromkeys(_COMPARING, ("rule_expected", "rule_mismatch")),
     "length": ("rule_length_unit", "rule_soft_limit", "rule_hard_limit"),
     "thinking_format": ("rule_opened_by_template",),
 }
@@ -40,6 +40,9 @@ class RuleSettings(JudgeSettings):
     rule_expected: TextOrFile | None = setting(None)
     """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
     expression, a JSON schema, a language's code such as de; @file reads it from a file."""
+    rule_mismatch: Literal["score", "cannot_say"] = setting("score")
+    """Choose what a response is that does not match what is expected. score: 0. cannot_say: not settled, so that in a
+    reward with combine=first_that_says the next part is asked."""
     rule_tolerance: float = setting(0.0, ge=0)
     """Take numbers for equal that differ by at most this share of the expected one, of 1 if that is 0 (rule number)."""
     rule_length_unit: LengthUnit = setting("words")
