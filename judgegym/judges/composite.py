@@ -18,7 +18,6 @@ limit, and `penalty: 1`.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -134,7 +133,7 @@ def _check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, 
     return parts
 
 
-def check_without_secrets(place: str, fields: PartFields) -> None:
+def check_fields(place: str, fields: PartFields) -> None:
     """Check that a part, which `config.yaml` keeps, holds no secret; `place` is what the message begins with.
 
     Raises:
@@ -146,6 +145,8 @@ def check_without_secrets(place: str, fields: PartFields) -> None:
         found.append("judge_base_url")
     if isinstance(body, dict) and any(secrets_in_fields(body)):
         found.append("judge_extra_body")
+    if "judge_cache" in fields:
+        raise ValueError(f"{place}judge_cache: nothing reads it in a part; set that of the whole")
     if found:
         raise ValueError(f"{place}{found[0]}: a secret would be kept in files; name its variable: judge_api_key_env")
 
@@ -284,7 +285,7 @@ class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDet
         others = [part for part in self.parts if part.options.role == "penalty"]
         if self.settings.combine != "first_that_says":
             return await self._ask([*terms, *others], task)
-        first, rest = await asyncio.gather(self._ask_in_order(terms, task), self._ask(others, task))
+        first, rest = await all_results((self._ask_in_order(terms, task), self._ask(others, task)))
         return first | rest
 
     async def _ask_in_order(self, terms: Sequence[Part], task: JudgeTask) -> dict[str, Judgment[Any]]:
@@ -303,10 +304,14 @@ class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDet
         return {part.name: judgment for part, judgment in zip(parts, judged, strict=True)}
 
     def _closed_gate(self, found: Mapping[str, Judgment[Any]]) -> Part | None:
-        """The first gate whose score is below its threshold."""
+        """The first gate whose score is below its threshold; `None` if one before it has failed."""
         for part in self.parts:
-            score = _score(part, found.get(part.name))
-            if part.options.gate is not None and score is not None and score < part.options.gate:
+            if part.options.gate is None or part.name not in found:
+                continue
+            score = _score(part, found[part.name])
+            if score is None and part.options.on_failure == "fail":
+                return None
+            if score is not None and score < part.options.gate:
                 return part
         return None
 

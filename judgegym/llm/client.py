@@ -98,7 +98,7 @@ class ChatClient(Transport):
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Open a client of another model, or with other settings, that shares cache, session, budget and meter.
 
-        It is closed with this one. At the same endpoints both share the concurrency limit and the limits a minute.
+        It is closed with this one. Clients of the same endpoints share their limits, unless they have different ones.
 
         Raises:
             SettingsError: the budget is of dollars, and the model's price is not known.
@@ -107,7 +107,7 @@ class ChatClient(Transport):
         other = ChatClient(settings, cache=self._cache, session=session, budget=self._budget)
         other.meter = self.meter
         for known in (self, *self.siblings):
-            if known.settings.endpoints == settings.endpoints:
+            if known.settings.endpoints == settings.endpoints and known.settings.limits == settings.limits:
                 other.limit, other.rates = known.limit, known.rates
                 other.presence, other.breaker = known.presence, known.breaker
                 break

@@ -237,6 +237,11 @@ class ChatSettings:
         if not self.endpoints:
             raise ValueError("a chat client needs an endpoint")
 
+    @property
+    def limits(self) -> tuple[int | None, ...]:
+        """How many requests may run at once, and how many requests and tokens a minute."""
+        return self.max_concurrency, self.requests_per_minute, self.tokens_per_minute
+
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:

@@ -199,6 +199,15 @@ async def test_key_goes_to_no_other_host(connect: Connect) -> None:
     assert [body["temperature"] for body in (*own.bodies, *other.bodies)] == [0.5, 0.5]
 
 
+@pytest.mark.parametrize(("first", "score"), [("shut", 0.25), ("broken", None)])
+async def test_first_gate_settles_the_reward(connect: Connect, first: str, score: float | None) -> None:
+    gates = {"shut": part("shut", gate=0.5, otherwise=0.25), "broken": part("broken", gate=0.5)}
+    parts = {first: gates.pop(first), **gates, "a": part("a")}
+    async with ScriptedEndpoint(by_model({"shut": 4, "broken": Reply(status=400), "a": 9})) as endpoint:
+        judgment = await judged(connect, endpoint, parts)
+    assert judgment.score == score
+
+
 async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
     async with ScriptedEndpoint("fine") as endpoint:
         judge = opened(connect, endpoint, {"a": {"judge": "rubric"}, "b": {"judge": "peer", "judge_temperature": 0.9}})
@@ -244,6 +253,7 @@ async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
             "weighted_sum",
             "reward.a.judge_api_key: a secret would be kept in files",
         ),
+        ({"a": part("m", judge_cache="c")}, "weighted_sum", "reward.a.judge_cache: nothing reads it in a part"),
         ({"a": part("m", judge_base_url="http://u:p@h/v1")}, "weighted_sum", "reward.a.judge_base_url: a secret"),
     ],
 )

@@ -215,7 +215,7 @@ def _part(whole: ScorerSettings, name: str, fields: composite.PartFields) -> Par
     if kind not in SINGLE or kind == COMPOSITE:
         kinds = ", ".join(one for one in SINGLE if one != COMPOSITE)
         raise ValueError(f"{place}judge: expected one that sees each response by itself ({kinds}), found {kind!r}")
-    composite.check_without_secrets(place, fields)
+    composite.check_fields(place, fields)
     own = {field: value for field, value in fields.items() if field not in composite.OPTIONS}
     options = {field: value for field, value in fields.items() if field in composite.OPTIONS}
     try:
@@ -254,7 +254,7 @@ def _open_part(part: PartSettings, client: ChatClient) -> Part:
         chat = settings.chat_settings(
             retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=f"reward.{part.name}."
         )
-        if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules) != of_whole:
+        if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
             client = client.sibling(chat)
     judge = cast("SingleJudge[Any, Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))
     return Part(part.name, part.options, judge, may_abstain=not settings.asks_endpoint)
