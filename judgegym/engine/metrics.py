@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from judgegym.judges.core.naming import MetricNames, slug
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import Agreement, ratio_interval
 
-__all__ = ["GoldLabel", "HeadlineTerm", "MetricAggregator", "Metrics", "RatioRecorder", "slug"]
+__all__ = ["GoldLabel", "HeadlineTerm", "MetricAggregator", "Metrics", "RatioRecorder", "record_parts", "slug"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,20 @@ class MetricAggregator:
             bounds = ratio_interval(ratio.numerators, ratio.denominators, rounds=self._rounds, seed=self._seed)
             found += [(f"{full}_ci_low", bounds.low), (f"{full}_ci_high", bounds.high)]
         return found
+
+
+def record_parts(metrics: MetricAggregator, names: Iterable[str], numbers: Mapping[str, float]) -> None:
+    """Record the score of each part of a reward, and how often it has none, because it was not asked or left out.
+
+    Args:
+        metrics: where it is recorded.
+        names: of the parts.
+        numbers: the scores that there are, by name, of one response that has a score.
+    """
+    for name in names:
+        if name in numbers:
+            metrics.mean(f"part_{slug(name)}", numbers[name], interval=True)
+        metrics.rate(f"part_{slug(name)}_missing_rate", name not in numbers)
 
 
 class RatioRecorder(MetricAggregator):

@@ -23,7 +23,7 @@ if __name__ == "__main__":  # run as a script from any folder: the packages are 
 from judgegym.data.answers import PromptTask, prompt_tasks
 from judgegym.data.rows import Split
 from judgegym.engine.completions import Completion, Conversation
-from judgegym.engine.metrics import MetricAggregator, slug
+from judgegym.engine.metrics import MetricAggregator, record_parts, slug
 from judgegym.engine.records import Sample
 from judgegym.engine.settings import SAMPLES, EnvConfig
 from judgegym.engine.settings.verbs import EVALUATIONS, ROLLOUTS
@@ -131,12 +131,8 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         if task.category is not None:
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         detail = sample.judgment.detail if sample.judgment is not None else None
-        if detail is None:
-            return
-        for name in self.config.reward:
-            if name in detail.parts:
-                metrics.mean(f"part_{slug(name)}", detail.parts[name], interval=True)
-            metrics.rate(f"part_{slug(name)}_missing_rate", name not in detail.parts)
+        if detail is not None:
+            record_parts(metrics, self.config.reward, detail.parts)
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show the mean score of each part of a reward."""

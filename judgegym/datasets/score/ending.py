@@ -119,7 +119,9 @@ async def conclude(
         DiskFull: the disk refused for too long.
     """
     outcomes, seconds = saved.outcomes(), time.monotonic() - started
-    numbers = await asyncio.to_thread(score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed)
+    numbers = await asyncio.to_thread(
+        score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed, parts=settings.reward
+    )
     metrics, said = numbers.metrics, [*notices]
     if settings.stand_ins:
         said.append(terminal.offline_notice(settings.stand_ins))

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.saved import SavedResponses, ScoreDetail
-from judgegym.engine.metrics import MetricAggregator, Metrics
+from judgegym.engine.metrics import MetricAggregator, Metrics, record_parts
 from judgegym.engine.records import Sample
 from judgegym.engine.terminal import Table
 from judgegym.environments.evaluate.metrics import Categories, SharedMetrics
@@ -147,7 +147,13 @@ class ScoreNumbers:
 
 
 def score_numbers(
-    tasks: ScoreTasks, saved: SavedResponses, outcomes: Outcomes, thinking_mode: bool = False, *, seed: int
+    tasks: ScoreTasks,
+    saved: SavedResponses,
+    outcomes: Outcomes,
+    thinking_mode: bool = False,
+    *,
+    seed: int,
+    parts: Collection[str] = (),
 ) -> ScoreNumbers:
     """Compute all metrics of a run.
 
@@ -157,6 +163,7 @@ def score_numbers(
         outcomes: how they ended.
         thinking_mode: a policy was asked to think, so that its thinking is counted.
         seed: of the intervals.
+        parts: the names of the parts of a reward.
     """
     metrics = MetricAggregator("eval", seed=seed)
     shared, categories = SharedMetrics(thinking_mode=thinking_mode), Categories()
@@ -172,6 +179,8 @@ def score_numbers(
                 mean.add(number, sample.headline.total)
             if sample.score is not None:
                 scores.append(sample.score)
+                if parts and sample.judgment is not None and sample.judgment.detail is not None:
+                    record_parts(metrics, parts, sample.judgment.detail.components)
         # Of those that no judge was asked about, none shares a judgment.
         texts = [sample.completions[0].answer for sample in samples if _is_judged(sample)]
         equal += len(samples) if first != number else len(texts) - len({*texts})

@@ -19,7 +19,7 @@ from judgegym.judges.parsing.thinking import after_thinking
 from judgegym.judges.rules.expressions import expression, json_schema, regex
 from judgegym.judges.rules.finding import Comparison, RuleCase, RuleFinding, cannot_say
 from judgegym.judges.rules.match import contains, exact, multiple_choice, normalised, number
-from judgegym.judges.rules.measure import language, length, thinking_format
+from judgegym.judges.rules.measure import language, length, repetition, thinking_format
 from judgegym.judges.rules.own_function import own_function
 from judgegym.judges.rules.settings import READS, RuleSettings
 from judgegym.judges.rules.worker import Job, JobFailure, apply_in_worker, apply_now
@@ -105,6 +105,8 @@ class RuleCaseJudge(SingleJudge[RuleSettings, RuleCase, RuleDetail]):
         if self.rule == "length":
             assert settings.rule_hard_limit is not None  # the settings require it
             return length(case.response, settings.rule_length_unit, settings.rule_soft_limit, settings.rule_hard_limit)
+        if self.rule == "repetition":
+            return repetition(case.response)
         if self.rule == "thinking_format":
             return thinking_format(case.response, opened_by_template=settings.rule_opened_by_template)
         expected, text = settings.rule_expected, after_thinking(case.response)

@@ -39,6 +39,17 @@ def length(text: str, unit: LengthUnit, soft: int | None, hard: int) -> RuleFind
     return RuleFinding(score, f"{counted} {unit}", limits)
 
 
+def repetition(text: str) -> RuleFinding:
+    """The share of distinct ones among all runs of three words of a text; 1.0 of a text with fewer words.
+
+    >>> repetition("again and again and again and").score
+    0.5
+    """
+    words = text.lower().split()
+    runs = [*zip(words, words[1:], words[2:], strict=False)]
+    return RuleFinding(len({*runs}) / len(runs) if runs else 1.0, f"{len({*runs})} of {len(runs)}", "no run twice")
+
+
 def thinking_format(text: str, *, opened_by_template: bool) -> RuleFinding:
     """Whether a response has one `<think>…</think>`, and an answer behind it (`judgegym.judges.parsing.thinking`)."""
     thinking = split(text, opened_by_template=opened_by_template)

@@ -23,6 +23,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "number": ("rule_expected", "rule_mismatch", "rule_tolerance"),
     **dict.fromkeys(_COMPARING, ("rule_expected", "rule_mismatch")),
     "length": ("rule_length_unit", "rule_soft_limit", "rule_hard_limit"),
+    "repetition": (),
     "thinking_format": ("rule_opened_by_template",),
 }
 """The rules by name, with the settings of their own that each reads beside `rule_timeout`."""
@@ -36,7 +37,7 @@ class RuleSettings(JudgeSettings):
 
     rule: str | None = setting(None, common=True)
     """Judge by this rule: number, expression, exact, normalised, contains, regex, multiple_choice, json_schema,
-    language, length, thinking_format, or FILE.py:NAME for a function of your own."""
+    language, length, repetition, thinking_format, or FILE.py:NAME for a function of your own."""
     rule_expected: TextOrFile | None = setting(None)
     """Expect this value in place of the row's reference: a number, an expression, a text, a letter, a regular
     expression, a JSON schema, a language's code such as de; @file reads it from a file."""

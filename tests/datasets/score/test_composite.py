@@ -33,6 +33,9 @@ def test_judge_calls_are_the_rows_that_the_rule_could_not_settle(scoring: Scorin
     assert (scoring.column("judge/score"), len(scoring.judge.requests)) == ([1.0, 0.0, 0.75], 1)
     assert scoring.column("judge/detail")[2] == '{"rubric":0.75,"rubric.raw":4.0}'
     assert [*scoring.samples[2]["run"]["judge_calls"]] == ["rubric/judgment_1"]
+    metrics = scoring.run.metrics
+    assert (metrics["part_rule"], metrics["part_rubric"]) == (0.5, 0.75)
+    assert metrics["part_rule_missing_rate"] == pytest.approx(1 / 3)
 
 
 def test_plan_has_the_calls_and_the_price_of_each_part(scoring: Scoring) -> None:
