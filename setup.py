@@ -6,7 +6,10 @@ All plugins have the same code, which asks for the classes of its own name.
 from setuptools import find_packages, setup
 
 PLUGIN = "judgegym/integrations/verifiers_plugin"
-JUDGES = ("arena_hard", "aspect", "checklist", "choice", "listwise", "peer", "rubric", "rule", "tournament")
+JUDGES = (
+    *("arena_hard", "aspect", "checklist", "choice", "composite", "listwise", "peer", "reward_model", "rubric", "rule"),
+    "tournament",
+)
 ENVIRONMENTS = (
     "arena_hard",
     "aspect_critique",

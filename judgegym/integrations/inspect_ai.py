@@ -67,10 +67,12 @@ __all__ = [
     "aspect",
     "checklist",
     "choice",
+    "composite",
     "environment_task",
     "listwise",
     "peer",
     "reward",
+    "reward_model",
     "rubric",
     "rule",
     "tournament",
@@ -336,6 +338,8 @@ peer = _scorer_of("peer", "a peer's 0 to 100 by a rubric in text, over 100.")
 arena_hard = _scorer_of(
     "arena_hard", "the win rate in both orders against the sample's `baseline`, or else its target."
 )
+composite = _scorer_of("composite", "a reward of several parts (`reward`, `combine`).")
+reward_model = _scorer_of("reward_model", "the number of a scalar reward model.")
 rule = _scorer_of("rule", "by a rule (`rule`), which asks no model; the sample's target is the reference.")
 listwise = _scorer_of("listwise", f"a score for each epoch of a sample, in one call. {_EPOCHS}")
 tournament = _scorer_of("tournament", f"games between the epochs of a sample. {_EPOCHS}")

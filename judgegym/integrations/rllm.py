@@ -3,8 +3,8 @@
     JUDGEGYM_RLLM='{"url": "http://127.0.0.1:8400"}' rllm eval DATASET --agent AGENT --evaluator judgegym_rubric …
 
 `judge_evaluator` and `environment_evaluator` make evaluators for a module of one's own (`--evaluator module:name`, or
-`import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments: `judgegym_rubric`, `judgegym_aspect`,
-`judgegym_peer`, `judgegym_rule`, `judgegym_arena_hard` and `judgegym_environment` read theirs from the variable
+`import_path` of a dataset's `[verifier]`). rLLM's entry points take no arguments: `judgegym_environment`, and
+`judgegym_rubric`, `judgegym_composite` and so on by the kinds of judges, read theirs from the variable
 `JUDGEGYM_RLLM`, a JSON object with the names of the factories' arguments.
 
 Guarantees: a judge that fails raises a `NoRewardError`, from which rLLM's engine makes an episode that ended with an
@@ -225,6 +225,8 @@ RubricEvaluator = _of_kind("rubric", "by a rubric")
 AspectEvaluator = _of_kind("aspect", "by yes/no questions")
 ChecklistEvaluator = _of_kind("checklist", "by criteria with points")
 PeerEvaluator = _of_kind("peer", "as a peer, from 0 to 100 by a rubric in text")
+CompositeEvaluator = _of_kind("composite", "by a reward of several parts")
+RewardModelEvaluator = _of_kind("reward_model", "by a scalar reward model")
 RuleEvaluator = _of_kind("rule", "by a rule, without a model")
 ArenaHardEvaluator = _of_kind("arena_hard", "the win rate against the row's baseline")
 
