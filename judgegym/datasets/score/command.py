@@ -43,7 +43,8 @@ _GROUPS = {
 }
 MOST_USED = (
     *("data", "out", "limit", "prompt_column", "response_column", "category_column", "group_by", "split", "rescore"),
-    *("judge", "rubric", "aspects", "rule", "judge_base_url", "judge_model_name", "judge_api_key_env"),
+    *("judge", "rubric", "aspects", "criteria", "rule", "reward", "combine"),
+    *("judge_base_url", "judge_model_name", "judge_api_key_env"),
     *("judge_max_concurrency", "judge_temperature"),
     *("responses_per_prompt", "openai.base_url", "openai.model_name", "openai.api_key_env"),
     *("eval_temperature", "thinking_mode"),
