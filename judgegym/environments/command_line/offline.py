@@ -121,8 +121,14 @@ def _overridden(
 def _with_stand_ins(value: Any, names: dict[str, str]) -> Any:
     """A list of models with stand-ins for those that have an endpoint; any other value as it is.
 
-    The stand-in for a model has the same name in all lists, which is no real model's.
+    The stand-in for a model has the same name in all lists, which is no real model's. The parts of a reward lose their
+    endpoints, so that the judge is asked for each.
     """
+    parts = {name: part for name, part in value.items() if isinstance(part, dict)} if isinstance(value, dict) else {}
+    if any("judge_base_url" in part for part in parts.values()):
+        return value | {
+            name: {each: part[each] for each in part if f"env.{each}" not in _JUDGE} for name, part in parts.items()
+        }
     models = _models(value)
     if models is None or all(map(_is_answered_by_file, models)):
         return value

@@ -70,6 +70,11 @@ def test_offline_asks_no_endpoint_of_a_part(tmp_path: Path) -> None:
         ended = in_process("evaluate", "--offline", "--config", str(config), *where, env_type=PromptsEnv)
         assert ended.code == 0, ended.said
         assert not endpoint.requests
+        with serving("[FEEDBACK] fine [SCORE] 5") as named:  # by the command line, and so it is asked for every part
+            words = f"--env.judge_base_url={named.base_url}", f"--env.data_dir_to_save_evals={tmp_path / 'named'}"
+            ended = in_process("evaluate", "--offline", "--config", str(config), where[0], *words, env_type=PromptsEnv)
+            assert ended.code == 0, ended.said
+            assert (len(endpoint.requests), len(named.requests)) == (0, 6)
     metrics = RunFiles(tmp_path / "run").metrics
     assert metrics["mean_score"] == pytest.approx((metrics["part_own"] + metrics["part_same"]) / 2)
     assert metrics["part_own_missing_rate"] == 0
