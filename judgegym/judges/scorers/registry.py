@@ -80,8 +80,7 @@ SINGLE = tuple(kind for kind in JUDGES if kind not in MOST_TOGETHER)
 
 def shown_fields(settings: ScorerSettings) -> frozenset[str]:
     """The fields of a task that the judge is shown; of a reward of several parts, that any part is shown."""
-    parts = [part.settings for part in part_settings(settings)] if settings.judge == COMPOSITE else [settings]
-    return frozenset(name for name, kinds in TASK_FIELDS.items() if any(part.judge in kinds for part in parts))
+    return frozenset(name for name, kinds in TASK_FIELDS.items() if not kinds.isdisjoint(settings.kinds))
 
 
 def about(kinds: Collection[str]) -> str:
@@ -145,10 +144,13 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
 
     @property
     def asks_endpoint(self) -> bool:
-        """Whether a judge of this kind asks a model."""
-        if self.judge == COMPOSITE:
-            return any(part.settings.asks_endpoint for part in part_settings(self))
-        return JUDGES[self.judge].asks_endpoint
+        """Whether a judge of this kind, or that of any part of a reward, asks a model."""
+        return any(kind not in JUDGES or JUDGES[kind].asks_endpoint for kind in self.kinds)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of judges that judge: this one, or those of the parts of a reward."""
+        return [str(one.get("judge")) for one in self.reward.values()] if self.judge == COMPOSITE else [self.judge]
 
     def judge_name(self) -> str:
         """Who judges; of a reward of several parts, if it has no model of its own, who judges each."""
@@ -188,8 +190,15 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
 
     @model_validator(mode="after")
     def _has_usable_parts(self) -> Self:
+        # What files hold takes the place of their names, so that a run is not resumed with something else.
+        parts = part_settings(self) if self.judge == COMPOSITE else []
         if self.judge == COMPOSITE:
-            composite.check_parts({part.name: part.options for part in part_settings(self)}, self.combine)
+            composite.check_parts({part.name: part.options for part in parts}, self.combine)
+        for name, _, settings in parts:
+            fields = self.reward[name]
+            of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
+            of_files |= {"rule_digest"} if settings.rule_digest is not None else set()
+            fields |= settings.model_dump(mode="json", include=of_files)
         return self
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,29 @@ def test_offline_asks_no_endpoint_of_a_part(tmp_path: Path) -> None:
     metrics = RunFiles(tmp_path / "run").metrics
     assert metrics["mean_score"] == pytest.approx((metrics["part_own"] + metrics["part_same"]) / 2)
     assert metrics["part_own_missing_rate"] == 0
+
+
+def test_files_of_parts_are_settings_of_the_run(scoring: Scoring, tmp_path: Path) -> None:
+    rubric, criteria, rule = tmp_path / "rubric.txt", tmp_path / "criteria.yaml", tmp_path / "rule.py"
+    rubric.write_text("Is it short?")
+    criteria.write_text("- {name: short, text: Is short., points: 2}")
+    rule.write_text("def score(response): return 0.5")
+    parts = {
+        "style": {"judge": "rubric", "rubric": f"@{rubric}"},
+        "own": {"judge": "rule", "rule": f"{rule}:score"},
+        "list": {"judge": "checklist", "criteria": f"@{criteria}", "weight": 0, "on_failure": "leave_out"},
+    }
+    words = "--judge=composite", f"--reward={json.dumps(parts)}", "--max_judge_error_rate=1"
+    assert scoring(*words, rows=ROWS).code == 0
+    kept = yaml.safe_load((scoring.run.path / "config.yaml").read_text("utf-8"))["reward"]
+    assert (kept["style"]["rubric"], kept["list"]["criteria"][0]["text"]) == ("Is it short?", "Is short.")
+    assert scoring(*words, "--resume").code == 0
+    for file, text in ((rule, "def score(response): return 0.25"), (rubric, "Is it long?")):
+        before = file.read_text()
+        file.write_text(text)
+        refused = scoring(*words, "--resume")
+        assert (refused.code, "reward" in refused.err) == (2, True)
+        file.write_text(before)
 
 
 def test_resumed_run_asks_no_part_again(scoring: Scoring) -> None:
