@@ -10,7 +10,7 @@ The target is that of a server which takes 50 ms for an answer: with 32 requests
 a second, the pace of a reward model on a GPU. A server that answers at once shows what the client costs, with one
 response in a request and with 16; no target is set for it.
 
-    python -m benchmarks.reward_models [--responses 10000] [--concurrency 32] [--rounds 2]
+    python -m benchmarks.rows.reward_models [--responses 10000] [--concurrency 32] [--rounds 2]
 """
 
 from __future__ import annotations
