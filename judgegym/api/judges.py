@@ -303,14 +303,15 @@ class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings
         criteria: object = None,
     ) -> JudgmentTable[CompositeDetail]:
         """Score each answer; the parts are shown what is given beside it, as they are in a row of `judgegym score`."""
-        shown = {
-            "reference": reference,
-            "context": context,
-            "rubric": rubric,
-            "aspects": aspects,
-            "criteria": criteria,
-        }
-        return await self._judged(question, answers, **shown)
+        return await self._judged(
+            question,
+            answers,
+            reference=reference,
+            context=context,
+            rubric=rubric,
+            aspects=aspects,
+            criteria=criteria,
+        )
 
     judge_sync = in_sync(judge)
 

@@ -40,13 +40,8 @@ def by_model(ratings: Mapping[str, int | Reply]) -> Callable[[Json, int], Reply 
     return answer
 
 
-async def judged(
-    connect: Connect,
-    endpoint: ScriptedEndpoint,
-    parts: Parts,
-    **settings: Any,
-) -> Judgment[CompositeDetail]:
-    return await opened(connect, endpoint, parts, **settings).judge_task(TASK)
+async def judged(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **given: Any) -> Judgment[CompositeDetail]:
+    return await opened(connect, endpoint, parts, **given).judge_task(TASK)
 
 
 def opened(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **settings: Any) -> CompositeJudge:

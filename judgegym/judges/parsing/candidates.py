@@ -404,6 +404,12 @@ class NamedValues:
             is_stated = form in ("value", "titled", "any", "given") and _is_a_statement(words, match, form)
             yield VerdictCandidate(match.span(form), value, stated=value is not None and is_stated)
 
+    def with_lists(self, words: str, meaning: Callable[[str], T | None]) -> Iterator[VerdictCandidate[T]]:
+        """The candidates in folded words, and lists of numbers, which state no value."""
+        plain = folded(words)
+        yield from number_lists(plain)
+        yield from self.in_words(plain, meaning)
+
 
 def _is_a_statement(words: str, match: re.Match[str], form: str) -> bool:
     """Whether a sentence says nothing else: "My verdict is 0.", but not "Its score: 3 for style"."""

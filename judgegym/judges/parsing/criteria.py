@@ -16,9 +16,7 @@ from judgegym.judges.parsing.candidates import (
     NamedValues,
     VerdictCandidate,
     VerdictKind,
-    folded,
     last_candidate,
-    number_lists,
 )
 from judgegym.judges.parsing.json_objects import decoded, last_first
 from judgegym.judges.parsing.labels import yes_or_no
@@ -76,9 +74,7 @@ def criteria_verdicts(own: str, words: Mapping[str, Words]) -> ParsedVerdict[Cri
         return None if isinstance(found, str) else found
 
     def in_words(text: str) -> Iterator[VerdictCandidate[CriteriaVerdicts]]:
-        plain = folded(text)
-        yield from number_lists(plain)
-        yield from _named(tuple(words)).in_words(plain, lambda _: None)
+        return _named(tuple(words)).with_lists(text, lambda _: None)
 
     return last_candidate(own, VerdictKind("result", of_fields, in_words, read=_most_read(words)))
 

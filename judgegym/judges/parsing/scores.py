@@ -21,9 +21,7 @@ from judgegym.judges.parsing.candidates import (
     NamedValues,
     VerdictCandidate,
     VerdictKind,
-    folded,
     last_candidate,
-    number_lists,
 )
 from judgegym.judges.parsing.json_objects import decoded, last_first
 from judgegym.judges.parsing.thinking import OPENED, after_thinking
@@ -170,9 +168,7 @@ def score_object(own: str, scale: tuple[int, int] = (0, 100)) -> ParsedVerdict[S
     """
 
     def in_words(words: str) -> Iterator[VerdictCandidate[int]]:
-        plain = folded(words)
-        yield from number_lists(plain)
-        yield from _NAMED.in_words(plain, lambda value: score_in_words(value, scale))
+        return _NAMED.with_lists(words, lambda value: score_in_words(value, scale))
 
     found = last_candidate(own, VerdictKind("score", lambda fields: whole_score(fields["score"], scale), in_words))
     if found is None or found.at is None:
@@ -247,9 +243,7 @@ def _kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
         return None if isinstance(scores, str) else scores
 
     def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
-        plain = folded(words)
-        yield from number_lists(plain)
-        yield from _named(tuple(ids)).in_words(plain, lambda _: None)
+        return _named(tuple(ids)).with_lists(words, lambda _: None)
 
     return VerdictKind("scores", of_fields, in_words, read=_most_read(ids), decode=_decoded)
 

@@ -21,7 +21,7 @@ from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.wire import Choice
 from tests.judges.reward_models.servers import reward_server
 from tests.judges.reward_models.test_protocols import judged, settings_of
-from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 Connect = Callable[..., Any]
 
@@ -134,7 +134,8 @@ async def test_equal_responses_and_cached_ones_are_asked_once(connect: Connect, 
     assert len(endpoint.requests) == 2
 
 
-async def test_who_leaves_a_shared_request_takes_nobody_with_him(connect: Connect) -> None:
+def holding() -> tuple[asyncio.Event, asyncio.Event, Script]:
+    """A server of OpenRLHF that says when it is asked, and answers when it may."""
     asked, go = asyncio.Event(), asyncio.Event()
 
     async def held(request: Json, number: int) -> Reply:
@@ -142,6 +143,11 @@ async def test_who_leaves_a_shared_request_takes_nobody_with_him(connect: Connec
         await go.wait()
         return reward_server("openrlhf", float)(request, number)
 
+    return asked, go, held
+
+
+async def test_who_leaves_a_shared_request_takes_nobody_with_him(connect: Connect) -> None:
+    asked, go, held = holding()
     async with ScriptedEndpoint(held) as endpoint:
         judge = RewardModelJudge(settings_of("openrlhf", reward_batch=3), connect(endpoint))
         first, second, third = (asyncio.ensure_future(judge.judge(RewardCase("Why?", text))) for text in "123")
@@ -161,13 +167,7 @@ async def test_who_leaves_a_shared_request_takes_nobody_with_him(connect: Connec
 
 
 async def test_a_budget_is_free_again_although_the_first_of_a_request_has_left(connect: Connect) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
-
-    async def held(request: Json, number: int) -> Reply:
-        asked.set()
-        await go.wait()
-        return reward_server("openrlhf", float)(request, number)
-
+    asked, go, held = holding()
     async with ScriptedEndpoint(held) as endpoint:
         client = connect(endpoint, budget=Budget(calls=1))
         judge = RewardModelJudge(settings_of("openrlhf", reward_batch=2), client)
