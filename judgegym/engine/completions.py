@@ -316,8 +316,7 @@ class Clients:
     @property
     def notices(self) -> list[str]:
         """Return what a reader of the numbers must know of how the judges were asked."""
-        found = (client.formats.words for client in self._judges)
-        return list(dict.fromkeys(sentence for sentence in found if sentence is not None))
+        return list(dict.fromkeys(sentence for client in self._judges for sentence in client.notices))
 
     def close(self) -> None:
         """Close the judgment cache."""

@@ -261,6 +261,12 @@ class Transport:
         replicas = {id(each): each for client in (self, *self.siblings) for each in client.presence.replicas}
         return sum((replica.habits.reasons for replica in replicas.values()), Counter[str]())
 
+    @property
+    def notices(self) -> list[str]:
+        """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
+        own = [] if self.formats.words is None else [self.formats.words]
+        return [*own, *(sentence for each in self.siblings for sentence in each.notices)]
+
     async def close(self) -> None:
         """End the probes, and close the session, if it is this client's own; calls in flight fail."""
         for each in self.siblings:

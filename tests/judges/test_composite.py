@@ -210,6 +210,8 @@ async def test_parts_at_one_endpoint_share_its_limit(connect: Connect) -> None:
         assert first is not second
         assert first.limit is second.limit
         assert first.meter is second.meter
+        second.formats.note_earlier("http://other/v1")
+        assert [notice for notice in judge.client.notices if "http://other/v1" in notice]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ class ScoreRun:
                 packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
                 try:
                     await self._write(run, saved)
-                    notices = [*filter(None, [self.clients.judge.formats.words])]
+                    notices = self.clients.judge.notices
                     result = await conclude(
                         settings,
                         self.input,

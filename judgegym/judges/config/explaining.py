@@ -87,8 +87,6 @@ def _explain(
         return f"{shown}{origin}: unknown setting{suggestion(settings_type, name)}"
     first, *others = dict.fromkeys(_in_words(wrong["msg"]) for wrong in errors)
     message = ", or ".join([first, *(other.removeprefix("expected ") for other in others)])
-    if not parts:  # of all settings together: the message begins with the name of one
-        return f"--{message}"
     harmless = isinstance(error["input"], int | float | None) or _may_be_shown(settings_type, parts)
     if error["type"] in ("missing", "value_error") or not harmless:
         return f"--{name}{origin}: {message}"
