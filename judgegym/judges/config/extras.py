@@ -54,6 +54,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "environments": ("jinja2", "matplotlib", "rich", "numpy", "scipy", "sklearn", "krippendorff"),
     "data": ("datasets",),
     "training": ("atroposlib", "transformers"),
+    "audit": ("statsmodels",),
     "wandb": ("wandb",),
     "server": ("prometheus_client",),
     "ray": ("ray", "pyarrow"),

@@ -1,0 +1,1 @@
+"""`judgegym audit`: what a judge gets right, what sways it, and whether the rows are enough to tell."""
