@@ -1,10 +1,11 @@
 """How often the intervals of corrected numbers hold the truth, and how wide they are beside labels only.
 
-Rows are drawn with a known truth and the judge's errors, some of them are labelled at random, and `corrected_mean` makes
-an interval; so many times in each cell. The judge of a rate errs as GPT-4 (good), PaLM 2 (medium) and ChatGPT (bad) did
-on LLMBar's 419 pairs under the Vanilla prompt, shown in both orders: `LLMBAR` counts the pairs that they judged right in
-both orders, in one, and in none. Scores from 1 to 5 are planted, with these correlations. The naive interval takes the
-judge's values for the truth. `width` is the mean width over that of labels only (Wilson's interval, or Student's).
+Rows are drawn with a known truth and the judge's errors, some of them are labelled at random, and `corrected_mean`
+makes an interval; so many times in each cell. The judge of a rate errs as GPT-4 (good), PaLM 2 (medium) and ChatGPT
+(bad) did on LLMBar's 419 pairs under the Vanilla prompt, shown in both orders: `LLMBAR` counts the pairs that they
+judged right in both orders, in one, and in none. Scores from 1 to 5 are planted, with these correlations. The naive
+interval takes the judge's values for the truth. `width` is the mean width over that of labels only (Wilson's interval,
+or Student's). `false` and `found` are the shares of intervals of a difference that exclude 0.
 
     python -m benchmarks.corrected_coverage [--runs 2000] [--seed 0] [--results FILE]
 """

@@ -40,7 +40,7 @@ TOP_UP = 10
 _PLAN_MARGIN = 1.04  # of the variance, for the t quantile and the pseudo-labels
 _PLAN_REACH = 1.2816  # standard errors of the pilot's estimates to both sides: a range of 80 %
 
-Kind = Literal["rate", "mean"]
+MeanKind = Literal["rate", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def corrected_mean(
     judge: Column,
     labels: Column,
     *,
-    kind: Kind,
+    kind: MeanKind,
     strata: Codes | None = None,
     clusters: Codes | None = None,
     level: float = 0.95,
@@ -168,7 +168,9 @@ class _Fit:
 class _Sample:
     """Labelled and unlabelled rows by stratum; without strata there is one."""
 
-    def __init__(self, judge: Column, labels: Column, kind: Kind, strata: Codes | None, clusters: Codes | None) -> None:
+    def __init__(
+        self, judge: Column, labels: Column, kind: MeanKind, strata: Codes | None, clusters: Codes | None
+    ) -> None:
         """Keep the columns and the places of each stratum's labelled and unlabelled rows."""
         import numpy as np
 
@@ -205,9 +207,9 @@ class _Sample:
 
         covariance = variance = 0.0
         for given, rest in self.strata:
-            if not len(rest):
-                continue
             rows = np.concatenate([given, rest])
+            if not len(rest) or np.ptp(self.judge[rows]) == 0:  # the variance of equal numbers may be rounded to > 0
+                continue
             share, values = (len(rows) / len(self.judge)) ** 2, self.judge[given]
             products = (self.labels[given] - self.labels[given].mean()) * (values - values.mean())
             covariance += share * float(products.mean()) / len(given)
