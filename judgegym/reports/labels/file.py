@@ -10,6 +10,7 @@ any other line that is no label is an error that names the file and the line.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections import defaultdict
 from collections.abc import Mapping
@@ -111,6 +112,11 @@ class Label:
     parts: Mapping[str, float] = field(default_factory=dict)
     undone: bool = False
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the row and the labeller, who has one label of it."""
+        return self.uid, self.labeller
+
     def to_line(self) -> bytes:
         """Return the label as a line; fields that are empty are left out."""
         fields: dict[str, JSON] = {"uid": self.uid, "labeller": self.labeller, "label": self.label}
@@ -142,7 +148,7 @@ class Labels:
     Attributes:
         path: the file.
         draw: how their rows were drawn; `None` if the file does not say.
-        given: the label of each row and labeller that counts, in the order in which they were first given.
+        given: the label of each row and labeller that counts, the last one given last.
     """
 
     path: Path
@@ -151,7 +157,7 @@ class Labels:
 
     @property
     def labellers(self) -> list[str]:
-        """Return who has given labels, in the order of their first one."""
+        """Return who has given labels, in the order of their labels."""
         return list(dict.fromkeys(labeller for _, labeller in self.given))
 
     def by_row(self) -> Mapping[str, list[Label]]:
@@ -214,11 +220,9 @@ def read_labels(path: Path) -> Labels:
                 raise DataError(f"{path}, line 1: the rows of the strata do not sum to rows, which is {draw.rows}")
             continue
         label = _read(line, _LABEL, line.data)
-        key = label.uid, label.labeller
-        if label.undone:
-            given.pop(key, None)
-        else:
-            given[key] = label
+        given.pop(label.key, None)
+        if not label.undone:
+            given[label.key] = label
     return Labels(path, draw, given)
 
 
@@ -240,7 +244,20 @@ def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
 
 
 class _SyncedFile(DiskFile):
-    """A file whose writes are on the disk when they return."""
+    """A file that one process appends to, and whose writes are on the disk when they return."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, and lock it until it is closed.
+
+        Raises:
+            UserError: another process appends to it.
+        """
+        super().__init__(path)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
 
     def write(self, data: bytes) -> int:
         """Append bytes and sync them; return how many were written."""
@@ -253,20 +270,32 @@ class LabelWriter:
     """Appends to a file of labels."""
 
     def __init__(self, path: Path) -> None:
-        """Append to the file at `path`; a last line that a crash has cut off is removed by the first `append`."""
-        self._faults: list[OSError] = []
-        self._lines = LineWriter(path, lambda _, error: self._faults.append(error), _SyncedFile)
-
-    def append(self, line: Label | Draw) -> None:
-        """Append a line; it is on the disk afterwards.
+        """Open the file at `path`, and remove a last line that a crash has cut off.
 
         Raises:
-            UserError: the disk refuses it; then the file is as it was.
+            UserError: it cannot be opened, or another process appends to it.
         """
-        self._lines.append(line.to_line())
-        if self._lines.waiting:
+        self._faults: list[OSError] = []
+        self._lines = LineWriter(path, lambda _, error: self._faults.append(error), _SyncedFile)
+        self._lines.flush()
+        self._check()
+
+    def append(self, *lines: Label | Draw) -> None:
+        """Append lines; they are on the disk afterwards.
+
+        Raises:
+            UserError: the disk refuses one; then the file ends with the line before it.
+        """
+        for line in lines:
+            self._lines.append(line.to_line())
+            self._check()
+
+    def _check(self) -> None:
+        if self._faults:
             self._lines.drop()
-            raise UserError(f"{self._lines.path} cannot be written to: {self._faults[-1].strerror}")
+            reason = self._faults.pop().strerror
+            self._faults.clear()
+            raise UserError(f"{self._lines.path} cannot be written to: {reason}")
 
     def close(self) -> None:
         """Close the file."""

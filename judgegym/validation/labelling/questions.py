@@ -119,6 +119,8 @@ def rows_of(run: SavedRun) -> list[Row]:
             raise DataError(f"{run.path} cannot be labelled: {found}; expected one, which a label is of")
         if kind == "arena_hard" and BASELINE not in sample.texts:
             raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has no baseline, and {_COMPARES}")
+        if kind == "aspect" and "aspects" in sample.texts:
+            raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has aspects of its own")
         rows.append(Row(sample.uid, sample.headline.value, row_digest(sample)))
     if not rows:
         raise DataError(f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}")

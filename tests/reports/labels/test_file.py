@@ -17,8 +17,7 @@ DRAW = Draw("by_score", 3, 10, "00", (Stratum("0", 4), Stratum("1", 6)))
 
 def written(path: Path, *lines: Label | Draw) -> Path:
     writer = LabelWriter(path)
-    for line in lines:
-        writer.append(line)
+    writer.append(*lines)
     writer.close()
     return path
 
@@ -84,7 +83,11 @@ def test_a_missing_file_and_a_disk_that_refuses_are_one_message(tmp_path: Path) 
     with pytest.raises(UserError, match="there is no such file of labels"):
         read_labels(tmp_path / "none.jsonl")
     with pytest.raises(UserError, match="cannot be written to: Is a directory"):
-        LabelWriter(tmp_path).append(DRAW)
+        LabelWriter(tmp_path)
+    first = LabelWriter(tmp_path / "l")
+    with pytest.raises(UserError, match="in use by another process"):
+        LabelWriter(tmp_path / "l")
+    first.close()
 
 
 def test_agreement_is_of_the_rows_with_two_labels(tmp_path: Path) -> None:
