@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
+    from judgegym.reports.labels.file import read_labels
     from judgegym.reports.results.run import run_of_file
     from judgegym.reports.run_page.page import report_of, write_report  # late: --help comes at once
 
@@ -43,8 +44,9 @@ def _write(options: argparse.Namespace) -> int:
         run = run.parent
     if not run.exists() and run_of_file(run) is None:
         raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
+    labels = None if options.labels is None else read_labels(options.labels)
     try:
-        path = write_report(run, order=options.order, most=options.samples, output=options.output)
+        path = write_report(run, order=options.order, most=options.samples, output=options.output, labels=labels)
     except OSError as error:
         target = str(options.output or report_of(run))
         what = "written" if error.filename == target else "read"
@@ -65,6 +67,8 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--order", choices=ORDERS, help=order)
     most = "show at most this many samples, or all; those that failed, the worst, and some of the others"
     add("--samples", type=_count, default=MOST_ITEMS, metavar="N", help=f"{most} (default: {MOST_ITEMS})")
+    labels = "correct the result by these labels of people, as judgegym label writes them"
+    add("--labels", type=Path, metavar="FILE", help=labels)
     return parser
 
 

@@ -6,7 +6,8 @@ centred on the mean of the labels of all rows. Its variance is smallest with λ 
 ((1 + n/N_u)·var(judge)), clipped to 0…1. With λ = 0 the judge adds nothing and the labels alone count. So it is for a
 constant judge, for one that is unrelated to the labels, and where no row is left without a label (N_u = 0).
 
-Intervals are for the population that the rows come from. That of a mean is θ ± t·√v. That of a rate is Wilson's at the
+Intervals are for the population that the rows come from. That of a mean is θ ± t·√v, where λ takes a degree of
+freedom. That of a rate is Wilson's at the
 effective number of labels θ(1−θ)/v: with few labels, or a judge that is nearly always right, θ ± t·√v covers the
 truth in 57 % to 90 % of samples. Two pseudo-labels are added to each class, of which the judge has half right, before v
 and the θ of θ(1−θ) are computed; v is multiplied by (n + 2)/n. A rate is a mean of values from 0 to 1, so a tie may
@@ -39,7 +40,7 @@ TOP_UP = 10
 _PLAN_MARGIN = 1.04  # of the variance, for the t quantile and the pseudo-labels
 _PLAN_REACH = 1.2816  # standard errors of the pilot's estimates to both sides: a range of 80 %
 
-Kind = Literal["rate", "mean"]
+MeanKind = Literal["rate", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def corrected_mean(
     judge: Column,
     labels: Column,
     *,
-    kind: Kind,
+    kind: MeanKind,
     strata: Codes | None = None,
     clusters: Codes | None = None,
     level: float = 0.95,
@@ -134,29 +135,42 @@ def corrected_mean(
     sample = _Sample(judge, labels, kind, strata, clusters)
     if (reason := sample.refusal) is not None:
         return reason
-    count, weight, simple = sample.count, sample.weight(), sample.simple_variance()
-    only = sample.estimate(0.0, level)
-    estimate = sample.estimate(weight, level) if weight > 0 else only
+    weight, alone = sample.weight(), sample.fit(0.0)
+    only = sample.estimate(alone, level)
+    fit = sample.fit(weight) if weight > 0 else alone
+    estimate = sample.estimate(fit, level) if weight > 0 else only
+    count, simple = len(given), alone.variance if len(sample.strata) == 1 else sample.simple_variance()
     squares = (given - given.mean()) ** 2
-    error = float(squares.std() / squares.mean() / math.sqrt(count)) if squares.any() else 0.0
     return Corrected(
         value=estimate.value,
         interval=estimate.interval,
         raw=float(judge.mean()),
         labels_only=only,
         weight=weight,
-        effective_labels=count * simple / sample.moments(weight)[1],
+        effective_labels=count * simple / fit.variance,
         labels=count,
         rows=len(judge),
         variance=count * simple,
-        variance_error=error,
+        variance_error=float(squares.std() / squares.mean() / math.sqrt(count)) if squares.any() else 0.0,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """θ with a weight, its variance v, and θ with the pseudo-labels of a rate."""
+
+    weight: float
+    value: float
+    variance: float
+    smoothed: float
 
 
 class _Sample:
     """Labelled and unlabelled rows by stratum; without strata there is one."""
 
-    def __init__(self, judge: Column, labels: Column, kind: Kind, strata: Codes | None, clusters: Codes | None) -> None:
+    def __init__(
+        self, judge: Column, labels: Column, kind: MeanKind, strata: Codes | None, clusters: Codes | None
+    ) -> None:
         """Keep the columns and the places of each stratum's labelled and unlabelled rows."""
         import numpy as np
 
@@ -193,50 +207,54 @@ class _Sample:
 
         covariance = variance = 0.0
         for given, rest in self.strata:
-            if not len(rest):
-                continue
             rows = np.concatenate([given, rest])
+            if not len(rest) or np.ptp(self.judge[rows]) == 0:  # the variance of equal numbers may be rounded to > 0
+                continue
             share, values = (len(rows) / len(self.judge)) ** 2, self.judge[given]
             products = (self.labels[given] - self.labels[given].mean()) * (values - values.mean())
             covariance += share * float(products.mean()) / len(given)
             variance += share * float(self.judge[rows].var(ddof=1)) * (1 / len(given) + 1 / len(rest))
         return min(1.0, max(0.0, covariance / variance)) if variance > 0 else 0.0
 
-    def moments(self, weight: float) -> tuple[float, float]:
-        """Return θ and its variance v; of a rate both with the pseudo-labels.
+    def fit(self, weight: float) -> _Fit:
+        """Return θ and its variance.
 
-        Each row has its share in the error of θ. The shares of a cluster are added up before they are squared.
+        Each row has a share in the error of θ. The shares of a cluster are added up before they are squared.
         """
         import numpy as np
 
-        rate = self.kind == "rate"
-        pseudo = np.array([1.0, 1.0, 0.0, 0.0]) - weight * np.array([1.0, 0.0, 1.0, 0.0])
-        shares, theta, added = np.zeros(len(self.judge)), 0.0, 0.0
+        shares, value, smoothed, added = np.zeros(len(self.judge)), 0.0, 0.0, 0.0
         for given, rest in self.strata:
             part = (len(given) + len(rest)) / len(self.judge)
-            rectified, times = self.labels[given], len(given) / self.count if rate else 0.0
-            if len(rest):  # a stratum that is labelled as a whole has no use for its judge
-                rectified = rectified - weight * self.judge[given]
-                judged = self.judge[rest]
-                theta += part * weight * float(judged.mean())
-                shares[rest] = part * weight * (judged - judged.mean()) / len(rest) * _bessel(len(rest))
-            extra = pseudo if len(rest) else np.array([1.0, 1.0, 0.0, 0.0])
+            rectified, used = self.labels[given], weight if len(rest) else 0.0
+            if used:  # a stratum that is labelled as a whole has no use for its judge
+                rectified, judged = rectified - used * self.judge[given], self.judge[rest]
+                middle = float(judged.mean())
+                shares[rest] = part * used * (judged - middle) / len(rest) * _bessel(len(rest))
+                value += part * used * middle
+            total = float(rectified.sum())
+            value += part * total / len(given)
+            times = len(given) / self.count if self.kind == "rate" else 0.0  # that a pseudo-label counts
             size = len(given) + 4 * times
-            mean = (float(rectified.sum()) + times * float(extra.sum())) / size
-            theta += part * mean
-            shares[given] = part * (rectified - mean) / size * _bessel(size)
-            added += times * float(((extra - mean) ** 2).sum()) * (part / size * _bessel(size)) ** 2
+            mean = (total + times * (2 - 2 * used)) / size
+            smoothed += part * (mean + used * middle if used else mean)
+            factor = part / size * _bessel(size)
+            shares[given] = factor * (rectified - mean)
+            pseudo = (1.0 - used, 1.0, -used, 0.0)  # labels of 1 and 0, with the judge right and wrong
+            added += times * factor**2 * sum((each - mean) ** 2 for each in pseudo)
         if self.clusters is None:
-            variance = float((shares**2).sum())
+            variance = float(shares @ shares)
         else:
             sums = np.bincount(np.unique(self.clusters, return_inverse=True)[1], shares)
-            variance = float((sums**2).sum()) * _bessel(self.groups) ** 2 / _bessel(self.count) ** 2
-        return theta, (variance + added) * ((self.count + 2) / self.count if rate else 1.0)
+            variance = float(sums @ sums) * (_bessel(self.groups) / _bessel(self.count)) ** 2
+        if self.kind == "rate":
+            variance = (variance + added) * (self.count + 2) / self.count
+        elif weight > 0:  # λ is estimated, as a slope is
+            variance *= (self.groups - 1) / max(self.groups - 2, 1)
+        return _Fit(weight, value, variance, smoothed)
 
     def simple_variance(self) -> float:
-        """Return the variance of the mean of as many labels drawn at random from all rows."""
-        if len(self.strata) == 1:
-            return self.moments(0.0)[1]
+        """Return the variance of a mean of as many labels of rows drawn at random, whatever their stratum."""
         mean = square = 0.0
         for given, rest in self.strata:
             part, values = (len(given) + len(rest)) / len(self.judge), self.labels[given]
@@ -244,21 +262,16 @@ class _Sample:
             square += part * (float(values.mean()) ** 2 + float(values.var(ddof=1)))
         return (square - mean**2) / self.count
 
-    def estimate(self, weight: float, level: float) -> Estimate:
-        """Return θ with its interval; without weight, strata and clusters Wilson's own for a rate."""
-        value = 0.0
-        for given, rest in self.strata:
-            part, used = (len(given) + len(rest)) / len(self.judge), weight if len(rest) else 0.0
-            value += part * float((self.labels[given] - used * self.judge[given]).mean())
-            value += part * used * float(self.judge[rest].mean()) if len(rest) else 0.0
-        smoothed, variance = self.moments(weight)
+    def estimate(self, fit: _Fit, level: float) -> Estimate:
+        """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
         reach = _t_quantile(level, self.freedom)
         if self.kind == "mean":
-            half = reach * math.sqrt(variance)
-            return Estimate(value, Interval(value - half, value + half))
-        value, size = min(1.0, max(0.0, value)), min(1.0, max(0.0, smoothed))
-        size = size * (1 - size) / variance
-        if weight == 0 and len(self.strata) == 1 and self.clusters is None:
+            half = reach * math.sqrt(fit.variance)
+            return Estimate(fit.value, Interval(fit.value - half, fit.value + half))
+        value, end = min(1.0, max(0.0, fit.value)), 2 / (self.count + 4)  # of labels that are all alike
+        smoothed = min(1 - end, max(end, fit.smoothed))
+        size = smoothed * (1 - smoothed) / fit.variance
+        if fit.weight == 0 and len(self.strata) == 1 and self.clusters is None:
             size, reach = float(self.count), _normal_quantile(level)
         return Estimate(value, _wilson(value, size, reach))
 
