@@ -46,7 +46,7 @@ def records_of(session: Session, count: int) -> list[JSON]:
             {
                 "id": uid,
                 "fields": {_slug(name): text for name, text in (texts | responses).items()},
-                "metadata": {"labellers": [label.labeller for label in given.get(uid, ())]},
+                "metadata": {"labellers": [label.labeller for label in given[uid]]} if uid in given else {},
                 "suggestions": {},
                 "responses": {name: found for name, found in answers.items() if found},
                 "vectors": {},

@@ -80,12 +80,9 @@ def _run(flags: argparse.Namespace) -> int:
         code = event_loop.run(serve(session, flags.host, flags.port, opens=flags.open))
         found = session.labels
         rows, labellers = len({uid for uid, _ in found.given}), len(found.labellers)
-        say(
-            f"saved in {path}: {len(found.given)} labels (rows: {rows}, labellers: {labellers}); the same command goes on"
-        )
-        say(
-            f"Next: the same command goes on; judgegym report {shlex.quote(str(flags.run))} --labels {shlex.quote(str(path))}"
-        )
+        say(f"saved in {path}: {len(found.given)} labels (rows: {rows}, labellers: {labellers})")
+        report = shlex.join(["judgegym", "report", str(flags.run), "--labels", str(path)])
+        say(f"Next: the same command goes on; {report}")
         return code
 
 

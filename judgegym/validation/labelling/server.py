@@ -143,9 +143,9 @@ class _Views:
         form = await _form(request)
         labeller, given = _labeller(form), form.get("given", "")
         if given:
-            return _go_on(labeller, row=form.get("row", ""), given=given[:-1])
-        self._session.undo(labeller)
-        return _go_on(labeller)
+            return _go_on(labeller, row=form.get("row", ""), given=given[:-1], note=form.get("note", ""))
+        undone = self._session.undo(labeller)
+        return _go_on(labeller, note="" if undone is None else undone.note)
 
 
 def _is_answered(parts: Sequence[Part], keys: str) -> bool:

@@ -142,14 +142,17 @@ class Session:
             label, parts = self.question.label(keys, is_first=self.is_first(uid, labeller))
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
         stratum = self._strata.get(uid, "")
+        if self._handed.get(labeller) == uid:
+            del self._handed[labeller]
         self._append(Label(uid, labeller, label, stratum, note, at, self.rows[uid].digest, parts))
 
-    def undo(self, labeller: str) -> None:
-        """Take back a labeller's last label, whose row comes again; nothing happens if there is none."""
+    def undo(self, labeller: str) -> Label | None:
+        """Take back a labeller's last label, whose row comes again, and return it; `None` if there is none."""
         last = next((label for label in reversed(self._given.values()) if label.labeller == labeller), None)
         if last is not None:
             self._append(replace(last, label=None, note="", parts={}, undone=True))
             self._handed[labeller] = last.uid
+        return last
 
     def _append(self, label: Label) -> None:
         self._writer.append(label)
