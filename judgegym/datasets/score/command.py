@@ -114,6 +114,10 @@ def _is_bare(word: str, after: str | None) -> bool:
 async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) -> int:
     settings = loaded.settings
     data, out = _places(settings)
+    if settings.labels is not None:
+        from judgegym.reports.labels.file import read_labels  # late, as below
+
+        read_labels(settings.labels)  # before anything is paid for
     if settings.plan:
         from judgegym.datasets.score.plan import show_plan  # late: few runs are planned
 

@@ -58,6 +58,7 @@ from judgegym.environments.evaluate.results import (
     file_of,
     sampling_of,
     shortened,
+    write_correction,
 )
 from judgegym.environments.evaluate.saved import Outcomes
 from judgegym.judges.config.fields import declared_settings
@@ -65,6 +66,8 @@ from judgegym.judges.core.judgment import Status
 from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
+from judgegym.reports.labels.file import read_labels
+from judgegym.reports.labels.words import section_of
 from judgegym.reports.results.run import SavedRun
 
 _FILES = {
@@ -116,6 +119,7 @@ async def conclude(
         notices: of the judge's client.
 
     Raises:
+        DataError: the labels are not of this run; its metrics are on disk.
         DiskFull: the disk refused for too long.
     """
     outcomes, seconds = saved.outcomes(), time.monotonic() - started
@@ -135,7 +139,9 @@ async def conclude(
     if found.answers_of is not None:
         more["answers_of"] = _answers_of(found.answers_of)
     facts = _facts(settings, found.answers_of)
-    await run.write_metrics(file_of(facts, rows, metrics, notices=said, tables=numbers.tables, more=more))
+    content = file_of(facts, rows, metrics, notices=said, tables=numbers.tables, more=more)
+    await run.write_metrics(content)
+    correction = await write_correction(run, content, None if settings.labels is None else read_labels(settings.labels))
     problem = _log_result(run, metrics, outcomes, settings.max_judge_error_rate)
     rate = rate_words(judged / seconds, "responses") if seconds else ""
     remarks = ("since it was resumed" if is_resumed else "", rate, latency_words(metrics, "eval"))
@@ -145,6 +151,7 @@ async def conclude(
         title=f"score: {facts.subject}, judged by {facts.judge}",
         headline=headline_line(metrics, _VALUE, HEADLINE_WORDS, of=of, counted=outcomes.finished),
         sections=(
+            *([] if correction is None else [section_of(correction)]),
             Section("scores", [*_distribution(metrics)]),
             Section("several responses to a prompt", [*_within_rows(metrics)]),
             Section("categories", category_lines(numbers.categories)),

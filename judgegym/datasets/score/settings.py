@@ -49,6 +49,9 @@ class ScoreRunSettings(SourcedSettings):
     """Compare the judge with the gold label of each response in this column: a number on the judge's scale, a text
     (yes, no, or the judge's label), or an object of aspects' names and 1 or 0; a list for several responses. The judge
     is not shown it; judgegym report and compare --gold show how far it agrees."""
+    labels: Path | None = operational(None, group="data")
+    """Correct the mean score by the labels of people in this file, which are of this run's responses (judgegym label
+    makes it); with --resume also of a run that is complete."""
     shard: ShardSetting | None = operational(None)
     """Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). --merge N
     joins them."""
@@ -117,7 +120,17 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in ("config", "show_config", "profile", "resume", "plan", "merge", "budget_calls", "budget_usd"):
+        for name in (
+            "config",
+            "show_config",
+            "profile",
+            "resume",
+            "plan",
+            "merge",
+            "labels",
+            "budget_calls",
+            "budget_usd",
+        ):
             del found[name]
         if not self.asks_endpoint:  # who reads the file has a name for the judge
             del found["judge_base_url"]

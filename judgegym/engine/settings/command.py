@@ -41,6 +41,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     retry_failed: CliImplicitFlag[bool] = setting(False, verbs=EVALUATE)
     """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, stay as
     they are, and metrics are written only if there are none."""
+    labels: Path | None = setting(None, verbs=EVALUATE)
+    """Correct the result by the labels of people in this file, which are of this run's responses (judgegym label makes
+    it); with --resume also of a run that is complete."""
     all_metrics: CliImplicitFlag[bool] = setting(False, verbs=("evaluate", "process"), common=True)
     """Print all metrics, too; metrics.json holds them anyway."""
     keep_calls: CliImplicitFlag[bool] = setting(True)

@@ -30,11 +30,12 @@ from judgegym.engine.runs.recorded_calls import CALLS, pack
 from judgegym.engine.settings import EnvSettings
 from judgegym.environments.base import DetailT, JudgedEnv
 from judgegym.environments.evaluate.metrics import compute_metrics, failure_notices, readable, too_many_failures
-from judgegym.environments.evaluate.results import EvaluatedRows, metrics_file, summary_of
+from judgegym.environments.evaluate.results import EvaluatedRows, metrics_file, summary_of, write_correction
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.errors import DataError
+from judgegym.reports.labels.file import read_labels
 from judgegym.reports.results.answers import subject_of
 from judgegym.reports.run_page.page import write_report_after
 
@@ -71,10 +72,11 @@ class Evaluation(Generic[TaskT, DetailT]):
         """Load all rows, or those that `--limit` chooses, and prepare the runner.
 
         Raises:
-            DataError: the rows or the answers to judge cannot be loaded, or there are none.
+            DataError: the rows, the answers to judge or the labels cannot be loaded, or there are none.
             SettingsError: an endpoint or its API key is missing.
         """
         self.env = env
+        self.labels = None if env.settings.labels is None else read_labels(env.settings.labels)
         with recording() as datasets:
             self.tasks = select(env.load_tasks("eval"), limit=env.settings.limit, seed=env.config.seed)
             if not self.tasks:
@@ -187,12 +189,14 @@ class Evaluation(Generic[TaskT, DetailT]):
         seconds, reasons = time.monotonic() - started, env.clients.finish_reasons
         rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons)
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
-        await run.write_metrics(metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables))
+        content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables)
+        await run.write_metrics(content)
+        correction = await write_correction(run, content, self.labels)
         # Rows that are not complete still need the answers that they have.
         if settings.keep_calls or saved.are_complete:
             await asyncio.to_thread(pack, path, keep=settings.keep_calls)
         said = (*failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge), *notices)
-        summary = summary_of(env, self.title, computed, outcomes, rows, said, is_resumed=is_resumed)
+        summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, is_resumed=is_resumed)
         return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:

@@ -6,6 +6,7 @@ protocol and prompts, and who judged.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 from judgegym.data.rows import DatasetRead, TaskT
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.records import POLICY_FAILED
+from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.settings.env import CompletionSettings
 from judgegym.engine.terminal import Table
 from judgegym.engine.terminal.output import duration
@@ -38,6 +40,10 @@ from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.wire import JSON
+from judgegym.reports.labels.correction import CORRECTED, Correction, correct_run
+from judgegym.reports.labels.file import Labels
+from judgegym.reports.labels.words import section_of
+from judgegym.reports.results.run import SavedRun, mapping_of
 
 _LONGEST_VALUE = 200
 _SAID_ELSEWHERE = ("env.seed", "env.judge_model_name", "openai.model_name")
@@ -185,6 +191,25 @@ def file_of(
     return {"config_general": general, "results": {f"atropos|{measured.name}_eval|0": values, "all": values}}
 
 
+async def write_correction(run: RunDirectory, content: Mapping[str, JSON], labels: Labels | None) -> Correction | None:
+    """Correct the result of a run whose `metrics.json` is written, and add the corrected numbers to it.
+
+    Args:
+        run: the run directory.
+        content: of its `metrics.json`.
+        labels: of people; `None` without any.
+
+    Raises:
+        DataError: the labels are not of this run; its metrics are on disk.
+    """
+    if labels is None:
+        return None
+    correction = await asyncio.to_thread(lambda: correct_run(SavedRun.open(run.path), labels))
+    general = {**mapping_of(content["config_general"]), CORRECTED: correction.to_json()}
+    await run.write_metrics({**content, "config_general": general})
+    return correction
+
+
 def protocol(env: JudgedEnv[Any, Any, Any]) -> dict[str, JSON]:
     """The settings that determine the results, without data and models; a long text is its digest."""
     data = {each.name for each in declared_settings(type(env.config), "env.") if each.group == "data"}
@@ -217,6 +242,7 @@ def summary_of(
     outcomes: Outcomes,
     rows: EvaluatedRows,
     notices: Sequence[str],
+    correction: Correction | None,
     *,
     is_resumed: bool,
 ) -> Summary:
@@ -229,6 +255,7 @@ def summary_of(
         outcomes: how the rows ended.
         rows: what was evaluated, and how long this command took for it.
         notices: what a reader of the numbers must know.
+        correction: the corrected numbers, if there are labels.
         is_resumed: an earlier run had finished some of the rows.
     """
     metrics, selected, finished = computed.metrics, outcomes.rows, outcomes.finished
@@ -240,6 +267,7 @@ def summary_of(
         title=title,
         headline=headline_line(metrics, f"eval/{env.headline[0]}", env.headline[1], of=of, counted=finished),
         sections=(
+            *([] if correction is None else [section_of(correction)]),
             Section("outcomes", outcome_lines(env.outcomes(), metrics, "eval", faults=False)),
             Section("categories", category_lines(computed.categories)),
             Section("went wrong", _fault_lines(env, metrics, outcomes.statuses), is_alarm=True),

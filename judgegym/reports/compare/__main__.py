@@ -35,6 +35,8 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     add("--across_protocols", action="store_true", help="compare runs whose other settings differ")
     add("--across_data", action="store_true", help="compare runs whose datasets or texts of shared rows differ")
     add("--gold", action="store_true", help="also compare each run with the gold labels of the rows (accuracy, κ)")
+    labels = "correct by labels of people: a file for each RUN, in their order, or one for all (of the same responses)"
+    add("--labels", type=Path, action="append", default=[], metavar="FILE", help=labels)
     add("--html", type=Path, metavar="FILE", help="write the comparison as a page that needs no network")
     add("--json", metavar="FILE", help="write the comparison as JSON; - is standard output, instead of the tables")
     most = "name the N rows that changed most (default: %(default)s)"
@@ -62,6 +64,7 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.conditions import CONDITIONS
     from judgegym.reports.compare.page import html, report_link
     from judgegym.reports.compare.words import show
+    from judgegym.reports.labels.file import read_labels
 
     allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
     comparison = compare_runs(
@@ -71,6 +74,7 @@ def _run(flags: argparse.Namespace) -> int:
         seed=flags.seed,
         most=flags.rows,
         with_gold=flags.gold,
+        labels=[read_labels(path) for path in flags.labels],
     )
     json = wire.dumps_readable(comparison)  # a directory's name need not be UTF-8
     if flags.json == _STANDARD_OUTPUT:

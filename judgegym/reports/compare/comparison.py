@@ -23,10 +23,12 @@ from judgegym.reports.compare.conditions import (
     policy_is_judge,
     sides_of,
 )
-from judgegym.reports.compare.difference import Pair, kind_of
+from judgegym.reports.compare.corrected import correct
+from judgegym.reports.compare.difference import Pair
 from judgegym.reports.compare.gold import compare_with_gold
 from judgegym.reports.compare.rows import CommonRows, RowsOfRun, shared, start_of
-from judgegym.reports.results.run import SavedRun, run_of_file
+from judgegym.reports.labels.file import Labels
+from judgegym.reports.results.run import SavedRun, kind_of, run_of_file
 from judgegym.statistics.paired import holm
 
 Comparison = dict[str, Any]
@@ -73,6 +75,7 @@ def compare_runs(
     seed: int = 0,
     most: int = 10,
     with_gold: bool = False,
+    labels: Sequence[Labels] = (),
 ) -> Comparison:
     """Compare each further run with the first one.
 
@@ -84,6 +87,7 @@ def compare_runs(
         seed: their seed.
         most: how many of the rows that changed most are named.
         with_gold: compare each run with the gold labels of the rows, too.
+        labels: of people, for each run or once for all, which correct the results and their differences.
 
     Returns:
         The number of compared `rows`; of each of `runs` the headline over them, and how many rows are left out and why;
@@ -95,6 +99,7 @@ def compare_runs(
         NotComparableError: they are of different environments or metrics, share no row, or differ in a condition that
             is not allowed to differ.
         RunDirectoryError: a run cannot be read.
+        DataError: labels are not of their run.
     """
     headline, words = _headline(runs)
     reference = runs[0]
@@ -150,6 +155,7 @@ def compare_runs(
         "item": reference.items[:-1],
         "unit": unit,
         "gold": compare_with_gold(runs, letters, found.uids, settings) if with_gold else None,
+        "corrected": correct(runs, letters, labels, found, kind) if labels else None,
     }
 
 

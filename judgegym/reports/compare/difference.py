@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from judgegym.reports.compare.rows import CommonRows
+from judgegym.reports.results.run import Kind
 from judgegym.statistics.agreement import Interval, rank_correlation
 from judgegym.statistics.paired import (
     RatioTerms,
@@ -20,26 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Kind = Literal["win_rate", "pass_rate", "score"]
-"""What the values of rows are: won, tied or lost against a baseline, 1 or 0, or scores on a scale."""
 OUTCOMES: Mapping[Kind, Sequence[str]] = {"win_rate": ("lost", "tied", "won"), "pass_rate": ("0", "1"), "score": ()}
 """The names of the outcomes from the worst to the best; scores have too many to name."""
 _MOST_LABELS = 12
 _SAME = 12
 """Decimal places to which two values are the same."""
-
-
-def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
-    """What the values of the rows are.
-
-    A win rate is called so by its label or its name; a pass rate has no values but 0 and 1; all else are scores.
-    """
-    import numpy as np
-
-    name = f"{words} {metric}".lower().replace("_", " ").replace("-", " ")
-    if "win rate" in name or "winrate" in name:
-        return "win_rate"
-    return "pass_rate" if all(np.isin(side.values, (0.0, 1.0)).all() for side in sides) else "score"
 
 
 Estimate = tuple[dict[str, Any], Interval | None, Interval | None]

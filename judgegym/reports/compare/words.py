@@ -10,6 +10,8 @@ from judgegym.engine.terminal import Table, console, say, show_table
 from judgegym.engine.terminal.output import printable
 from judgegym.reports.compare.comparison import Comparison
 from judgegym.reports.compare.conditions import sides_of
+from judgegym.reports.labels.correction import CorrectedNumber
+from judgegym.reports.labels.words import bounds, worth
 from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import TestName
 
@@ -28,7 +30,8 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
 
     Returns:
         `title`, `method`, `differing` and `notes` in lines; of each run (`runs`) who was evaluated and judged, what is
-        left out, and its cells; of each difference (`differences`) its lines and cells; of `gold` the same.
+        left out, and its cells; of each difference (`differences`) its lines and cells; of `gold` and `corrected` the
+        same.
     """
     item, gold, differences = comparison["item"], comparison["gold"], comparison["differences"]
     count = len(comparison["runs"])
@@ -43,6 +46,7 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
         ],
         "differences": [_difference(comparison, each) for each in differences],
         "gold": gold and _gold(comparison, gold),
+        "corrected": comparison["corrected"] and _corrected(comparison),
         "differing": [f"The {each['condition']} differs: {sides_of(each)}" for each in comparison["differing"]],
         "method": f"Intervals: {100 * settings['level']:g} %, paired bootstrap, {settings['rounds']:,} resamples of "
         f"{comparison['unit']}s, seed {settings['seed']}; those of categories are not corrected for their number.",
@@ -212,6 +216,26 @@ def _gold(comparison: Comparison, gold: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _corrected(comparison: Comparison) -> dict[str, Any]:
+    """The corrected numbers: a line of cells for each run and each difference, and what is to be said of them."""
+    numbers: list[CorrectedNumber] = comparison["corrected"]["numbers"]
+    return {
+        "title": f"Corrected by {', '.join(comparison['corrected']['files'])}",
+        "header": ("run", comparison["words"], "95 %", "labels only", "95 %"),
+        "rows": [
+            (
+                each.name,
+                "–" if each.value is None else f"{each.value:.4f}",
+                bounds(each.interval, "–"),
+                "–" if each.labels_only is None else f"{each.labels_only:.4f}",
+                bounds(each.labels_only_interval, "–"),
+            )
+            for each in numbers
+        ],
+        "tests": [f"{each.name}: {each.reason or worth(each)[1]}" for each in numbers],
+    }
+
+
 def show(comparison: Comparison) -> None:
     """Print a comparison."""
     words = words_of(comparison)
@@ -232,11 +256,11 @@ def show(comparison: Comparison) -> None:
         for row in difference["changed"]:
             line = f"{_INDENT}{number(row['before'])} → {number(row['after'])}  {row['uid']}  {row['start']}"
             say(_cut(printable(line)))
-    if words["gold"]:
+    for part in filter(None, (words["gold"], words["corrected"])):
         say("")
-        _lines("", words["gold"]["title"])
-        _table(words["gold"]["header"], words["gold"]["rows"])
-        _lines(_INDENT, *words["gold"]["tests"])
+        _lines("", printable(part["title"]))
+        _table(part["header"], part["rows"])
+        _lines(_INDENT, *part["tests"])
     say("")
     _lines("", *map(printable, words["differing"] + comparison["notes"]), words["method"])
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from judgegym.data.opening import FILE_KINDS
 from judgegym.engine.records import Sample, read_sample
@@ -27,7 +28,10 @@ from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.llm.wire import JSON
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.paired import RatioTerms
 
+Kind = Literal["win_rate", "pass_rate", "score"]
+"""What the values of rows are: won, tied or lost against a baseline, 1 or 0, or scores on a scale."""
 _FILES = (FAILURES, SAMPLES)
 """A row with lines in both files is finished: it failed at first."""
 SCORED = "score"
@@ -236,6 +240,19 @@ class SavedRun:
                 raise RunDirectoryError(f"{path} cannot be read: {error.strerror}") from error
             weakref.finalize(self, os.close, found[path.name])
         return found
+
+
+def kind_of(metric: str, words: str, sides: Sequence[RatioTerms]) -> Kind:
+    """What the values of the rows are.
+
+    A win rate is called so by its label or its name; a pass rate has no values but 0 and 1; all else are scores.
+    """
+    import numpy as np
+
+    name = f"{words} {metric}".lower().replace("_", " ").replace("-", " ")
+    if "win rate" in name or "winrate" in name:
+        return "win_rate"
+    return "pass_rate" if all(np.isin(side.values, (0.0, 1.0)).all() for side in sides) else "score"
 
 
 def run_of_file(path: Path) -> Path | None:

@@ -19,6 +19,8 @@ from judgegym.engine.runs.recorded_calls import RecordedCall
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.wire import CUT_OFF, JSON, Message
+from judgegym.reports.labels.correction import Correction, read_correction
+from judgegym.reports.labels.words import fact_of, table_of
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_about
 from judgegym.reports.results.run import SavedRun, mapping_of, objects_in, text_of
 from judgegym.reports.run_page import head
@@ -41,7 +43,7 @@ _MOST_VOTES = 12
 
 
 def run_contents(
-    path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS
+    path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS, correction: Correction | None = None
 ) -> tuple[View, Callable[[], Iterator[Item]]]:
     """Read a run: the head of its page, and its items, which are read each time that they are gone through.
 
@@ -49,11 +51,14 @@ def run_contents(
         path: the run directory.
         order: the order of the items; by default that of the run, and of a scored data set the worst first.
         most: the most items of the page; `None` for all.
+        correction: of the result; by default the one in `metrics.json`.
 
     Raises:
         RunDirectoryError: there is no such run, or a file of it is damaged.
     """
     run = SavedRun.open(path)
+    correction = correction or read_correction(run)
+    facts, tables = ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
     figures, failed, uids, ledger = RunFigures(), list[bool](), list[str](), LedgerRows()
     for sample in run.samples():
         figures.add(
@@ -83,12 +88,12 @@ def run_contents(
         "kind": "responses" if run.is_scored else "rows",
         "title": f"{run.environment or run.path.name}: {run.policy}{judge}",
         "headline": head.headline(run, so_far),
-        "first_facts": head.first_facts(run, figures.statuses),
+        "first_facts": [*head.first_facts(run, figures.statuses), *facts],
         "facts": head.facts(run),
         "notices": [*head.notices(run, figures), *notices],
         "charts": charts(figures, _words(run, uids), overall=so_far, seed=seed),
         "total": len(figures),
-        "tables": head.tables_of(run),
+        "tables": [*tables, *head.tables_of(run)],
     }
     shown = [uids[place] for place in places]
     rows = ledger.of(places, shown) if run.is_scored else None

@@ -26,7 +26,12 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
     add("folder", type=Path, metavar="FOLDER", help="the folder with the runs, such as runs/")
-    add("--port", type=_port, default=PORT, help="the port to listen at; 0 takes a free one (default: %(default)s)")
+    add(
+        "--port",
+        type=port_number,
+        default=PORT,
+        help="the port to listen at; 0 takes a free one (default: %(default)s)",
+    )
     add("--host", choices=LOOPBACK, default=LOOPBACK[0], help="the address of this machine (default: %(default)s)")
     add("--open", action="store_true", help="open the page in the browser")
     return parser
@@ -53,7 +58,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
     return exit_code(command)
 
 
-def _port(word: str) -> int:
+def port_number(word: str) -> int:
+    """The type of a flag that takes a port."""
     try:
         port = int(word)
     except ValueError:

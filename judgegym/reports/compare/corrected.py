@@ -1,0 +1,73 @@
+"""The results of compared runs, and their differences, corrected by labels of people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.reports.compare.rows import CommonRows
+from judgegym.reports.labels.correction import UNEQUAL_WEIGHTS, LabelledRows, corrected_number
+from judgegym.reports.labels.file import Labels
+from judgegym.reports.results.run import Kind, SavedRun
+from judgegym.statistics.corrected import Corrected, corrected_difference
+
+BY_SCORE = "labels were drawn by the scores of each run: no interval of a difference (draw them at random)"
+SAME_LABELS = "the runs judge the same responses, whose labels do not differ"
+
+
+def correct(
+    runs: Sequence[SavedRun], letters: Sequence[str], labels: Sequence[Labels], found: CommonRows, kind: Kind
+) -> dict[str, Any]:
+    """Correct the results over the shared rows, and the differences over the rows that have labels in both runs.
+
+    Args:
+        runs: the runs, the reference first.
+        letters: how tables call them.
+        labels: those of each run; or those of all, which judge the same responses.
+        found: the shared rows.
+        kind: what their values are.
+
+    Raises:
+        SettingsError: the number of files is another than that of the runs.
+        DataError: labels do not fit their run, or one file is given for runs of different responses.
+    """
+    import numpy as np
+
+    if len(labels) not in (1, len(runs)):
+        expected = f"expected one file for all runs, or one for each of {len(runs)}"
+        raise SettingsError(f"--labels: {expected}; found {len(labels)}")
+    one_for_all = len(labels) == 1
+    for run, same in zip(runs, found.same_answers, strict=True):
+        if one_for_all and same is not None and same < len(found.uids):
+            what = f"{run.path} has other responses than {runs[0].path}, and labels are of responses"
+            raise DataError(f"{labels[0].path}: {what}; expected --labels once for each run, in their order")
+    rows = [
+        LabelledRows.read(run, of_run)
+        for run, of_run in zip(runs, [*labels] * len(runs) if one_for_all else labels, strict=True)
+    ]
+    at = []
+    for each in rows:
+        places = {uid: place for place, uid in enumerate(each.uids)}
+        at.append(np.array([places[uid] for uid in found.uids]))
+    numbers = [
+        each.corrected("mean" if kind == "score" else "rate", places, letter)
+        for each, places, letter in zip(rows, at, letters, strict=True)
+    ]
+    values = [each.terms.at(places).values for each, places in zip(rows, at, strict=True)]
+    given = [each.labels[places] for each, places in zip(rows, at, strict=True)]
+    clusters = None if rows[0].clusters is None else rows[0].clusters[at[0]]
+    weights = [{*each.terms.at(places).weights} for each, places in zip(rows, at, strict=True)]
+    for place in range(1, len(runs)):
+        estimate: Corrected | str = SAME_LABELS
+        if len(weights[0]) > 1 or len(weights[place]) > 1:
+            estimate = UNEQUAL_WEIGHTS
+        elif not one_for_all:
+            estimate = corrected_difference((values[0], values[place]), (given[0], given[place]), clusters=clusters)
+        no_interval = rows[0].no_interval or rows[place].no_interval
+        if not no_interval and (rows[0].strata is not None or rows[place].strata is not None):
+            no_interval = BY_SCORE
+        columns = values[place] - values[0], given[place] - given[0]
+        raw = found.sides[place].ratio - found.sides[0].ratio
+        numbers.append(corrected_number(f"{letters[place]} − A", raw, columns, estimate, no_interval))
+    return {"files": [str(each.path) for each in labels], "numbers": numbers}

@@ -1,0 +1,1 @@
+"""Labels by people: the file that holds them, and what they correct."""

@@ -1,0 +1,294 @@
+"""The result of a run, corrected by labels of people for some of its rows.
+
+A corrected number needs rows with a value each: a mean of scores, a win rate, a pass rate. It has an interval if the
+labelled rows are known to be a random sample, of all rows or of strata of the judge's values. Several responses to one
+prompt depend on each other, and so do equal ones that were judged once; they are clusters.
+
+Guarantees: a label of a row that the run lacks, of another completion or outside of the scale is an error; what has no
+corrected number says why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
+
+from judgegym.engine.metrics import HeadlineTerm
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError, RunDirectoryError
+from judgegym.llm.wire import JSON
+from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest
+from judgegym.reports.labels.strata import strata_of
+from judgegym.reports.results.run import SavedRun, kind_of
+from judgegym.statistics.agreement import Interval
+from judgegym.statistics.corrected import Corrected, MeanKind, corrected_mean
+from judgegym.statistics.paired import RatioTerms
+
+if TYPE_CHECKING:
+    from judgegym.statistics.corrected import Codes, Column
+
+CORRECTED = "corrected"
+"""The field of `config_general` in `metrics.json`."""
+FEWEST_OF_A_CATEGORY = 30
+"""Labels of a category without which it has no corrected number: how often intervals hold is not tested with fewer."""
+NOT_RANDOM = "labels were not drawn at random: no interval"
+OTHER_SCORES = "labels were drawn by the scores of another judge: no interval"
+UNEQUAL_WEIGHTS = "rows have unequal weights in this number, so that labels of rows do not add up to it"
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedNumber:
+    """A number of a run beside the corrected one.
+
+    Attributes:
+        name: the category; empty for all rows.
+        rows: with a value of the judge.
+        labels: how many of them are labelled.
+        raw: the judge's number.
+        value: the corrected one; `None` without one.
+        interval: its 95 % interval.
+        labels_only: the number of the labels by themselves.
+        labels_only_interval: its 95 % interval.
+        weight: λ, how far the judge is used, from 0 to 1.
+        effective_labels: how many labels would tell as much without the judge.
+        reason: why there is no number, or no interval.
+    """
+
+    name: str
+    rows: int
+    labels: int
+    raw: float
+    value: float | None = None
+    interval: Interval | None = None
+    labels_only: float | None = None
+    labels_only_interval: Interval | None = None
+    weight: float | None = None
+    effective_labels: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The corrected result of a run.
+
+    Attributes:
+        file: the labels.
+        words: what a person calls the result, such as `win rate`.
+        how: how the labelled rows were drawn; `None` if the file does not say.
+        labellers: how many people gave labels.
+        agreement: how far they agree.
+        left_out: labelled rows without a value of the judge.
+        whole: all rows.
+        categories: those with enough labels.
+        raw_interval: the 95 % interval of the raw result, which takes the judge's values for the truth.
+    """
+
+    file: str
+    words: str
+    how: Sampling | None
+    labellers: int
+    agreement: LabellerAgreement
+    left_out: int
+    whole: CorrectedNumber
+    categories: tuple[CorrectedNumber, ...] = ()
+    raw_interval: Interval | None = None
+
+    def to_json(self) -> JSON:
+        """Return what `metrics.json` holds of it."""
+        found: JSON = wire.loads(wire.dumps(asdict(self)))
+        return found
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """The rows of a run that have a value of the judge, and what people say of them; all columns are of these rows.
+
+    Attributes:
+        uids: their ids.
+        terms: what each adds to the result.
+        labels: the mean label of each row; NaN without one.
+        strata: of a draw by score, the number of the stratum of each row.
+        clusters: the number of what each row depends on others by; `None` if rows are independent.
+        categories: their categories.
+        left_out: how many labelled rows have no value.
+        no_interval: why the labels give no interval; empty if they do.
+    """
+
+    uids: Sequence[str]
+    terms: RatioTerms
+    labels: Column
+    strata: Codes | None
+    clusters: Codes | None
+    categories: Sequence[str | None]
+    left_out: int
+    no_interval: str
+
+    @classmethod
+    def read(cls, run: SavedRun, labels: Labels) -> LabelledRows:
+        """Read the rows of a finished run.
+
+        Raises:
+            RunDirectoryError: the run is not finished, or a line is damaged.
+            DataError: a label is of a row that the run lacks, of another completion, or outside of the scale.
+        """
+        import numpy as np
+
+        if not run.is_complete:
+            raise RunDirectoryError(f"{run.path} is not finished, and labels correct a whole result; --resume it first")
+        means = labels.means()
+        labelled = {label.uid: label.row for label in labels.given.values()}
+        drawn_from = "" if labels.draw is None or all(labelled.values()) else labels.draw.run
+        rows, digests = dict[str, tuple[HeadlineTerm, str | None, str]](), dict[str, str]()
+        for sample in run.samples():
+            if drawn_from or sample.uid in labelled:
+                digests[sample.uid] = row_digest(sample)
+            if sample.headline is not None and sample.headline.weight > 0:
+                rows[sample.uid] = sample.headline, sample.category, sample.task_digest
+        for uid, digest in labelled.items():
+            if uid not in digests:
+                raise DataError(f"{labels.path}: row {uid!r} is not in {run.path}; the labels are of another run")
+            if digest and digest != digests[uid]:
+                raise DataError(f"{labels.path}: row {uid!r} has another response in {run.path} than was labelled")
+        if drawn_from and drawn_from != run_digest({uid: digests[uid] for uid in rows}):
+            raise DataError(f"{labels.path}: the labels were drawn from another run than {run.path}, by its digest")
+        if not rows:
+            what = f"{run.general.get('headline')} is no mean over rows, or no row has a value in it"
+            raise DataError(f"{labels.path}: there is nothing to correct in {run.path}: {what}")
+        terms = RatioTerms(*np.array([[each.total, each.weight] for each, *_ in rows.values()]).T)
+        found = np.array([means.get(uid, np.nan) for uid in rows])
+        if terms.values.min() >= 0 and terms.values.max() <= 1:
+            for uid, label in means.items():
+                if not 0 <= label <= 1:
+                    raise DataError(f"{labels.path}: row {uid!r}: expected a label from 0 to 1, found {label:g}")
+        strata, no_interval = _strata(labels, dict(zip(rows, terms.values.tolist(), strict=True)))
+        return cls(
+            uids=[*rows],
+            terms=terms,
+            labels=found,
+            strata=strata,
+            clusters=_clusters(run, {uid: task for uid, (_, _, task) in rows.items()}),
+            categories=[category for _, category, _ in rows.values()],
+            left_out=len(means.keys() - rows.keys()),
+            no_interval=no_interval,
+        )
+
+    def kind(self, run: SavedRun) -> MeanKind:
+        """Return what the result is a mean of."""
+        words = "" if run.headline is None else run.headline.words
+        return "mean" if kind_of(str(run.general.get("headline")), words, [self.terms]) == "score" else "rate"
+
+    def corrected(self, kind: MeanKind, places: Codes, name: str = "") -> CorrectedNumber:
+        """Correct the number of the rows at these places."""
+        terms, labels = self.terms.at(places), self.labels[places]
+        strata, clusters = (None if codes is None else codes[places] for codes in (self.strata, self.clusters))
+        found: Corrected | str = UNEQUAL_WEIGHTS
+        if len({*terms.weights}) == 1:
+            found = corrected_mean(terms.values, labels, kind=kind, strata=strata, clusters=clusters)
+        return corrected_number(name, terms.ratio, (terms.values, labels), found, self.no_interval)
+
+
+def correct_run(run: SavedRun, labels: Labels) -> Correction:
+    """Correct the result of a finished run by labels, as a whole and by category.
+
+    Raises:
+        RunDirectoryError: the run is not finished, or a line is damaged.
+        DataError: labels do not fit the run (`LabelledRows.read`).
+    """
+    import numpy as np
+
+    rows, headline = LabelledRows.read(run, labels), run.headline
+    kind, labelled = rows.kind(run), np.isfinite(rows.labels)
+    of_category: dict[str, list[int]] = {}
+    for place, category in enumerate(rows.categories):
+        of_category.setdefault(category or "", []).append(place)
+    categories = [
+        rows.corrected(kind, np.array(places), name)
+        for name, places in sorted(of_category.items())
+        if name and len(of_category) > 1 and labelled[places].sum() >= FEWEST_OF_A_CATEGORY
+    ]
+    return Correction(
+        file=str(labels.path),
+        words=headline.words if headline is not None else str(run.general.get("headline")),
+        how=None if labels.draw is None else labels.draw.how,
+        labellers=len(labels.labellers),
+        agreement=labels.agreement(),
+        left_out=rows.left_out,
+        whole=rows.corrected(kind, np.arange(len(rows.uids))),
+        categories=tuple(categories),
+        raw_interval=headline.interval if headline is not None else None,
+    )
+
+
+def read_correction(run: SavedRun) -> Correction | None:
+    """Return the correction that `metrics.json` holds; `None` without one, or if it has another form."""
+    try:
+        return _CORRECTION.validate_python(run.general.get(CORRECTED))
+    except ValidationError:
+        return None
+
+
+_CORRECTION = TypeAdapter(Correction)
+
+
+def corrected_number(
+    name: str, raw: float, columns: tuple[Column, Column], found: Corrected | str, no_interval: str
+) -> CorrectedNumber:
+    """Return a number as files have it; where all values are from 0 to 1, so are the ends of intervals.
+
+    Args:
+        name: the category.
+        raw: the judge's number.
+        columns: the judge's values and the labels.
+        found: the corrected number, or why there is none.
+        no_interval: why there is no interval; empty if there is one.
+    """
+    import numpy as np
+
+    number = CorrectedNumber(name, len(columns[0]), int(np.isfinite(columns[1]).sum()), raw)
+    if isinstance(found, str):
+        return replace(number, reason=found)
+    low, high = (0.0, 1.0) if all(np.nanmin(each) >= 0 and np.nanmax(each) <= 1 for each in columns) else (-inf, inf)
+
+    def within(interval: Interval) -> Interval | None:
+        return None if no_interval else Interval(max(low, interval.low), min(high, interval.high))
+
+    return replace(
+        number,
+        value=min(high, max(low, found.value)),
+        interval=within(found.interval),
+        labels_only=found.labels_only.value,
+        labels_only_interval=within(found.labels_only.interval),
+        weight=found.weight,
+        effective_labels=found.effective_labels,
+        reason=no_interval,
+    )
+
+
+def _strata(labels: Labels, values: Mapping[str, float]) -> tuple[Codes | None, str]:
+    """Return the number of each row's stratum, of a draw by score, and why there is no interval."""
+    import numpy as np
+
+    if labels.draw is None:
+        return None, NOT_RANDOM
+    if labels.draw.how == "random":
+        return None, ""
+    names = strata_of(values)
+    if Counter(names.values()) != Counter({stratum.name: stratum.rows for stratum in labels.draw.strata}):
+        return None, OTHER_SCORES
+    return np.unique([names[uid] for uid in values], return_inverse=True)[1], ""
+
+
+def _clusters(run: SavedRun, tasks: Mapping[str, str]) -> Codes | None:
+    """Return what rows depend on others by: of a scored data set their prompt, or an equal row that was judged once."""
+    import numpy as np
+
+    if not run.is_scored:
+        return None
+    is_by_uid = wire.lookup(run.config, "group_by") is None and any("/" in uid for uid in tasks)
+    names = [uid.partition("/")[0] for uid in tasks] if is_by_uid else [*tasks.values()]
+    return None if len({*names}) == len(names) else np.unique(names, return_inverse=True)[1]

@@ -1,0 +1,302 @@
+"""The file of labels that people gave to the rows of a run, one JSON object a line.
+
+A label is on the scale of the row's headline value: a win is 1 and a tie 0.5, a pass is 1. The first line may say how
+the rows were drawn; without it they are not known to be a random sample. The last line of a row and labeller counts, so
+that a label is changed, or undone, by one more line.
+
+Guarantees: a line is on the disk when `LabelWriter.append` returns; a last line that a crash has cut off is left out;
+any other line that is no label is an error that names the file and the line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from judgegym.engine.records import Sample, digest, explained
+from judgegym.engine.runs.lines import DiskFile, LineWriter, RawLine, whole_lines
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError, UserError
+from judgegym.llm.wire import JSON
+from judgegym.statistics.agreement import krippendorff_alpha
+from judgegym.statistics.paired import quadratic_kappa
+
+LABELS = "labels.jsonl"
+Sampling = Literal["random", "by_score"]
+
+_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_LineT = TypeVar("_LineT")
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a name, found nothing")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """A part of a run's rows whose size is known.
+
+    Attributes:
+        name: stands in the labels of its rows.
+        rows: how many rows of the run are in it.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    name: str
+    rows: Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How the rows to label are drawn from a run.
+
+    Attributes:
+        how: `random`: every row is equally likely to be next; `by_score`: so it is within each stratum.
+        seed: with a row's id it decides the row's place in the order.
+        rows: how many rows of the run can be drawn: those with a headline value.
+        run: a digest of these rows and their completions (`run_digest`).
+        strata: of a draw by score; their sizes sum to `rows`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    how: Sampling
+    seed: int
+    rows: Annotated[int, Field(ge=1)]
+    run: str
+    strata: tuple[Stratum, ...] = ()
+
+    def to_line(self) -> bytes:
+        """Return the first line of the file."""
+        return wire.dumps({"drawn": asdict(self)}) + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What one person says of one row.
+
+    Attributes:
+        uid: the row's id.
+        labeller: who says it.
+        label: on the scale of the row's headline value; `None` for "cannot tell".
+        stratum: of the row, if the rows were drawn by score.
+        note: the labeller's, free text.
+        at: when, in ISO 8601; empty if that is not known.
+        row: a digest of what was labelled (`row_digest`); empty if that is not known.
+        parts: the label of each part, where the label is computed from several.
+        undone: the label is taken back.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    uid: Name
+    labeller: Name
+    label: float | None
+    stratum: str = ""
+    note: str = ""
+    at: str = ""
+    row: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    undone: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the row and the labeller, who has one label of it."""
+        return self.uid, self.labeller
+
+    def to_line(self) -> bytes:
+        """Return the label as a line; fields that are empty are left out."""
+        fields: dict[str, JSON] = {"uid": self.uid, "labeller": self.labeller, "label": self.label}
+        fields |= {name: value for name, value in asdict(self).items() if value and name not in fields}
+        return wire.dumps(fields) + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class LabellerAgreement:
+    """How far labellers agree on the rows that two of them or more have labelled.
+
+    Attributes:
+        rows: how many rows these are.
+        same: the share of these rows on which all labels are equal; `None` without such rows.
+        alpha: Krippendorff's alpha (interval), or why it is undefined.
+        kappa: Cohen's kappa with quadratic weights where there are two labellers, or why it is undefined.
+    """
+
+    rows: int
+    same: float | None
+    alpha: float | str
+    kappa: float | str
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a file.
+
+    Attributes:
+        path: the file.
+        draw: how their rows were drawn; `None` if the file does not say.
+        given: the label of each row and labeller that counts, the last one given last.
+    """
+
+    path: Path
+    draw: Draw | None
+    given: Mapping[tuple[str, str], Label]
+
+    @property
+    def labellers(self) -> list[str]:
+        """Return who has given labels, in the order of their labels."""
+        return list(dict.fromkeys(labeller for _, labeller in self.given))
+
+    def by_row(self) -> Mapping[str, list[Label]]:
+        """Return the labels of each row that have a value, without those that cannot tell."""
+        rows: defaultdict[str, list[Label]] = defaultdict(list)
+        for label in self.given.values():
+            if label.label is not None:
+                rows[label.uid].append(label)
+        return rows
+
+    def means(self) -> Mapping[str, float]:
+        """Return the mean label of each row that has one."""
+        return {uid: sum(each.label or 0.0 for each in of_row) / len(of_row) for uid, of_row in self.by_row().items()}
+
+    def agreement(self) -> LabellerAgreement:
+        """Return how far the labellers agree."""
+        shared = {uid: {each.labeller: each.label for each in of_row} for uid, of_row in self.by_row().items()}
+        shared = {uid: of_row for uid, of_row in shared.items() if len(of_row) > 1}
+        if not shared:
+            return LabellerAgreement(0, None, *["no row has the labels of two labellers"] * 2)
+        names = list(dict.fromkeys(name for of_row in shared.values() for name in of_row))
+        ratings = [[of_row.get(name) for of_row in shared.values()] for name in names]
+        same = sum(len({*of_row.values()}) == 1 for of_row in shared.values()) / len(shared)
+        pairs = [[float(value) for value in of_one if value is not None] for of_one in ratings]
+        kappa = quadratic_kappa(*pairs) if len(names) == 2 else f"there are {len(names)} labellers; it is of two"
+        return LabellerAgreement(len(shared), same, krippendorff_alpha(ratings), kappa)
+
+
+def row_digest(sample: Sample[JSON]) -> str:
+    """Return a digest of what a labeller sees of a row; runs that judge the same completions have the same."""
+    return digest(sample.question, sample.texts, [completion.answer for completion in sample.completions])
+
+
+def run_digest(rows: Mapping[str, str]) -> str:
+    """Return a digest of rows, given by their ids and digests, in any order."""
+    return digest(sorted(rows.items()))
+
+
+_DRAW, _LABEL = TypeAdapter(Draw), TypeAdapter(Label)
+
+
+def read_labels(path: Path) -> Labels:
+    """Read a file of labels.
+
+    Raises:
+        UserError: there is no such file, or it cannot be read.
+        DataError: a line is no label; the message names the file and the line.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file of labels")
+    draw: Draw | None = None
+    given: dict[tuple[str, str], Label] = {}
+    for line in whole_lines(path):
+        fields = _fields(line)
+        if "drawn" in fields:
+            if line.number > 1:
+                raise DataError(f"{path}, line {line.number}: `drawn` belongs in the first line")
+            draw = _read(line, _DRAW, wire.dumps(fields["drawn"]))
+            if draw.strata and sum(stratum.rows for stratum in draw.strata) != draw.rows:
+                raise DataError(f"{path}, line 1: the rows of the strata do not sum to rows, which is {draw.rows}")
+            continue
+        label = _read(line, _LABEL, line.data)
+        given.pop(label.key, None)
+        if not label.undone:
+            given[label.key] = label
+    return Labels(path, draw, given)
+
+
+def _fields(line: RawLine) -> Mapping[str, JSON]:
+    try:
+        value = wire.loads(line.data)
+    except ValueError as error:
+        raise DataError(f"{line.path}, line {line.number}: not JSON: {error}") from None
+    if not isinstance(value, Mapping):
+        raise DataError(f"{line.path}, line {line.number}: expected an object with uid, labeller and label")
+    return value
+
+
+def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
+    try:
+        return kind.validate_json(data)
+    except ValidationError as error:
+        raise DataError(f"{line.path}, line {line.number}: not a label: {explained(error)}") from None
+
+
+class _SyncedFile(DiskFile):
+    """A file that one process appends to, and whose writes are on the disk when they return."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, and lock it until it is closed.
+
+        Raises:
+            UserError: another process appends to it.
+        """
+        super().__init__(path)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
+
+    def write(self, data: bytes) -> int:
+        """Append bytes and sync them; return how many were written."""
+        written = super().write(data)
+        os.fsync(self._descriptor)
+        return written
+
+
+class LabelWriter:
+    """Appends to a file of labels."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file at `path`, and remove a last line that a crash has cut off.
+
+        Raises:
+            UserError: it cannot be opened, or another process appends to it.
+        """
+        self._faults: list[OSError] = []
+        self._lines = LineWriter(path, lambda _, error: self._faults.append(error), _SyncedFile)
+        self._lines.flush()
+        self._check()
+
+    def append(self, *lines: Label | Draw) -> None:
+        """Append lines; they are on the disk afterwards.
+
+        Raises:
+            UserError: the disk refuses one; then the file ends with the line before it.
+        """
+        for line in lines:
+            self._lines.append(line.to_line())
+            self._check()
+
+    def _check(self) -> None:
+        if self._faults:
+            self._lines.drop()
+            reason = self._faults.pop().strerror
+            self._faults.clear()
+            raise UserError(f"{self._lines.path} cannot be written to: {reason}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()

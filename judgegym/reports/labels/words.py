@@ -1,0 +1,93 @@
+"""A corrected number in words: the terminal and the pages show the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from judgegym.engine.terminal.summary import Section, SummaryLine
+from judgegym.reports.labels.correction import CorrectedNumber, Correction
+from judgegym.statistics.agreement import Interval
+
+NO_USE = "the judge adds nothing here (λ = 0)"
+
+
+def count_words(count: int, noun: str = "label") -> str:
+    """Return a number of things, such as `60 labels`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def bounds(interval: Interval | None, reason: str = "") -> str:
+    """Return the ends of an interval, or why there is none."""
+    return reason if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
+
+
+def with_interval(interval: Interval | None, reason: str = "no interval") -> str:
+    """Return what is said of an interval beside its number."""
+    return reason if interval is None else f"95 %: {bounds(interval)}"
+
+
+def worth(number: CorrectedNumber) -> tuple[str, str]:
+    """Return what the judge is worth in labels, and the sentence that says so; empty without a number."""
+    if number.weight is None or number.effective_labels is None:
+        return "", ""
+    more = round(number.effective_labels) - number.labels
+    if number.labels == number.rows:
+        return "0 labels", "all rows are labelled"
+    if number.weight == 0 and not more:
+        return "0 labels", f"beside {count_words(number.labels)} {NO_USE}"
+    alone = f"{round(number.effective_labels):,} labels of random rows alone (λ = {number.weight:.2f})"
+    return f"{more:+,} labels", f"{count_words(number.labels)} and the judge tell as much as {alone}"
+
+
+def numbers_of(correction: Correction) -> Iterator[SummaryLine]:
+    """Return the corrected number, that of the labels only, and those of categories."""
+    whole = correction.whole
+    if whole.value is None or whole.labels_only is None:
+        yield SummaryLine("none", "–", whole.reason)
+        return
+    yield SummaryLine(correction.words, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
+    yield SummaryLine("labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval))
+    for each in correction.categories:
+        said = f"{with_interval(each.interval, each.reason)}, {count_words(each.labels)}"
+        yield SummaryLine(each.name, "–" if each.value is None else f"{each.value:.4f}", said)
+
+
+def remarks_of(correction: Correction) -> Iterator[SummaryLine]:
+    """Return what the judge is worth, how far labellers agree, and which labels are left out."""
+    value, remark = worth(correction.whole)
+    if value:
+        yield SummaryLine("the judge is worth", value, remark)
+    agreement = correction.agreement
+    if agreement.same is not None:
+        alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
+        shared = f"{agreement.same:.1%}".replace("%", " %")
+        remark = (
+            f"give the same label to {shared} of {count_words(agreement.rows, 'row')} that several labelled; {alpha}"
+        )
+        yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
+    if correction.left_out:
+        yield SummaryLine("left out", f"{correction.left_out:,}", "labelled rows have no value of the judge")
+
+
+def title_of(correction: Correction) -> str:
+    """Return the title of the corrected numbers."""
+    return f"corrected by {count_words(correction.whole.labels)}"
+
+
+def section_of(correction: Correction) -> Section:
+    """Return the corrected numbers as a section of the summary on the terminal."""
+    return Section(title_of(correction), [*numbers_of(correction), *remarks_of(correction)])
+
+
+def table_of(correction: Correction) -> dict[str, object]:
+    """Return the corrected numbers beside the raw one as a table of the page."""
+    whole = correction.whole
+    raw = ("judge alone", f"{whole.raw:.4f}", with_interval(correction.raw_interval))
+    rows = [raw, *((each.label, each.value, each.remark) for each in numbers_of(correction))]
+    return {"title": title_of(correction).capitalize(), "header": ("", correction.words, "interval"), "rows": rows}
+
+
+def fact_of(correction: Correction) -> tuple[str, str]:
+    """Return what the page says of the labels."""
+    said = (f"{each.label}: {each.value}, {each.remark}" for each in remarks_of(correction))
+    return "labels", "; ".join((correction.file, *said))

@@ -1,0 +1,347 @@
+"""Means and rates of a judge, corrected by labels of people for a random part of the rows.
+
+N rows have a value of the judge, n of them a label too. The estimate is prediction-powered (PPI++):
+θ = λ·mean(judge on unlabelled) + mean(label − λ·judge on labelled). For every λ, and however bad the judge is, it is
+centred on the mean of the labels of all rows. Its variance is smallest with λ = cov(label, judge) /
+((1 + n/N_u)·var(judge)), clipped to 0…1. With λ = 0 the judge adds nothing and the labels alone count. So it is for a
+constant judge, for one that is unrelated to the labels, and where no row is left without a label (N_u = 0).
+
+Intervals are for the population that the rows come from. That of a mean is θ ± t·√v, where λ takes a degree of
+freedom. That of a rate is Wilson's at the
+effective number of labels θ(1−θ)/v: with few labels, or a judge that is nearly always right, θ ± t·√v covers the
+truth in 57 % to 90 % of samples. Two pseudo-labels are added to each class, of which the judge has half right, before v
+and the θ of θ(1−θ) are computed; v is multiplied by (n + 2)/n. A rate is a mean of values from 0 to 1, so a tie may
+count 0.5.
+
+Source:
+    Angelopoulos, Duchi and Zrnic, PPI++: Efficient Prediction-Powered Inference (2023), whose λ and point these are;
+    Wilson, Probable inference (1927); Cochran, Sampling Techniques (1977), sections 5.3 (strata) and 9.3 (clusters).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from judgegym.statistics.agreement import Interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column: TypeAlias = NDArray[np.float64]
+    Codes: TypeAlias = NDArray[np.int64]
+
+FEWEST_LABELS = 2
+"""Number of labels without which there is no estimate; in each stratum too."""
+TOP_UP = 10
+"""How many labels to add at a time until an interval is as narrow as wanted: stopping then keeps the coverage."""
+_PLAN_MARGIN = 1.04  # of the variance, for the t quantile and the pseudo-labels
+_PLAN_REACH = 1.2816  # standard errors of the pilot's estimates to both sides: a range of 80 %
+
+MeanKind = Literal["rate", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value and its interval."""
+
+    value: float
+    interval: Interval
+
+    @property
+    def half_width(self) -> float:
+        """Return half of the interval's width."""
+        return (self.interval.high - self.interval.low) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected(Estimate):
+    """The mean of a judge's values, corrected by labels.
+
+    Attributes:
+        value: the corrected mean; of a rate clipped to 0…1.
+        interval: its interval.
+        raw: the mean of the judge's values over all rows.
+        labels_only: the mean of the labels by themselves; with strata, each counts by its number of rows.
+        weight: λ, how far the judge is used, from 0 to 1.
+        effective_labels: how many labels of rows drawn at random would give the same variance without the judge.
+        labels: n, the number of labelled rows.
+        rows: N, the number of all rows.
+        variance: of one label; with clusters n times the variance of the mean of n labels.
+        variance_error: its relative standard error.
+    """
+
+    raw: float
+    labels_only: Estimate
+    weight: float
+    effective_labels: float
+    labels: int
+    rows: int
+    variance: float
+    variance_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsNeeded:
+    """How many labels an interval takes in all; `None` is more than there are rows.
+
+    `fewest` and `most` are a range of 80 %, since a few labels tell a judge's correlation and the variance roughly.
+    """
+
+    fewest: int | None
+    expected: int | None
+    most: int | None
+
+
+def corrected_mean(
+    judge: Column,
+    labels: Column,
+    *,
+    kind: MeanKind,
+    strata: Codes | None = None,
+    clusters: Codes | None = None,
+    level: float = 0.95,
+) -> Corrected | str:
+    """Correct the mean of a judge's values by labels.
+
+    Args:
+        judge: the judge's value of each of N rows, finite.
+        labels: the label of each row on the same scale, NaN where there is none. The labelled rows are a random sample
+            of all rows, or of those of each stratum.
+        kind: `rate` for means of values from 0 to 1, `mean` for others, such as scores and differences.
+        strata: for each row the number of the stratum that labels were drawn by. Each counts by its number of rows.
+        clusters: for each row the number of what its value depends on others by, such as a prompt with several
+            responses. The variance is that of the clusters' sums.
+        level: coverage of the intervals.
+
+    Returns:
+        The corrected mean, or why there is none: fewer than two labels (in a stratum, or in all clusters), or labels of
+        a mean that are all the same, which do not say how much labels vary.
+
+    Raises:
+        ValueError: columns of different lengths, a value of the judge that is not finite, a rate outside of 0…1.
+    """
+    import numpy as np  # late, as everywhere in this package
+
+    if any(len(column) != len(judge) for column in (labels, strata, clusters) if column is not None):
+        raise ValueError(f"{len(judge)} values of the judge, and labels, strata or clusters of another number of rows")
+    given = labels[np.isfinite(labels)]
+    if not np.isfinite(judge).all():
+        raise ValueError("a value of the judge is not a finite number")
+    if kind == "rate" and any(((column < 0) | (column > 1)).any() for column in (judge, given)):
+        raise ValueError("a rate is a mean of values from 0 to 1")
+    sample = _Sample(judge, labels, kind, strata, clusters)
+    if (reason := sample.refusal) is not None:
+        return reason
+    weight, alone = sample.weight(), sample.fit(0.0)
+    only = sample.estimate(alone, level)
+    fit = sample.fit(weight) if weight > 0 else alone
+    estimate = sample.estimate(fit, level) if weight > 0 else only
+    count, simple = len(given), alone.variance if len(sample.strata) == 1 else sample.simple_variance()
+    squares = (given - given.mean()) ** 2
+    return Corrected(
+        value=estimate.value,
+        interval=estimate.interval,
+        raw=float(judge.mean()),
+        labels_only=only,
+        weight=weight,
+        effective_labels=count * simple / fit.variance,
+        labels=count,
+        rows=len(judge),
+        variance=count * simple,
+        variance_error=float(squares.std() / squares.mean() / math.sqrt(count)) if squares.any() else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """θ with a weight, its variance v, and θ with the pseudo-labels of a rate."""
+
+    weight: float
+    value: float
+    variance: float
+    smoothed: float
+
+
+class _Sample:
+    """Labelled and unlabelled rows by stratum; without strata there is one."""
+
+    def __init__(
+        self, judge: Column, labels: Column, kind: MeanKind, strata: Codes | None, clusters: Codes | None
+    ) -> None:
+        """Keep the columns and the places of each stratum's labelled and unlabelled rows."""
+        import numpy as np
+
+        self.judge, self.labels, self.kind, self.clusters = judge, labels, kind, clusters
+        self.labelled = np.isfinite(labels)
+        self.count = int(self.labelled.sum())
+        every = np.zeros(len(judge), np.int64) if strata is None else strata
+        self.strata = [
+            (np.flatnonzero(within & self.labelled), np.flatnonzero(within & ~self.labelled))
+            for within in (every == code for code in np.unique(every))
+        ]
+        groups = self.count if clusters is None else len(np.unique(clusters[self.labelled]))
+        self.groups = groups
+        self.freedom = groups - len(self.strata)
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why there is no estimate."""
+        import numpy as np
+
+        fewest = min(len(given) for given, _ in self.strata)
+        if fewest < FEWEST_LABELS:
+            where = "" if len(self.strata) == 1 else " in a stratum"
+            return f"{fewest} label{'s' if fewest != 1 else ''}{where}, of {FEWEST_LABELS} that are the fewest"
+        if self.freedom < 1:
+            return f"the labels are of {self.groups} independent groups of rows, which are too few"
+        if self.kind == "mean" and np.ptp(self.labels[self.labelled]) == 0:
+            return "all labels are the same, which does not say how much labels vary"
+        return None
+
+    def weight(self) -> float:
+        """Return λ: over strata, the weight of the smallest variance; with one stratum that of PPI++."""
+        import numpy as np
+
+        covariance = variance = 0.0
+        for given, rest in self.strata:
+            rows = np.concatenate([given, rest])
+            if not len(rest) or np.ptp(self.judge[rows]) == 0:  # the variance of equal numbers may be rounded to > 0
+                continue
+            share, values = (len(rows) / len(self.judge)) ** 2, self.judge[given]
+            products = (self.labels[given] - self.labels[given].mean()) * (values - values.mean())
+            covariance += share * float(products.mean()) / len(given)
+            variance += share * float(self.judge[rows].var(ddof=1)) * (1 / len(given) + 1 / len(rest))
+        return min(1.0, max(0.0, covariance / variance)) if variance > 0 else 0.0
+
+    def fit(self, weight: float) -> _Fit:
+        """Return θ and its variance.
+
+        Each row has a share in the error of θ. The shares of a cluster are added up before they are squared.
+        """
+        import numpy as np
+
+        shares, value, smoothed, added = np.zeros(len(self.judge)), 0.0, 0.0, 0.0
+        for given, rest in self.strata:
+            part = (len(given) + len(rest)) / len(self.judge)
+            rectified, used = self.labels[given], weight if len(rest) else 0.0
+            if used:  # a stratum that is labelled as a whole has no use for its judge
+                rectified, judged = rectified - used * self.judge[given], self.judge[rest]
+                middle = float(judged.mean())
+                shares[rest] = part * used * (judged - middle) / len(rest) * _bessel(len(rest))
+                value += part * used * middle
+            total = float(rectified.sum())
+            value += part * total / len(given)
+            times = len(given) / self.count if self.kind == "rate" else 0.0  # that a pseudo-label counts
+            size = len(given) + 4 * times
+            mean = (total + times * (2 - 2 * used)) / size
+            smoothed += part * (mean + used * middle if used else mean)
+            factor = part / size * _bessel(size)
+            shares[given] = factor * (rectified - mean)
+            pseudo = (1.0 - used, 1.0, -used, 0.0)  # labels of 1 and 0, with the judge right and wrong
+            added += times * factor**2 * sum((each - mean) ** 2 for each in pseudo)
+        if self.clusters is None:
+            variance = float(shares @ shares)
+        else:
+            sums = np.bincount(np.unique(self.clusters, return_inverse=True)[1], shares)
+            variance = float(sums @ sums) * (_bessel(self.groups) / _bessel(self.count)) ** 2
+        if self.kind == "rate":
+            variance = (variance + added) * (self.count + 2) / self.count
+        elif weight > 0:  # λ is estimated, as a slope is
+            variance *= (self.groups - 1) / max(self.groups - 2, 1)
+        return _Fit(weight, value, variance, smoothed)
+
+    def simple_variance(self) -> float:
+        """Return the variance of a mean of as many labels of rows drawn at random, whatever their stratum."""
+        mean = square = 0.0
+        for given, rest in self.strata:
+            part, values = (len(given) + len(rest)) / len(self.judge), self.labels[given]
+            mean += part * float(values.mean())
+            square += part * (float(values.mean()) ** 2 + float(values.var(ddof=1)))
+        return (square - mean**2) / self.count
+
+    def estimate(self, fit: _Fit, level: float) -> Estimate:
+        """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
+        reach = _t_quantile(level, self.freedom)
+        if self.kind == "mean":
+            half = reach * math.sqrt(fit.variance)
+            return Estimate(fit.value, Interval(fit.value - half, fit.value + half))
+        value, end = min(1.0, max(0.0, fit.value)), 2 / (self.count + 4)  # of labels that are all alike
+        smoothed = min(1 - end, max(end, fit.smoothed))
+        size = smoothed * (1 - smoothed) / fit.variance
+        if fit.weight == 0 and len(self.strata) == 1 and self.clusters is None:
+            size, reach = float(self.count), _normal_quantile(level)
+        return Estimate(value, _wilson(value, size, reach))
+
+
+def _bessel(size: float) -> float:
+    """Return what the deviations of a sample are multiplied by, so that their squares do not fall short."""
+    return math.sqrt(size / (size - 1)) if size > 1 else 1.0
+
+
+def _wilson(rate: float, size: float, reach: float) -> Interval:
+    """Return Wilson's interval of a rate over `size` rows, which need not be a whole number."""
+    square = reach**2 / size
+    half = reach * math.sqrt(rate * (1 - rate) / size + square / (4 * size)) / (1 + square)
+    middle = (rate + square / 2) / (1 + square)
+    return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+
+def _normal_quantile(level: float) -> float:
+    from scipy.special import ndtri  # late, and not `scipy.stats`, which takes half a second
+
+    return float(ndtri((1 + level) / 2))
+
+
+def _t_quantile(level: float, freedom: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def corrected_difference(
+    judges: tuple[Column, Column],
+    labels: tuple[Column, Column],
+    *,
+    clusters: Codes | None = None,
+    level: float = 0.95,
+) -> Corrected | str:
+    """Correct the mean difference, second − first, of two systems on the same rows, as `corrected_mean` does.
+
+    A row counts as labelled if both systems have a label of it. The difference of two systems on a row varies less than
+    each of them, so this interval is narrower than what two separate ones tell.
+    """
+    first, second = labels
+    return corrected_mean(judges[1] - judges[0], second - first, kind="mean", clusters=clusters, level=level)
+
+
+def labels_needed(found: Corrected, half_width: float, *, level: float = 0.95) -> LabelsNeeded:
+    """Return how many randomly drawn labels in all make the interval ± `half_width`, judging by the labels so far.
+
+    The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation of labels and judge.
+    The range takes the ends of the intervals of r (by Fisher's z) and of σ².
+    """
+    count, rows = found.labels, found.rows
+    explained = (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
+    r = math.sqrt(min(max(explained, 0.0), 0.9999))
+    reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
+    factor = _PLAN_MARGIN * _normal_quantile(level) ** 2 * found.variance
+    spread = _PLAN_REACH * found.variance_error
+
+    def fewest(r: float, factor: float) -> int | None:
+        room = half_width**2 - factor * r**2 / rows
+        needed = factor * (1 - r**2) / room if room > 0 else math.inf
+        return math.ceil(needed) if needed <= rows else None
+
+    return LabelsNeeded(
+        fewest(math.tanh(math.atanh(r) + reach), factor * max(0.0, 1 - spread)),
+        fewest(r, factor),
+        fewest(max(0.0, math.tanh(math.atanh(r) - reach)), factor * (1 + spread)),
+    )
+
+
+def labels_to_add(found: Corrected, half_width: float) -> int:
+    """Return how many labels to add next: ten, or the rest; 0 when the interval is ± `half_width` or narrower."""
+    return 0 if found.half_width <= half_width else min(TOP_UP, found.rows - found.labels)

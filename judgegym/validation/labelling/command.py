@@ -1,0 +1,127 @@
+"""`judgegym label RUN`: a local page on which people label rows of a run, blind."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from judgegym.engine.terminal.output import say
+from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.reports.view.__main__ import LOOPBACK, port_number
+
+if TYPE_CHECKING:
+    from judgegym.validation.labelling.session import Session
+
+PORT = 8301
+ROWS, OVERLAP = 60, 10
+_DESCRIPTION = """Draw a random sample of a run's rows and label it on a local page, with the keyboard, without seeing
+whose response it is or what the judge said. Each label is saved at once; a later start goes on. The page says how wide
+the interval of the corrected result is by now; judgegym report RUN --labels FILE says the result."""
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    parser = OneLineParser(prog, _DESCRIPTION)
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN", help="a run directory of evaluate, or a file of score")
+    add("--out", type=Path, metavar="FILE", help="the file of labels (default: labels.jsonl in the run directory)")
+    amount = parser.add_mutually_exclusive_group()
+    rows = "label the first N rows of the draw; a greater N later extends it (default: %(default)s)"
+    amount.add_argument("--rows", type=whole_number(1), default=ROWS, metavar="N", help=rows)
+    width = "label until the interval of the corrected result is ±X, such as 0.05"
+    amount.add_argument("--half_width", type=_half_width, metavar="X", help=width)
+    add("--seed", type=whole_number(0), help="seed of the draw (default: 0, or that of FILE)")
+    how = "draw from all rows, or within strata of the judge's scores (default: random, or as FILE was drawn)"
+    add("--sampling", choices=("random", "by_score"), help=how)
+    overlap = "rows that every labeller gets, for their agreement (default: %(default)s)"
+    add("--overlap", type=whole_number(0), default=OVERLAP, metavar="N", help=overlap)
+    add("--port", type=port_number, default=PORT, help="the port; 0 takes a free one (default: %(default)s)")
+    add("--host", choices=LOOPBACK, default=LOOPBACK[0], help="the address of this machine (default: %(default)s)")
+    add("--open", action="store_true", help="open the page in the browser")
+    add("--export", nargs=2, metavar=("argilla", "FILE"), help="write rows and labels for Argilla 2 instead")
+    add("--import", dest="read", type=Path, metavar="FILE", help="add the labels of Argilla 2, or of a JSONL file")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str = "judgegym label") -> int:
+    """Run the command until a signal stops it; with --export and --import to its end.
+
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+        prog: the program's name in messages.
+
+    Returns:
+        130 after Ctrl-C, which is how it ends, 143 after SIGTERM; 0 after an export or import; 2 for wrong input.
+    """
+    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
+
+
+def _run(flags: argparse.Namespace) -> int:
+    require("environments")
+    from judgegym.judges.core import event_loop  # late, as all of it: help comes at once
+    from judgegym.reports.compare.comparison import open_run
+    from judgegym.reports.labels.file import LABELS
+    from judgegym.validation.labelling.server import serve
+    from judgegym.validation.labelling.session import Plan, Session
+
+    run = open_run(str(flags.run))
+    path: Path = flags.out or run.path / LABELS
+    plan = Plan(flags.rows, flags.half_width, flags.overlap)
+    with closing(Session(run, path, plan, how=flags.sampling, seed=flags.seed)) as session:
+        if flags.read is not None or flags.export is not None:
+            return _exchange(session, flags)
+        code = event_loop.run(serve(session, flags.host, flags.port, opens=flags.open))
+        found = session.labels
+        rows, labellers = len({uid for uid, _ in found.given}), len(found.labellers)
+        say(f"saved in {path}: {len(found.given)} labels (rows: {rows}, labellers: {labellers})")
+        report = shlex.join(["judgegym", "report", str(flags.run), "--labels", str(path)])
+        say(f"Next: the same command goes on; {report}")
+        return code
+
+
+def _exchange(session: Session, flags: argparse.Namespace) -> int:
+    """Read labels from a file, and write one."""
+    from judgegym.engine.runs.disk import write_atomic
+    from judgegym.llm import wire
+    from judgegym.reports.labels.file import read_labels
+    from judgegym.validation.labelling.argilla import labels_of, records_of
+
+    if flags.read is not None:
+        if flags.read.suffix == ".jsonl":
+            labels = read_labels(flags.read)
+            if labels.draw != session.draw:
+                reason = f"these labels are not of the draw of {session.path}; report takes them by themselves"
+                raise SettingsError(f"{flags.read}: {reason}")
+            added = list(labels.given.values())
+        else:
+            added = list(labels_of(session, flags.read))
+        session.add(added)
+        say(f"{len(added)} labels added to {session.path}")
+    if flags.export is not None:
+        form, target = flags.export
+        if form != "argilla":
+            raise SettingsError(f"--export {form}: expected argilla, and a file")
+        records = records_of(session, flags.rows)
+        try:
+            write_atomic(Path(target), wire.dumps_readable(records))
+        except OSError as error:
+            raise UserError(f"{target} cannot be written: {error.strerror}") from error
+        say(f"{len(records)} rows written to {target}")
+    return 0
+
+
+def _half_width(word: str) -> float:
+    try:
+        width = float(word)
+    except ValueError:
+        width = -1.0
+    if not 0 < width < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, found {word}")
+    return width

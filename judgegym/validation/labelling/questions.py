@@ -1,0 +1,198 @@
+"""What labellers are asked about the rows of a run, so that a label is on the scale of a row's headline value.
+
+A comparison asks which response is better; a win of the policy's is 1, a tie 0.5. A judge with a scale asks for a score
+on it, which becomes the reward from 0 to 1 that the run counts. Aspects are asked one by one and combined as the judge
+combines them. Any other run whose values are from 0 to 1 asks whether the response passes, if its judge only says yes
+or no, or else for one of five levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judgegym.engine.records import Sample
+from judgegym.judges.aspects.judge import AspectDetail, combined_score
+from judgegym.judges.aspects.prompt import Aspect
+from judgegym.judges.core.judgment import Scale
+from judgegym.llm import wire
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import JSON
+from judgegym.reports.labels.file import row_digest
+from judgegym.reports.results.run import SavedRun, mapping_of, objects_in, text_of
+
+BASELINE = "baseline"
+_KINDS = {"rubric_absolute": "rubric", "aspect_critique": "aspect", "rubric_checklist": "checklist"}
+"""The judges of environments that have one kind of judge."""
+_COMPARES = "its judge compares responses with each other, so that no response has a value of its own"
+_REFUSED = {
+    "pairwise_judgement": "its rows have gold labels; judgegym audit compares the judge with them",
+    "self_critique": "its rows compare several candidates, so that no response has a value of its own",
+    "checklist": "its judge counts points of many criteria, which a label of the whole response does not",
+    "listwise": _COMPARES,
+    "tournament": _COMPARES,
+    "choice": _COMPARES,
+}
+_MOST_KEYS = 10
+_LEVELS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An answer that a labeller can give: the key for it, its words, and its value."""
+
+    key: str
+    words: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One question about a row, which has a name where there are several."""
+
+    text: str
+    options: tuple[Option, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked about each row.
+
+    Attributes:
+        parts: the questions, asked one after the other.
+        compares: the response is shown beside a baseline, in an order that labellers do not know; the values of the
+            options are those of the first response.
+        combine: computes the label from the values of the parts.
+    """
+
+    parts: tuple[Part, ...]
+    compares: bool = False
+    combine: Callable[[Sequence[float]], float] = lambda values: values[0]
+
+    def label(self, keys: str, *, is_first: bool) -> tuple[float, Mapping[str, float]]:
+        """Return the label, and the value of each part where there are several.
+
+        Args:
+            keys: a key for each part.
+            is_first: the policy's response is shown first.
+        """
+        values = [
+            next(option.value for option in part.options if option.key == key)
+            for part, key in zip(self.parts, keys, strict=True)
+        ]
+        if self.compares and not is_first:
+            values = [1.0 - value for value in values]
+        parts = {part.name: value for part, value in zip(self.parts, values, strict=True) if part.name}
+        return self.combine(values), parts
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row that can be labelled: its id, its headline value by the judge, and a digest of what a labeller sees."""
+
+    uid: str
+    value: float
+    digest: str
+
+
+def rows_of(run: SavedRun) -> list[Row]:
+    """Return the rows of a run that its headline counts.
+
+    Raises:
+        DataError: the run has not ended, or its rows are not of one response each.
+    """
+    if not run.is_complete:
+        raise DataError(f"{run.path}: the run has not ended, and its rows are not all there; --resume finishes it")
+    kind = run.environment if run.environment in _REFUSED else judge_of(run)
+    if wire.lookup(run.config, "env.role") == "judge":
+        kind = "pairwise_judgement"
+    if kind in _REFUSED:
+        raise DataError(f"{run.path} cannot be labelled: {_REFUSED[kind]}")
+    rows = []
+    for sample in run.samples():
+        if sample.headline is None or sample.headline.weight <= 0:
+            continue
+        if len(sample.completions) != 1:
+            found = f"row {sample.uid!r} has {len(sample.completions)} completions"
+            raise DataError(f"{run.path} cannot be labelled: {found}; expected one, which a label is of")
+        if kind == "arena_hard" and BASELINE not in sample.texts:
+            raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has no baseline, and {_COMPARES}")
+        if kind == "aspect" and "aspects" in sample.texts:
+            raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has aspects of its own")
+        rows.append(Row(sample.uid, sample.headline.value, row_digest(sample)))
+    if not rows:
+        raise DataError(f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}")
+    return rows
+
+
+def judge_of(run: SavedRun) -> str:
+    """Return the kind of a run's judge; empty for one of a person's own environment."""
+    if run.environment == "arena_hard":
+        return "arena_hard"
+    return _KINDS.get(run.environment) or text_of(_settings(run).get("judge"))
+
+
+def question_of(run: SavedRun, rows: Sequence[Row]) -> Question:
+    """Return what labellers are asked about the rows of a run.
+
+    Raises:
+        DataError: values are not from 0 to 1, so that no scale of labels is known.
+    """
+    kind, settings, values = judge_of(run), _settings(run), {row.value for row in rows}
+    if kind == "arena_hard":
+        options = (Option("a", "A is better", 1.0), Option("b", "B is better", 0.0), Option("t", "tie", 0.5))
+        return Question((Part("Which response is better?", options),), compares=True)
+    if kind == "aspect":
+        return _aspect_question([Aspect.model_validate(each) for each in objects_in(settings, "aspects")])
+    low, high = settings.get("scale_min"), settings.get("scale_max")
+    if kind == "rubric" and isinstance(low, int) and isinstance(high, int):
+        return Question((Part("How good is the response, by the rubric?", _levels(Scale(low, high))),))
+    if min(values) < 0 or max(values) > 1:
+        found = f"its values go from {min(values):g} to {max(values):g}"
+        raise DataError(f"{run.path} cannot be labelled: {found}; expected values from 0 to 1")
+    if values <= {0.0, 1.0}:
+        return Question((Part("Does the response pass?", (Option("y", "yes", 1.0), Option("n", "no", 0.0))),))
+    return Question((Part("How good is the response? (1 is bad, 5 is excellent)", _levels(Scale(1, _LEVELS))),))
+
+
+def _levels(scale: Scale) -> tuple[Option, ...]:
+    """An option for each level of a scale, or for five of them where there are more than keys."""
+    levels: Sequence[float] = scale.levels
+    if len(levels) > _MOST_KEYS:
+        levels = [scale.low + scale.span * step / (_LEVELS - 1) for step in range(_LEVELS)]
+        return tuple(Option(str(key), f"{at:g}", scale.unit(at)) for key, at in enumerate(levels, start=1))
+    digits = {10: "0"} if 0 not in levels else {}
+    keys = [digits.get(int(at), str(at)) for at in levels]
+    if any(len(key) != 1 for key in keys):  # a scale from −2 to 2
+        keys = [str(number) for number in range(1, len(levels) + 1)]
+    return tuple(Option(key, f"{at:g}", scale.unit(at)) for key, at in zip(keys, levels, strict=True))
+
+
+def _aspect_question(aspects: Sequence[Aspect]) -> Question:
+    options = (Option("y", "yes", 1.0), Option("n", "no", 0.0))
+
+    def combine(values: Sequence[float]) -> float:
+        verdicts = [
+            AspectDetail(aspect.name, value == 1.0, value, 1.0, "", (), 1, 1)
+            for aspect, value in zip(aspects, values, strict=True)
+        ]
+        return combined_score(aspects, verdicts, "majority")[0]
+
+    return Question(tuple(Part(each.definition, options, each.name) for each in aspects), combine=combine)
+
+
+def _settings(run: SavedRun) -> Mapping[str, Any]:
+    """The settings of the judge: of `score` they have no section."""
+    return run.config if run.is_scored else mapping_of(run.config.get("env"))
+
+
+def shown_texts(sample: Sample[JSON], *, is_first: bool, compares: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what a labeller reads: the row's texts by title, and its responses by title in the order of the page."""
+    about = {"question": sample.question, **sample.texts}
+    response = sample.completions[0].answer
+    if not compares:
+        return about, {"response": response}
+    both = [response, about.pop(BASELINE)]
+    return about, dict(zip(("response A", "response B"), both if is_first else both[::-1], strict=True))

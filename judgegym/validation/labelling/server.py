@@ -1,0 +1,186 @@
+"""The local page on which people label rows, without knowing whose response it is or what the judge said of it.
+
+Guarantees: nothing that is sent to the browser holds the name of a model or judge, a row's id, a score, a judgment or
+the path of the run; the address has a secret, so that other users of the machine and pages of other sites neither read
+rows nor write labels; all texts are shown as text.
+
+A page is one row. A key presses a button, whose form is saved before the next row is sent: the page works without its
+script, too.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from judgegym.engine.terminal.output import warn
+from judgegym.judges.core.judgment import Status
+from judgegym.llm.errors import UserError
+from judgegym.reports.document import base_style, document, render
+from judgegym.reports.view.loopback import html_response, loopback_app, serve_on_loopback
+from judgegym.validation.labelling.drawing import hashed
+from judgegym.validation.labelling.questions import Part, shown_texts
+from judgegym.validation.labelling.session import Precision, Session
+
+CANNOT_TELL = "x"
+_EMPTY: Mapping[str, object] = {
+    "labeller": "",
+    "problem": "",
+    "row": None,
+    "precision": "",
+    "given": "",
+    "undoes": False,
+}
+"""What the template is given of every page."""
+_STATIC = Path(__file__).parent / "static"
+_LONGEST_NAME = 80
+
+
+async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
+    """Serve the page until a signal; return its exit code.
+
+    Raises:
+        SettingsError: the port cannot be had.
+    """
+    session.precision()  # it imports what takes half a second, which the first label need not wait for
+    secret = secrets.token_urlsafe(16)
+    told = f"label the rows of {session.run.path} at {{url}} (Ctrl-C stops)"
+    return await serve_on_loopback(app_of(session, secret), host, port, told, path=f"{secret}/", opens=opens)
+
+
+def app_of(session: Session, secret: str) -> web.Application:
+    """The application, all of whose addresses begin with a secret."""
+    views = _Views(session, secret)
+    app = loopback_app(("GET", "POST"), _told)
+    app.router.add_get(f"/{secret}/", views.start, allow_head=False)
+    app.router.add_get(f"/{secret}/row", views.row, allow_head=False)
+    app.router.add_post(f"/{secret}/label", views.label)
+    app.router.add_post(f"/{secret}/undo", views.undo)
+    return app
+
+
+@web.middleware
+async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Say in a page why there is none of what was asked for, or why nothing was saved."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        return _page("There is nothing here", {"problem": "The terminal shows the address of the page."}, 404)
+    except UserError as error:
+        warn(str(error))  # and not on the page: paths have the names of models
+        problem = "The terminal says why. What was saved before is safe; go back and try again."
+        return _page("This was not saved", {"problem": problem}, 500)
+
+
+def _page(title: str, values: Mapping[str, object] = _EMPTY, status: int = 200) -> web.Response:
+    body = render("label.html", title=title, **{**_EMPTY, **values})
+    styles = [base_style(), (_STATIC / "label.css").read_text("utf-8")]
+    scripts = [(_STATIC / "label.js").read_text("utf-8")]
+    parts = document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True)
+    return html_response(b"".join(parts), status)
+
+
+class _Views:
+    def __init__(self, session: Session, secret: str) -> None:
+        self._session = session
+        self._secret = secret
+        self._uids = {self._name_of(uid): uid for uid in session.order}
+
+    def _name_of(self, uid: str) -> str:
+        """Name a row on the page: an id may say whose response it is."""
+        return f"{hashed(self._secret, uid):016x}"
+
+    async def start(self, request: web.Request) -> web.StreamResponse:
+        """Ask who is labelling."""
+        return _page("Label responses")
+
+    async def row(self, request: web.Request) -> web.StreamResponse:
+        """Show a labeller's next row, or that there is none."""
+        session, query = self._session, request.query
+        labeller = _labeller(query)
+        row, count, parts = session.next_row(labeller), session.count_of(labeller), session.question.parts
+        shown: dict[str, object] = {
+            "labeller": labeller,
+            "precision": in_words(session.precision()),
+            "undoes": count > 0,
+        }
+        if row is None:
+            return _page(f"All done: {count} rows", shown)
+        name = self._name_of(row.uid)
+        given = query.get("given", "") if query.get("row") == name else ""
+        given = given if _is_answered(parts, given) and len(given) < len(parts) else ""
+        sample, is_first = session.run.read_sample(row.uid), session.is_first(row.uid, labeller)
+        texts, responses = shown_texts(sample, is_first=is_first, compares=session.question.compares)
+        shown |= {"texts": texts, "responses": responses, "is_valid": sample.status == Status.OK.value}
+        shown |= {"row": name, "given": given, "part": parts[len(given)], "parts": parts}
+        shown |= {"note": query.get("note", ""), "undoes": count > 0 or given}
+        return _page(f"Row {count + 1}", shown)
+
+    async def label(self, request: web.Request) -> web.StreamResponse:
+        """Save the answer to a question about a row, and go on."""
+        form = await _form(request)
+        labeller, note, parts = _labeller(form), form.get("note", "").strip(), self._session.question.parts
+        uid, keys = self._uids.get(form.get("row", "")), form.get("given", "") + form.get("key", "")
+        if uid is None:
+            return _go_on(labeller)
+        if form.get("key") == CANNOT_TELL:
+            self._session.save(uid, labeller, None, note)
+        elif not _is_answered(parts, keys):
+            return web.Response(status=400, text="there is no such answer\n")
+        elif len(keys) < len(parts):
+            return _go_on(labeller, row=form["row"], given=keys, note=note)
+        else:
+            self._session.save(uid, labeller, keys, note)
+        return _go_on(labeller)
+
+    async def undo(self, request: web.Request) -> web.StreamResponse:
+        """Take back the last answer about this row, or else the labeller's last label."""
+        form = await _form(request)
+        labeller, given = _labeller(form), form.get("given", "")
+        if given:
+            return _go_on(labeller, row=form.get("row", ""), given=given[:-1], note=form.get("note", ""))
+        undone = self._session.undo(labeller)
+        return _go_on(labeller, note="" if undone is None else undone.note)
+
+
+def _is_answered(parts: Sequence[Part], keys: str) -> bool:
+    """Whether keys are answers to the first questions."""
+    options = [{option.key for option in part.options} for part in parts]
+    return len(keys) <= len(parts) and all(key in known for key, known in zip(keys, options, strict=False))
+
+
+async def _form(request: web.Request) -> Mapping[str, str]:
+    return {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
+
+
+def _labeller(fields: Mapping[str, str]) -> str:
+    name = " ".join(fields.get("labeller", "").split())
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise web.HTTPSeeOther("./")
+    return name
+
+
+def _go_on(labeller: str, **values: str) -> web.Response:
+    """Send the browser to the next row: a page that is loaded again sends nothing twice."""
+    address = urlencode({"labeller": labeller, **values}, errors="replace")
+    return web.Response(status=303, headers={"Location": f"row?{address}"})
+
+
+def in_words(precision: Precision) -> str:
+    """How precise the corrected result is, without the result."""
+    rows = f"{precision.labelled:,} of {precision.goal:,} rows labelled"
+    if isinstance(precision.half_width, str):
+        return f"{rows}; no interval yet: {precision.half_width}"
+    now = f"{rows}; 95\u00a0% interval ±\u00a0{precision.half_width:.3f}"
+    needed, wanted = precision.needed, f"±\u00a0{precision.target:g}"
+    if precision.half_width <= precision.target or needed is None:
+        return now
+    if needed.fewest is None:
+        return f"{now}; {wanted} takes more rows than there are"
+    most = "all there are" if needed.most is None else f"{needed.most:,}"
+    return f"{now}; {wanted} takes {needed.fewest:,} to {most}"

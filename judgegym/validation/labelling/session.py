@@ -1,0 +1,208 @@
+"""The labels of one run while people give them: which row is next for whom, what is saved, how precise the result is.
+
+Guarantees: a label is on the disk before the next row is handed out; the state is that of the file, so that a session
+that was killed goes on where it was; each of the first `overlap` rows goes to every labeller, each further one to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from judgegym.llm.errors import SettingsError
+from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
+from judgegym.reports.labels.strata import strata_of
+from judgegym.reports.results.run import SavedRun
+from judgegym.statistics.corrected import TOP_UP, LabelsNeeded, corrected_mean, labels_needed
+from judgegym.validation.labelling.drawing import draw_of, hashed, order_of
+from judgegym.validation.labelling.questions import Question, Row, question_of, rows_of
+
+PILOT = 30
+"""How many rows are labelled before a half-width decides whether there are enough."""
+HALF_WIDTH = 0.05
+"""The half-width that the page plans for, if none is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is to be labelled.
+
+    Attributes:
+        rows: how many rows of the draw.
+        half_width: label until the interval is ± this or narrower, whatever `rows`; `None` for `rows`.
+        overlap: how many rows every labeller gets.
+    """
+
+    rows: int
+    half_width: float | None = None
+    overlap: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How precise the corrected result is.
+
+    Attributes:
+        labelled: how many rows have a label.
+        goal: how many rows are to be labelled, by now.
+        half_width: half of the width of the 95 % interval, or why there is none.
+        target: the half-width that `needed` is for.
+        needed: how many labelled rows it takes in all.
+    """
+
+    labelled: int
+    goal: int
+    half_width: float | str
+    target: float
+    needed: LabelsNeeded | None = None
+
+
+class Session:
+    """Hands out the rows of one run, and saves their labels."""
+
+    def __init__(self, run: SavedRun, path: Path, plan: Plan, *, how: Sampling | None, seed: int | None) -> None:
+        """Go on with the labels at `path`, or begin them with a draw.
+
+        Args:
+            run: the run.
+            path: the file of labels.
+            plan: how much is to be labelled.
+            how: how rows are drawn; `None` as the file says, or at random.
+            seed: of the draw; `None` as the file says, or 0.
+
+        Raises:
+            UserError: the run cannot be labelled; the file is damaged, in use, or of another draw.
+        """
+        self.run, self.path, self.plan = run, path, plan
+        self.rows = {row.uid: row for row in rows_of(run)}
+        self.question: Question = question_of(run, [*self.rows.values()])
+        labels = read_labels(path) if path.exists() else Labels(path, None, {})
+        self.draw = _draw_for(labels, [*self.rows.values()], how, seed)
+        self._writer = LabelWriter(path)
+        if labels.draw is None:
+            self._writer.append(self.draw)
+        self._given = dict(labels.given)
+        self._strata = strata_of({row.uid: row.value for row in self.rows.values()}) if self.draw.strata else {}
+        self.order: Sequence[str] = order_of([*self.rows.values()], self.draw)
+        self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
+        self._handed: dict[str, str] = {}
+
+    @property
+    def labels(self) -> Labels:
+        """Return the labels as the file has them."""
+        return Labels(self.path, self.draw, self._given)
+
+    def count_of(self, labeller: str) -> int:
+        """Return how many rows a labeller has labelled, with those that they cannot tell."""
+        return sum(who == labeller for _, who in self._given)
+
+    def next_row(self, labeller: str) -> Row | None:
+        """Return the row that a labeller gets next, the same one until it is labelled; `None` when all is done."""
+        while True:
+            uid = self._next(labeller)
+            if uid is not None:
+                self._handed[labeller] = uid
+                return self.rows[uid]
+            self._handed.pop(labeller, None)
+            if self.plan.half_width is None or self._goal == len(self.order):
+                return None
+            half_width = self.precision().half_width
+            if isinstance(half_width, float) and half_width <= self.plan.half_width:
+                return None
+            self._goal = min(self._goal + TOP_UP, len(self.order))
+
+    def _next(self, labeller: str) -> str | None:
+        decided = {uid for (uid, _), label in self._given.items() if label.label is not None}
+        elsewhere = {uid for who, uid in self._handed.items() if who != labeller}
+        open_rows = [
+            uid
+            for place, uid in enumerate(self.order[: self._goal])
+            if (uid, labeller) not in self._given and (place < self.plan.overlap or uid not in decided)
+        ]
+        shared = {*self.order[: self.plan.overlap]}
+        free = [uid for uid in open_rows if uid in shared or uid not in elsewhere]
+        handed = self._handed.get(labeller)
+        return handed if handed in open_rows else next(iter(free or open_rows), None)
+
+    def is_first(self, uid: str, labeller: str) -> bool:
+        """Return whether the policy's response is shown first to a labeller."""
+        return hashed(self.draw.seed, "order", uid, labeller) % 2 == 0
+
+    def save(self, uid: str, labeller: str, keys: str | None, note: str) -> None:
+        """Save a label; `keys` are those of the parts, `None` for "cannot tell".
+
+        Raises:
+            UserError: the disk refuses it.
+        """
+        label: float | None = None
+        parts: Mapping[str, float] = {}
+        if keys is not None:
+            label, parts = self.question.label(keys, is_first=self.is_first(uid, labeller))
+        at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        stratum = self._strata.get(uid, "")
+        if self._handed.get(labeller) == uid:
+            del self._handed[labeller]
+        self._append(Label(uid, labeller, label, stratum, note, at, self.rows[uid].digest, parts))
+
+    def undo(self, labeller: str) -> Label | None:
+        """Take back a labeller's last label, whose row comes again, and return it; `None` if there is none."""
+        last = next((label for label in reversed(self._given.values()) if label.labeller == labeller), None)
+        if last is not None:
+            self._append(replace(last, label=None, note="", parts={}, undone=True))
+            self._handed[labeller] = last.uid
+        return last
+
+    def _append(self, label: Label) -> None:
+        self._writer.append(label)
+        self._given.pop(label.key, None)
+        if not label.undone:
+            self._given[label.key] = label
+
+    def add(self, labels: Sequence[Label]) -> None:
+        """Add labels that were given elsewhere, of rows of this run.
+
+        Raises:
+            UserError: the disk refuses one.
+        """
+        for label in labels:
+            stratum = self._strata.get(label.uid, "")
+            self._append(replace(label, stratum=stratum, row=self.rows[label.uid].digest))
+
+    def precision(self) -> Precision:
+        """Return how precise the corrected result is by the labels so far."""
+        import numpy as np  # late: half a second
+
+        means, target = self.labels.means(), self.plan.half_width or HALF_WIDTH
+        judge = np.array([row.value for row in self.rows.values()])
+        labels = np.array([means.get(uid, np.nan) for uid in self.rows])
+        names = list(self._strata.values())
+        strata = np.array([names.index(self._strata[uid]) for uid in self.rows]) if names else None
+        found = corrected_mean(judge, labels, kind="rate", strata=strata)
+        if isinstance(found, str):
+            return Precision(len(means), self._goal, found, target)
+        return Precision(len(means), self._goal, found.half_width, target, labels_needed(found, target))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
+
+def _draw_for(labels: Labels, rows: Sequence[Row], how: Sampling | None, seed: int | None) -> Draw:
+    """Return the draw of the file, which must be of this run and as it is asked for; of a new file a new one.
+
+    Raises:
+        SettingsError: it is another one.
+    """
+    begun = labels.draw
+    if begun is None and labels.given:
+        raise SettingsError(f"{labels.path}: its rows are not known to be drawn at random; give another --out")
+    if begun is None:
+        return draw_of(rows, how or "random", seed or 0)
+    for name, asked, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
+        if asked not in (None, has):
+            raise SettingsError(f"{labels.path} was drawn with --{name}={has}, not {asked}; give another --out")
+    if begun != draw_of(rows, begun.how, begun.seed):
+        raise SettingsError(f"{labels.path} holds labels of another run, or of other responses; give another --out")
+    return begun
