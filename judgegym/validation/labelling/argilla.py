@@ -63,6 +63,8 @@ def labels_of(session: Session, path: Path) -> Iterator[Label]:
     """
     try:
         records = wire.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise DataError(f"{path}: not JSON: {error}") from error
     if not isinstance(records, Sequence) or isinstance(records, str):

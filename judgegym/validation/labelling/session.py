@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from judgegym.llm.errors import SettingsError
+from judgegym.reports.labels.correction import LabelledRows
 from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
 from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun
@@ -86,6 +87,7 @@ class Session:
         self._given = dict(labels.given)
         self._strata = strata_of({row.uid: row.value for row in self.rows.values()}) if self.draw.strata else {}
         self.order: Sequence[str] = order_of([*self.rows.values()], self.draw)
+        self._columns = LabelledRows.read(run, self.labels)
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
         self._handed: dict[str, str] = {}
 
@@ -171,18 +173,20 @@ class Session:
             self._append(replace(label, stratum=stratum, row=self.rows[label.uid].digest))
 
     def precision(self) -> Precision:
-        """Return how precise the corrected result is by the labels so far."""
+        """Return how precise the corrected result is, as `judgegym report --labels` computes it."""
         import numpy as np  # late: half a second
 
         means, target = self.labels.means(), self.plan.half_width or HALF_WIDTH
-        judge = np.array([row.value for row in self.rows.values()])
-        labels = np.array([means.get(uid, np.nan) for uid in self.rows])
-        names = list(self._strata.values())
-        strata = np.array([names.index(self._strata[uid]) for uid in self.rows]) if names else None
-        found = corrected_mean(judge, labels, kind="rate", strata=strata)
-        if isinstance(found, str):
-            return Precision(len(means), self._goal, found, target)
-        return Precision(len(means), self._goal, found.half_width, target, labels_needed(found, target))
+        labels = np.array([means.get(uid, np.nan) for uid in self._columns.uids])
+        columns, kind = replace(self._columns, labels=labels), self._columns.kind(self.run)
+        number = columns.corrected(kind, np.arange(len(labels)))
+        if number.interval is None:
+            return Precision(len(means), self._goal, number.reason, target)
+        half_width = (number.interval.high - number.interval.low) / 2
+        values, strata, clusters = columns.terms.values, columns.strata, columns.clusters
+        found = corrected_mean(values, labels, kind=kind, strata=strata, clusters=clusters)
+        needed = None if isinstance(found, str) else labels_needed(found, target)
+        return Precision(len(means), self._goal, half_width, target, needed)
 
     def close(self) -> None:
         """Close the file."""

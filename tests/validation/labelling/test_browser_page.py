@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from judgegym.reports.labels.correction import correct_run
 from judgegym.reports.labels.file import Label, read_labels
+from judgegym.reports.results.run import SavedRun
 from tests.chromium import Watched, needs_chromium, watched
 from tests.command import PATIENCE_S
 from tests.reports.view.test_browser import HOSTILE
-from tests.validation.labelling.made import SECRETS, run_of, served, session_of
+from tests.validation.labelling.made import SECRETS, run_of, served
 
 pytestmark = needs_chromium
 VALUES = [(0.0, 0.5, 1.0, 1.0)[number % 4] for number in range(120)]
@@ -98,8 +100,9 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
     assert labels.agreement().rows >= 4
     for name in (*SECRETS, "model_is", "winrate", "0.5 ", "labels.jsonl"):
         assert not any(name in each for each in texts), name
-    with session_of(run) as session:  # what the page said is what the file gives
-        half_width = session.precision().half_width
+    interval = correct_run(SavedRun.open(run), labels).whole.interval  # what report says of the file
+    assert interval is not None
+    half_width = (interval.high - interval.low) / 2
     assert f"40 of 40 rows labelled; 95 % interval ± {half_width:.3f}" in shown
 
 
