@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from judgegym.engine import terminal
 from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
@@ -14,6 +15,9 @@ from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.reports.run_page.items import MOST_ITEMS, ORDERS
+
+if TYPE_CHECKING:
+    from judgegym.reports.labels.correction import Correction
 
 _FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
 _ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
@@ -35,7 +39,6 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
-    from judgegym.reports.labels.file import read_labels
     from judgegym.reports.results.run import run_of_file
     from judgegym.reports.run_page.page import report_of, write_report  # late: --help comes at once
 
@@ -44,15 +47,39 @@ def _write(options: argparse.Namespace) -> int:
         run = run.parent
     if not run.exists() and run_of_file(run) is None:
         raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
-    labels = None if options.labels is None else read_labels(options.labels)
+    correction = None if options.labels is None else _corrected(run, options.labels)
     try:
-        path = write_report(run, order=options.order, most=options.samples, output=options.output, labels=labels)
+        path = write_report(
+            run, order=options.order, most=options.samples, output=options.output, correction=correction
+        )
     except OSError as error:
         target = str(options.output or report_of(run))
         what = "written" if error.filename == target else "read"
         raise SettingsError(f"{error.filename or run} cannot be {what}: {error.strerror or error}") from error
     terminal.say(f"The page is {path}")
     return 0
+
+
+def _corrected(path: Path, labels: Path) -> Correction:
+    """Correct the result of a run, and print it.
+
+    Raises:
+        UserError: there is no run with a result, or the labels are not of it.
+    """
+    from judgegym.engine.terminal.summary import Summary, SummaryLine, show_summary  # late, as above
+    from judgegym.reports.labels.correction import correct_run
+    from judgegym.reports.labels.file import read_labels
+    from judgegym.reports.labels.words import section_of, with_interval
+    from judgegym.reports.results.run import SavedRun, run_of_file
+
+    found = path if path.is_dir() else run_of_file(path)
+    if found is None:
+        raise SettingsError(f"--labels: people's labels correct a result of evaluate or score; {path} holds groups")
+    run = SavedRun.open(found)
+    correction = correct_run(run, read_labels(labels))
+    raw = SummaryLine(correction.words, f"{correction.whole.raw:.4f}", with_interval(correction.raw_interval))
+    show_summary(Summary(f"{run.environment}: {run.subject}", raw, [section_of(correction)]))
+    return correction
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:

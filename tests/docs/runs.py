@@ -15,7 +15,7 @@ from judgegym.environments.rubric_checklist_environment import RubricChecklistEn
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.eval_environments.pairwise_judgement_environment import PairwiseJudgementEnv
 from judgegym.eval_environments.self_critique_environment import SelfCritiqueEnv
-from tests.command import RunFiles, in_process
+from tests.command import RunFiles, in_process, write_lines
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ CONFIGURED = {
     "checklist-judge": _evaluate(CHECKLIST, RubricChecklistEnv, "--env.role=judge", limit=0),
     "peers": _evaluate(PEERS, SelfCritiqueEnv, "--env.include_self=True"),
     "arena-failing": _evaluate(ARENA, ArenaHardEnv, '--faults={"400": 0.2}', limit=12),
-    "arena-again": _evaluate(ARENA, ArenaHardEnv, "--env.model_answers={folder}/arena"),
+    "arena-again": _evaluate(
+        ARENA, ArenaHardEnv, "--env.model_answers={folder}/arena", "--labels={folder}/labels.jsonl"
+    ),
     "arena-groups": _process(ARENA, ArenaHardEnv, _CRITIQUE, "--env.thinking_mode=True"),
     "arena-together": _process(ARENA, ArenaHardEnv, "--env.group_judge=listwise", "--env.listwise_orders=2"),
     "pairwise-groups": _process(PAIRWISE, PairwiseJudgementEnv, "--env.swap_consistency=True", groups=24),
@@ -126,6 +128,12 @@ def finished(name: str, folder: Path) -> Finished:
     if groups is not None:
         place = f"--env.data_path_to_save_groups={groups}"
     flags = (flag.format(folder=folder) if "{folder}" in flag else flag for flag in run.flags)
+    if name in NEEDS:
+        rows = RunFiles(folder / NEEDS[name]).samples
+        labels = [{"uid": row["uid"], "labeller": "ann", "label": place % 2} for place, row in enumerate(rows)]
+        write_lines(
+            folder / "labels.jsonl", [{"drawn": {"how": "random", "seed": 0, "rows": 4, "run": ""}}, *labels[:3]]
+        )
     env = {"JUDGEGYM_ENV__WRITE_REPORT": str(name in WITH_PAGE)}
     ended = in_process(run.verb, "--offline", *flags, place, env_type=run.env_type, env=env)
     assert ended.code == (1 if name in FAILING else 0), ended.said

@@ -21,6 +21,11 @@ def bounds(interval: Interval | None, reason: str = "") -> str:
     return reason if interval is None else f"{interval.low:.4f} to {interval.high:.4f}"
 
 
+def with_interval(interval: Interval | None, reason: str = "no interval") -> str:
+    """Return what is said of an interval beside its number."""
+    return reason if interval is None else f"95 %: {bounds(interval)}"
+
+
 def worth(number: CorrectedNumber) -> tuple[str, str]:
     """Return what the judge is worth in labels, and the sentence that says so; empty without a number."""
     if number.weight is None or number.effective_labels is None:
@@ -40,14 +45,10 @@ def numbers_of(correction: Correction) -> Iterator[SummaryLine]:
     if whole.value is None or whole.labels_only is None:
         yield SummaryLine("none", "–", whole.reason)
         return
-
-    def remark(interval: Interval | None) -> str:
-        return "" if interval is None else f"95 %: {bounds(interval)}"
-
-    yield SummaryLine(correction.words, f"{whole.value:.4f}", remark(whole.interval) or whole.reason)
-    yield SummaryLine("labels only", f"{whole.labels_only:.4f}", remark(whole.labels_only_interval))
+    yield SummaryLine(correction.words, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
+    yield SummaryLine("labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval))
     for each in correction.categories:
-        said = ", ".join(filter(None, (count_words(each.labels), remark(each.interval) or each.reason)))
+        said = f"{with_interval(each.interval, each.reason)}, {count_words(each.labels)}"
         yield SummaryLine(each.name, "–" if each.value is None else f"{each.value:.4f}", said)
 
 
@@ -81,7 +82,7 @@ def section_of(correction: Correction) -> Section:
 def table_of(correction: Correction) -> dict[str, object]:
     """Return the corrected numbers beside the raw one as a table of the page."""
     whole = correction.whole
-    raw = ("judge alone", f"{whole.raw:.4f}", f"95 %: {bounds(correction.raw_interval, 'no interval')}")
+    raw = ("judge alone", f"{whole.raw:.4f}", with_interval(correction.raw_interval))
     rows = [raw, *((each.label, each.value, each.remark) for each in numbers_of(correction))]
     return {"title": title_of(correction).capitalize(), "header": ("", correction.words, "interval"), "rows": rows}
 

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from judgegym.engine.runs.directory import REPORT
 from judgegym.engine.runs.disk import Disk, write_atomic
-from judgegym.llm.errors import DataError
 from judgegym.reports.document import as_json, base_style, document, json_block, packed_block, render
-from judgegym.reports.labels.file import Labels
+from judgegym.reports.labels.correction import Correction
 from judgegym.reports.results.run import run_of_file
 from judgegym.reports.run_page.groups import group_contents
 from judgegym.reports.run_page.items import MOST_ITEMS, Item, View
@@ -50,7 +49,7 @@ def write_report(
     order: str | None = None,
     most: int | None = MOST_ITEMS,
     output: Path | None = None,
-    labels: Labels | None = None,
+    correction: Correction | None = None,
 ) -> Path:
     """Write the page of an evaluation, of a scored data set or of a file of groups.
 
@@ -59,23 +58,20 @@ def write_report(
         order: the order of its items; by default that of the run, and of a scored data set the worst first.
         most: the most items that it holds; `None` for all.
         output: where to write it; by default into the run directory, or beside the file of groups.
-        labels: of people for rows of the run, which correct its result.
+        correction: of the result of a run; by default the one in its `metrics.json`.
 
     Returns:
         Where it is.
 
     Raises:
         RunDirectoryError: there is no run, or a file of it is damaged.
-        DataError: the labels are not of this run.
         OSError: the page cannot be written.
     """
     run = path if path.is_dir() else run_of_file(path)
     if run is None and path.is_file():
-        if labels is not None:
-            raise DataError(f"{labels.path}: labels correct the result of evaluate or score; {path} holds groups")
         head, items = group_contents(path, order=order, most=most)
     else:
-        head, items = run_contents(run or path, order=order, most=most, labels=labels)
+        head, items = run_contents(run or path, order=order, most=most, correction=correction)
     target = output or report_of(path)
     write_atomic(target, lambda: page(head, items()))
     return target

@@ -19,8 +19,7 @@ from judgegym.engine.runs.recorded_calls import RecordedCall
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm import wire
 from judgegym.llm.wire import CUT_OFF, JSON, Message
-from judgegym.reports.labels.correction import correct_run, read_correction
-from judgegym.reports.labels.file import Labels
+from judgegym.reports.labels.correction import Correction, read_correction
 from judgegym.reports.labels.words import fact_of, table_of
 from judgegym.reports.results.calls import CallsOfRows, LedgerRows, calls_about
 from judgegym.reports.results.run import SavedRun, mapping_of, objects_in, text_of
@@ -44,7 +43,7 @@ _MOST_VOTES = 12
 
 
 def run_contents(
-    path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS, labels: Labels | None = None
+    path: Path, *, order: str | None = None, most: int | None = MOST_ITEMS, correction: Correction | None = None
 ) -> tuple[View, Callable[[], Iterator[Item]]]:
     """Read a run: the head of its page, and its items, which are read each time that they are gone through.
 
@@ -52,14 +51,13 @@ def run_contents(
         path: the run directory.
         order: the order of the items; by default that of the run, and of a scored data set the worst first.
         most: the most items of the page; `None` for all.
-        labels: correct the result by them; by default, as `metrics.json` says.
+        correction: of the result; by default the one in `metrics.json`.
 
     Raises:
         RunDirectoryError: there is no such run, or a file of it is damaged.
-        DataError: the labels are not of this run.
     """
     run = SavedRun.open(path)
-    correction = read_correction(run) if labels is None else correct_run(run, labels)
+    correction = correction or read_correction(run)
     facts, tables = ([], []) if correction is None else ([fact_of(correction)], [table_of(correction)])
     figures, failed, uids, ledger = RunFigures(), list[bool](), list[str](), LedgerRows()
     for sample in run.samples():

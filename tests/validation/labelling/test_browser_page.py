@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from judgegym.reports.__main__ import main as report
 from judgegym.reports.labels.correction import correct_run
 from judgegym.reports.labels.file import Label, read_labels
 from judgegym.reports.results.run import SavedRun
@@ -100,8 +101,10 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
     assert labels.agreement().rows >= 4
     for name in (*SECRETS, "model_is", "winrate", "0.5 ", "labels.jsonl"):
         assert not any(name in each for each in texts), name
-    interval = correct_run(SavedRun.open(run), labels).whole.interval  # what report says of the file
-    assert interval is not None
+    page = tmp_path / "report.html"
+    assert report([str(run), "--labels", str(run / "labels.jsonl"), "--output", str(page)]) == 0
+    interval = correct_run(SavedRun.open(run), labels).whole.interval
+    assert interval is not None and f"{interval.low:.4f} to {interval.high:.4f}" in page.read_text()
     half_width = (interval.high - interval.low) / 2
     assert f"40 of 40 rows labelled; 95 % interval ± {half_width:.3f}" in shown
 
