@@ -69,11 +69,11 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.comparison import open_run
     from judgegym.reports.labels.file import LABELS
     from judgegym.validation.labelling.server import serve
-    from judgegym.validation.labelling.session import Plan, Session
+    from judgegym.validation.labelling.session import LabelPlan, Session
 
     run = open_run(str(flags.run))
     path: Path = flags.out or run.path / LABELS
-    plan = Plan(flags.rows, flags.half_width, flags.overlap)
+    plan = LabelPlan(flags.rows, flags.half_width, flags.overlap)
     with closing(Session(run, path, plan, how=flags.sampling, seed=flags.seed)) as session:
         if flags.read is not None or flags.export is not None:
             return _exchange(session, flags)

@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from judgegym.reports.labels.file import Draw, Sampling, Stratum, run_digest
 from judgegym.reports.labels.strata import strata_of
-from judgegym.validation.labelling.questions import Row
+from judgegym.validation.labelling.questions import ValuedRow
 
 _FIRST = 2
 
@@ -30,14 +30,14 @@ def hashed(*parts: object) -> int:
     return int.from_bytes(found.digest(), "big")
 
 
-def draw_of(rows: Sequence[Row], how: Sampling, seed: int) -> Draw:
+def draw_of(rows: Sequence[ValuedRow], how: Sampling, seed: int) -> Draw:
     """Return how rows are drawn, for the first line of the labels."""
     sizes = Counter(strata_of(_values(rows)).values()) if how == "by_score" else {}
     strata = tuple(Stratum(name, count) for name, count in sizes.items())
     return Draw(how, seed, len(rows), run_digest({row.uid: row.digest for row in rows}), strata)
 
 
-def order_of(rows: Sequence[Row], draw: Draw) -> list[str]:
+def order_of(rows: Sequence[ValuedRow], draw: Draw) -> list[str]:
     """Return the ids of all rows in the order in which they are labelled."""
     shuffled = sorted((row.uid for row in rows), key=lambda uid: (hashed(draw.seed, "draw", uid), uid))
     if not draw.strata:
@@ -53,5 +53,5 @@ def order_of(rows: Sequence[Row], draw: Draw) -> list[str]:
     return sorted(shuffled, key=places.__getitem__)
 
 
-def _values(rows: Sequence[Row]) -> dict[str, float]:
+def _values(rows: Sequence[ValuedRow]) -> dict[str, float]:
     return {row.uid: row.value for row in rows}

@@ -18,7 +18,7 @@ from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelsNeeded, corrected_mean, labels_needed
 from judgegym.validation.labelling.drawing import draw_of, hashed, order_of
-from judgegym.validation.labelling.questions import Question, Row, question_of, rows_of
+from judgegym.validation.labelling.questions import Question, ValuedRow, question_of, rows_of
 
 PILOT = 30
 """How many rows are labelled before a half-width decides whether there are enough."""
@@ -27,7 +27,7 @@ HALF_WIDTH = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LabelPlan:
     """How much is to be labelled.
 
     Attributes:
@@ -63,7 +63,7 @@ class Precision:
 class Session:
     """Hands out the rows of one run, and saves their labels."""
 
-    def __init__(self, run: SavedRun, path: Path, plan: Plan, *, how: Sampling | None, seed: int | None) -> None:
+    def __init__(self, run: SavedRun, path: Path, plan: LabelPlan, *, how: Sampling | None, seed: int | None) -> None:
         """Go on with the labels at `path`, or begin them with a draw.
 
         Args:
@@ -100,7 +100,7 @@ class Session:
         """Return how many rows a labeller has labelled, with those that they cannot tell."""
         return sum(who == labeller for _, who in self._given)
 
-    def next_row(self, labeller: str) -> Row | None:
+    def next_row(self, labeller: str) -> ValuedRow | None:
         """Return the row that a labeller gets next, the same one until it is labelled; `None` when all is done."""
         while True:
             uid = self._next(labeller)
@@ -193,7 +193,7 @@ class Session:
         self._writer.close()
 
 
-def _draw_for(labels: Labels, rows: Sequence[Row], how: Sampling | None, seed: int | None) -> Draw:
+def _draw_for(labels: Labels, rows: Sequence[ValuedRow], how: Sampling | None, seed: int | None) -> Draw:
     """Return the draw of the file, which must be of this run and as it is asked for; of a new file a new one.
 
     Raises:

@@ -11,7 +11,7 @@ import pytest
 
 from judgegym.reports.labels.file import read_labels
 from judgegym.validation.labelling.command import main, parser_of
-from judgegym.validation.labelling.session import Plan
+from judgegym.validation.labelling.session import LabelPlan
 from tests.validation.labelling.made import lines_of, run_of, session_of
 
 VALUES = (0.0, 1.0, 0.5, 1.0, 0.0, 1.0)
@@ -23,7 +23,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def label_some(run: Path, labeller: str, count: int) -> None:
-    with session_of(run, Plan(100, overlap=100)) as session:
+    with session_of(run, LabelPlan(100, overlap=100)) as session:
         for _ in range(count):
             row = session.next_row(labeller)
             assert row is not None

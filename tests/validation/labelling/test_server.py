@@ -13,7 +13,7 @@ from aiohttp import web
 from judgegym.llm.errors import UserError
 from judgegym.statistics.corrected import LabelsNeeded
 from judgegym.validation.labelling.server import app_of, in_words
-from judgegym.validation.labelling.session import Plan, Precision, Session
+from judgegym.validation.labelling.session import LabelPlan, Precision, Session
 from tests.validation.labelling.made import run_of, session_of
 
 VALUES = (0.0, 1.0, 0.5, 1.0)
@@ -117,7 +117,7 @@ def test_the_progress_says_how_many_more_labels_are_needed(precision: Precision,
 
 
 async def test_the_next_page_is_not_held_up_by_the_first_label(tmp_path: Path) -> None:
-    with session_of(run_of(tmp_path / "run", VALUES), Plan(1)) as session:
+    with session_of(run_of(tmp_path / "run", VALUES), LabelPlan(1)) as session:
         async with served(session) as client:
             form = {"labeller": "ann", "row": names(session)[0], "key": "t"}
             async with client.post("/secret/label", data=form) as response:
