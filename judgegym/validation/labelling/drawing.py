@@ -2,8 +2,7 @@
 
 The first n rows are the sample of n, so that more labels extend it. By score, rows are drawn at random within strata of
 the judge's values: first two of each, which its variance takes, then in proportion to the sizes. Whoever stops has a
-sample in which the judge's values are those of the run. The estimator does as much afterwards (`corrected.py`), so that
-this helps where labels depend on the judge's value other than by a line.
+sample in which the judge's values are about as frequent as in the run.
 
 Source: Cochran, Sampling Techniques (1977), chapter 5.
 """

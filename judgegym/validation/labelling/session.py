@@ -81,15 +81,15 @@ class Session:
         self.question: Question = question_of(run, [*self.rows.values()])
         labels = read_labels(path) if path.exists() else Labels(path, None, {})
         self.draw = _draw_for(labels, [*self.rows.values()], how, seed)
-        self._writer = LabelWriter(path)
-        if labels.draw is None:
-            self._writer.append(self.draw)
         self._given = dict(labels.given)
         self._strata = strata_of({row.uid: row.value for row in self.rows.values()}) if self.draw.strata else {}
         self.order: Sequence[str] = order_of([*self.rows.values()], self.draw)
-        self._columns = LabelledRows.read(run, self.labels)
+        self._columns = LabelledRows.read(run, self.labels)  # it checks the labels
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
         self._handed: dict[str, str] = {}
+        self._writer = LabelWriter(path)
+        if labels.draw is None:
+            self._writer.append(self.draw)
 
     @property
     def labels(self) -> Labels:

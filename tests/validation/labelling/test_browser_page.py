@@ -27,8 +27,7 @@ SCALE = {"config": {"scale_min": 1, "scale_max": 5}, "environment": "rubric_abso
 def sign_in(seen: Watched, name: str) -> None:
     """Type a name, which the start page has the focus for."""
     seen.page.keyboard.type(name)
-    seen.page.keyboard.press("Enter")
-    seen.page.locator("footer").wait_for()
+    press(seen, "Enter")
 
 
 def press(seen: Watched, *keys: str) -> None:
@@ -144,9 +143,7 @@ def test_a_note_is_typed_without_pressing_keys_and_enter_sends_nothing(browser: 
         seen.page.keyboard.press("Enter")
         press(seen, "4")
         assert seen.page.inner_text("h1") == "Row 2"
-        (label,) = [
-            each for each in read_labels(scored.parent / "labels.jsonl").given.values() if each.labeller == "noter"
-        ]
+        (label,) = labels_of(scored, "noter")
         assert (label.note, label.label) == ("1 u x 2", 0.75)
 
 
@@ -160,12 +157,7 @@ def test_a_key_that_is_held_or_has_ctrl_labels_nothing(browser: Any, url: str, s
         seen.page.keyboard.up("2")
         press(seen, "5")
         assert seen.page.inner_text("h1") == "Row 3"
-        given = [
-            each.label
-            for each in read_labels(scored.parent / "labels.jsonl").given.values()
-            if each.labeller == "holder"
-        ]
-        assert given == [0.25, 1.0]
+        assert [label.label for label in labels_of(scored, "holder")] == [0.25, 1.0]
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"width": 390}])

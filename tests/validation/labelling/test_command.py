@@ -88,6 +88,10 @@ def test_labels_of_the_same_draw_on_another_machine_are_added_and_of_another_dra
     assert main([str(run), "--import", str(bens)]) == 0
     found = read_labels(run / "labels.jsonl")
     assert len(found.given) == 5 and found.labellers == ["ben", "ann"]
+    with bens.open("a") as file:
+        file.write('{"uid": "of another run", "labeller": "ann", "label": 1}\n')
+    assert main([str(run), "--import", str(bens)]) == 2
+    assert "row 'of another run' is not in" in capsys.readouterr().err
     assert main([str(run), "--import", str(bens), "--seed=1", "--out", str(tmp_path / "new.jsonl")]) == 2
     assert "these labels are not of the draw of" in capsys.readouterr().err
 
