@@ -123,8 +123,12 @@ class JudgingCommand(NamedTuple):
     words: Sequence[str]
 
 
-def read_tasks(settings: RowsSettings) -> ScoreTasks:
+def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:
     """The tasks of the user's own rows, each row read and checked.
+
+    Args:
+        settings: where the rows are, and who judges them.
+        with_responses: the rows have responses; without, tasks have their prompts and what is for the judge alone.
 
     Raises:
         DataError: the data cannot be loaded, or a row cannot be judged and `on_bad_row` is `fail`.
@@ -134,7 +138,7 @@ def read_tasks(settings: RowsSettings) -> ScoreTasks:
         found = read_input(scored, settings.data or "")
         count = len(found.rows) if settings.limit is None else min(settings.limit, len(found.rows))
         judge = CountingClient(scored).judge
-        tasks = ScoreTasks(found.rows, scored, judge.check, range(count))
+        tasks = ScoreTasks(found.rows, scored, judge.check, range(count), sampled=None if with_responses else 1)
         if settings.on_bad_row == "fail" or len(tasks.bad) == count:
             tasks.require_all(f"\n{SKIP_HINT}")
     return tasks
