@@ -90,6 +90,9 @@ class ScoreRunSettings(RowsRunSettings):
     joins them."""
     merge: int | None = operational(None, ge=1)
     """Join the N shards of FILE into it, and their runs into one, whose settings count. No judge is asked."""
+    anchors: Path | None = operational(None)
+    """Judge the rows of this JSONL file (prompt, response, and what else the judge is shown; label), too, and tell
+    whether the judge has changed since the first run with this file, by FILE.state.jsonl beside it."""
     ray: str | None = operational(None)
     """Judge in actors of Ray, on this cluster: local (also without a word) begins one on this machine and ends it with
     the run; auto, or an address, connects to one. If unset, in this process."""

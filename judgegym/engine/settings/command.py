@@ -41,6 +41,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     retry_failed: CliImplicitFlag[bool] = setting(False, verbs=EVALUATE)
     """With --resume: judge only the rows that failed. Rows that were not judged yet, or whose data has changed, stay as
     they are, and metrics are written only if there are none."""
+    anchors: Path | None = setting(None, verbs=EVALUATE)
+    """Judge the rows of this JSONL file (prompt, response, and what else the judge is shown; label), too, and tell
+    whether the judge has changed since the first run with this file, by FILE.state.jsonl beside it."""
     all_metrics: CliImplicitFlag[bool] = setting(False, verbs=("evaluate", "process"), common=True)
     """Print all metrics, too; metrics.json holds them anyway."""
     keep_calls: CliImplicitFlag[bool] = setting(True)

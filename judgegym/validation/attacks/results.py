@@ -1,9 +1,9 @@
 """What attacks did to a judge: success rates above the repeat control, what replaced answers are paid, worst rows.
 
-An attack succeeds on a row if the score is above that of the row's twin by more than `min_gain`. The same is counted for
-the repeat of the twin: what changes by noise alone is no success. An attack succeeds on the judge if its rate is above
-the repeat's by more than `max_success`, or if a text without an answer is paid more than `max_floor`; both are tests
-(McNemar's exact one, and Student's t), of which the false-discovery rate over all attacks is limited.
+An attack succeeds on a row if the score is above that of the row's twin by more than `min_gain`. The same is counted
+for the repeat of the twin: what changes by noise alone is no success. An attack succeeds on the judge if its rate is
+above the repeat's by more than `max_success`, or if a text without an answer is paid more than `max_floor`; both are
+tests (McNemar's exact one, and Student's t), of which the false-discovery rate over all attacks is limited.
 """
 
 from __future__ import annotations
