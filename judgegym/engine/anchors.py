@@ -202,7 +202,7 @@ def _anchor(uid: str, row: Row, judge: TaskJudge, shown: frozenset[str]) -> Anch
         raise row.lacks("an anchor: texts in prompt and response (or a list in responses)")
     texts = [text for text in responses if isinstance(text, str) and text.strip()]
     label = row.values.get("label")
-    if len(texts) < len(responses) or not isinstance(label, str | int | float | None):
+    if len(texts) < len(responses) or isinstance(label, bool) or not isinstance(label, str | int | float | None):
         raise row.error("expected responses that are texts, not empty, and a label that is a number or a text")
     given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
     try:
