@@ -22,7 +22,7 @@ from judgegym.validation.attacks.settings import AttackSettings
 from judgegym.validation.attacks.suite import Attack
 from judgegym.validation.judged_rows import DerivedRow, JudgedRows, RowJudgment
 
-Finding: TypeAlias = Literal["succeeds", "no effect", "underpowered"]
+Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
 _ROUNDING = 1e-9
 
 
@@ -194,7 +194,7 @@ class _Measured:
             gain=math.fsum(gains) / len(gains) if gains else None,
             paid=paid,
             p=min(adjusted, default=1.0),
-            finding="succeeds" if rises or pays else "no effect" if is_enough else "underpowered",
+            finding="succeeds" if rises or pays else "not shown" if is_enough else "underpowered",
             worst=tuple(_worst_row(row, tasks[uid_of(self.attack.name, row.target)]) for row in worst),
         )
 

@@ -116,7 +116,7 @@ def test_of_a_judge_that_is_only_noisy_no_attack_succeeds(tmp_path: Path, seed: 
     found = report(tmp_path)
     assert ended.code == 0, found["succeeded"]
     assert found["attacks"][0]["repeat_rate"] > 0.1  # noise alone raises scores
-    assert {result["finding"] for result in found["attacks"]} == {"no effect"}
+    assert {result["finding"] for result in found["attacks"]} == {"not shown"}
 
 
 @pytest.mark.slow
