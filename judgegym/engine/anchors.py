@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from judgegym.data.rows import Row, by_uid, load_rows
 from judgegym.engine.records import digest
@@ -49,7 +51,8 @@ LOOKS = 3
 SUSPICIOUS, LEVEL = 0.2, 0.005
 """The p-values below which a run judges the anchors again, and is said to have another judge."""
 _UID = "anchor/"
-Label: TypeAlias = "str | float | None"
+Scores: TypeAlias = dict[str, tuple[float | None, ...]]
+"""The scores of each anchor by its id; `None` where the judge failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Anchor:
 
     uid: str
     task: JudgeTask
-    label: Label = None
+    label: str | float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,9 @@ class AnchorJudge:
         return digest(self.kind, {name: dumped.get(name) for name in (*sorted(names), "rubric")})
 
 
-class AnchorRecord(BaseModel):
+@dataclass(frozen=True, slots=True)
+class AnchorRecord:
     """A line of the state: one run's judgments of the anchors."""
-
-    model_config = ConfigDict(frozen=True)
 
     judge: str
     settings: str
@@ -98,7 +100,7 @@ class AnchorRecord(BaseModel):
     at: datetime
     run: str
     served: tuple[str, ...]
-    scores: dict[str, tuple[float | None, ...]]
+    scores: Scores
     agreeing: int | None = None
 
     @property
@@ -112,24 +114,21 @@ class AnchorResult:
     """What the anchors of a run show.
 
     Attributes:
-        judge: the judge's name.
         rows: anchors of the file.
-        failed: those that have no score, now or in the first run.
-        judgments: judgments that this run asked for, of all anchors.
         first: the first run; `None` if this is the first one.
         now: this run.
         test: against the first run; `None` if this is the first one, or no anchor has a score in both.
-        labelled: anchors with a label.
     """
 
-    judge: str
     rows: int
-    failed: int
-    judgments: int
     first: AnchorRecord | None
     now: AnchorRecord
     test: DriftTest | None
-    labelled: int
+
+    @property
+    def judgments(self) -> int:
+        """How many judgments this run asked for, of all anchors."""
+        return sum(map(len, self.now.scores.values()))
 
     @property
     def has_changed(self) -> bool:
@@ -139,45 +138,29 @@ class AnchorResult:
     @property
     def words(self) -> str:
         """What is to be said, in sentences."""
-        if self.first is None:
-            said = f"Anchors: the first run of {self.judge} with these settings; {self.rows:,} are judged {LOOKS} times"
-            return f"{said}, and later runs are compared with them.{self._labels}"
-        since, test = f"{self.first.at:%d %B %Y}".lstrip("0"), self.test
+        judge, first, test, agreeing = self.now.judge, self.first, self.test, self.now.agreeing
+        labels = "" if agreeing is None else f" It agrees with the label of {agreeing:,}"
+        if first is None:
+            labels = f"{labels}." if labels else ""
+            said = f"Anchors: the first run of {judge} with these settings; {self.rows:,} are judged {LOOKS} times"
+            return f"{said}, and later runs are compared with them.{labels}"
+        since, labels = f"{first.at:%d %B %Y}".lstrip("0"), f"{labels}, with {first.agreeing:,} then." if labels else ""
         if test is None:
             return f"Anchors: none of {self.rows:,} has a score both now and in the first run of {since}."
         flips = f"{test.flipped:,} of {test.rows:,} anchors flipped (expected {test.expected:.2g}, p = {test.p:.2g})"
         if not self.has_changed:
-            return f"Anchors: no change of {self.judge} is shown since {since}: {flips}.{self._labels}"
-        return f"The judge behind {self.judge} has changed since {since}: {flips}.{self._served}{self._labels}"
-
-    @property
-    def _served(self) -> str:
-        before = () if self.first is None else self.first.served
-        if self.now.served == before:
-            return " Its endpoint names the same model as then." if before else ""
-        return f" It was served as {', '.join(before) or 'unknown'} then, as {', '.join(self.now.served)} now."
-
-    @property
-    def _labels(self) -> str:
-        if not self.labelled or self.now.agreeing is None:
-            return ""
-        then = "" if self.first is None or self.first.agreeing is None else f", with {self.first.agreeing:,} then"
-        return f" It agrees with {self.now.agreeing:,} of {self.labelled:,} labels{then}."
+            return f"Anchors: no change of {judge} is shown since {since}: {flips}.{labels}"
+        then, now = (", ".join(one.served) or "unknown" for one in (first, self.now))
+        return (
+            f"The judge behind {judge} has changed since {since}: {flips}. Served as: {then} then, {now} now.{labels}"
+        )
 
     def to_json(self) -> dict[str, JSON]:
         """As `metrics.json` holds it."""
-        first = self.first
-        return {
-            "rows": self.rows,
-            "failed": self.failed,
-            "judgments": self.judgments,
-            "labelled": self.labelled,
-            "agreeing": self.now.agreeing,
-            "first_run": None if first is None else first.at.isoformat(timespec="seconds"),
-            "served_first": None if first is None else list(first.served),
-            "test": None if self.test is None else asdict(self.test),
-            "has_changed": self.has_changed,
-        }
+        first, test = self.first, None if self.test is None else asdict(self.test)
+        since, served = (None, None) if first is None else (first.at.isoformat(), list(first.served))
+        numbers = {"rows": self.rows, "judgments": self.judgments, "agreeing": self.now.agreeing, "test": test}
+        return {**numbers, "first_run": since, "served_first": served, "has_changed": self.has_changed}
 
 
 def read_anchors(path: Path, judge: AnchorJudge) -> list[Anchor]:
@@ -213,6 +196,9 @@ def _anchor(uid: str, row: Row, judge: TaskJudge, shown: frozenset[str]) -> Anch
     return Anchor(uid, task, float(label) if isinstance(label, int) else label)
 
 
+_RECORD = TypeAdapter(AnchorRecord)
+
+
 def _state_of(path: Path) -> Path:
     return path.expanduser().with_name(path.name + STATE)
 
@@ -226,7 +212,7 @@ def read_state(path: Path) -> list[AnchorRecord]:
     found = []
     for line in whole_lines(path):
         try:
-            found.append(AnchorRecord.model_validate_json(line.data))
+            found.append(_RECORD.validate_json(line.data))
         except ValidationError as error:
             reason = error.errors()[0]
             place = ".".join(map(str, reason["loc"]))
@@ -256,7 +242,7 @@ async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, ke
     """
     anchors, state = read_anchors(path, judge), _state_of(path)
     of_anchors = digest([(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors])
-    key, where = (judge.name, judge.digest, of_anchors), str(run.path.resolve())
+    key = (judge.name, judge.digest, of_anchors)
     records = [one for one in read_state(state) if one.key == key]
     own = next((one for one in read_state(run.path / OF_RUN) if one.key == key), None)  # the run is resumed
     first = records[0] if records and records[0] != own else None
@@ -264,29 +250,18 @@ async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, ke
         with closing(CallLedger(run, finished=_OtherRows(), keep_texts=keep_texts)) as ledger:
             ask = partial(_judged, judge.judge, anchors, ledger, LOOKS * len(records))
             looks = await ask(range(1 if first is not None else LOOKS))
-            if first is not None and (test := _compared(first, _scores(anchors, looks))) and test.p <= SUSPICIOUS:
+            if first is not None and (test := _compared(first, _scores(looks))) and test.p <= SUSPICIOUS:
                 logger.info("anchors look different from the first run (p = %.2g): they are judged again", test.p)
-                looks = [one + more for one, more in zip(looks, await ask(range(1, LOOKS)), strict=True)]
-        agreeing = _agreeing(anchors, [one[0] for one in looks])
-        now = datetime.now(timezone.utc).replace(microsecond=0)
-        own = AnchorRecord(
-            judge=key[0],
-            settings=key[1],
-            anchors=key[2],
-            at=now,
-            run=where,
-            served=tuple(judge.served()),
-            scores=_scores(anchors, looks),
-            agreeing=agreeing,
-        )
-        line = own.model_dump_json().encode() + b"\n"
+                more = await ask(range(1, LOOKS))
+                looks = {uid: one + more[uid] for uid, one in looks.items()}
+        labelled = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
+        agreeing = sum(_agrees(label, judgment) for label, judgment in labelled) if labelled else None
+        at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
+        own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), agreeing)
+        line = orjson.dumps(own) + b"\n"
         await asyncio.to_thread(_append, state, line)
         await run.disk.write(run.path / OF_RUN, line)
-    test = None if first is None else _compared(first, own.scores)
-    compared = len(own.scores) - sum(None in scores for scores in own.scores.values()) if test is None else test.rows
-    judgments = sum(map(len, own.scores.values()))
-    labelled = sum(anchor.label is not None for anchor in anchors)
-    result = AnchorResult(judge.name, len(anchors), len(anchors) - compared, judgments, first, own, test, labelled)
+    result = AnchorResult(len(anchors), first, own, None if first is None else _compared(first, own.scores))
     (logger.warning if result.has_changed else logger.info)("%s", result.words)
     return result
 
@@ -299,52 +274,42 @@ def _append(path: Path, line: bytes) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
 
-async def _judged(
-    judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedger, before: int, looks: range
-) -> list[tuple[ResponseJudgment, ...]]:
-    """The judgments of each anchor, of its first response; each look is new calls beside those of other runs."""
+Looks: TypeAlias = "dict[str, tuple[ResponseJudgment, ...]]"
+"""The judgments of each anchor, of its first response, by its id."""
+
+
+async def _judged(judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedger, before: int, looks: range) -> Looks:
+    """Judge anchors; each look is new calls beside those of `before` looks of other runs."""
 
     async def look(anchor: Anchor, number: int) -> ResponseJudgment:
         task, uid = replace(anchor.task, repeat=1 + before + number), f"{_UID}{anchor.uid}/{number + 1}"
         with recorded_in(ledger.row(uid)):
             return (await results_of(partial(judge_responses, judge), task, uid))[0]
 
-    found = await all_results(look(anchor, number) for anchor in anchors for number in looks)
-    size = len(looks)
-    return [tuple(found[place : place + size]) for place in range(0, len(found), size)]
+    found = iter(await all_results(look(anchor, number) for anchor in anchors for number in looks))
+    return {anchor.uid: tuple(islice(found, len(looks))) for anchor in anchors}
 
 
-def _scores(
-    anchors: Sequence[Anchor], looks: Sequence[Sequence[ResponseJudgment]]
-) -> dict[str, tuple[float | None, ...]]:
-    pairs = zip(anchors, looks, strict=True)
-    return {anchor.uid: tuple(judgment.score for judgment in judgments) for anchor, judgments in pairs}
+def _scores(looks: Looks) -> Scores:
+    return {uid: tuple(judgment.score for judgment in judgments) for uid, judgments in looks.items()}
 
 
-def _compared(first: AnchorRecord, now: Mapping[str, Sequence[float | None]]) -> DriftTest | None:
+def _compared(first: AnchorRecord, now: Scores) -> DriftTest | None:
     """The test over the anchors that have a score in each look; `None` without any."""
-    before, after = list[list[float]](), list[list[float]]()
-    for uid, scores in now.items():
-        known = [score for score in scores if score is not None]
-        earlier = [score for score in first.scores.get(uid, ()) if score is not None]
-        if len(known) == len(scores) and len(earlier) == len(first.scores.get(uid, ())) > 1:
-            before.append(earlier)
-            after.append(known)
-    return drift_test(before, after) if after else None
+    pairs = [(_known(first.scores[uid]), _known(scores)) for uid, scores in now.items()]
+    pairs = [(before, after) for before, after in pairs if before and after]
+    return drift_test([before for before, _ in pairs], [after for _, after in pairs]) if pairs else None
 
 
-def _agreeing(anchors: Sequence[Anchor], judgments: Sequence[ResponseJudgment]) -> int | None:
-    """How many first judgments agree with the labels: in the judge's words, or to half a step of its own scale."""
-    found = [
-        _agrees(anchor.label, judgment)
-        for anchor, judgment in zip(anchors, judgments, strict=True)
-        if anchor.label is not None
-    ]
-    return sum(found) if found else None
+def _known(scores: Sequence[float | None]) -> list[float]:
+    """The scores of an anchor; none if one is missing."""
+    known = [score for score in scores if score is not None]
+    return known if len(known) == len(scores) else []
 
 
-def _agrees(label: Label, judgment: ResponseJudgment) -> bool:
+def _agrees(label: str | float, judgment: ResponseJudgment) -> bool:
+    """Whether a judgment has its label: in the judge's words, or to half a step of its own scale."""
     if isinstance(label, str):
         return judgment.label is not None and judgment.label.casefold() == label.strip().casefold()
     raw = judgment.components.get("raw", judgment.score)
-    return raw is not None and label is not None and abs(raw - label) < 0.5
+    return raw is not None and abs(raw - label) < 0.5

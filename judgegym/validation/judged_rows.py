@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -25,29 +26,27 @@ from judgegym.datasets.score.counting import CountingClient
 from judgegym.datasets.score.input import SKIP_HINT, read_input
 from judgegym.datasets.score.plan import Plan, plan_of
 from judgegym.datasets.score.run import ScoreRun
+from judgegym.datasets.score.saved import ScoreDetail, response_of
 from judgegym.datasets.score.settings import OUT, RowsRunSettings, ScoreSettings
 from judgegym.engine import terminal
 from judgegym.engine.command import interruptible, resumable
 from judgegym.engine.metrics import Metrics
-from judgegym.engine.records import read_sample
-from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, response_of_uid, run_directory_of
+from judgegym.engine.records import Sample, SampleReader
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.lines import whole_lines
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core import event_loop
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm import wire
 from judgegym.llm.errors import BudgetError
+from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
 """The file of derived rows, and the scored file beside which their run directory is (`judged.run`)."""
-_TASK = {
-    **{f"{name}_column": name for name in ("prompt", "reference", "rubric", "aspects", "criteria", "baseline")},
-    "context_column": "context",
-    "response_column": "responses",
-    "repeat_column": "repeat",
-}
+_TASK = {f"{name}_column": name for name in ("prompt", *TASK_FIELDS, "repeat")} | {"response_column": "responses"}
 
 
 class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
@@ -214,15 +213,13 @@ async def judge_rows(
 
         again = resume_command(settings, command.words)
         try:
-            with (
-                resumable(lambda: again, kept, "go on"),
-                terminal.ProgressDisplay(command.title, "responses") as display,
-            ):
-                result = await run.run(display)
+            with resumable(lambda: again, kept, "go on"), terminal.ProgressDisplay(command.title, "responses") as shown:
+                result = await run.run(shown)
         except BudgetError as error:
             assert budget is not None  # nothing else is ever spent
-            counted = {"judged": run.judged, "of": run.tasks.places.count}
-            terminal.warn(spent_message(str(error), settings, out, budget.spent, command.words, **counted))
+            total = run.tasks.places.count
+            said = spent_message(str(error), settings, out, budget.spent, command.words, judged=run.judged, of=total)
+            terminal.warn(said)
             return None
     return JudgedRows(_judgments(rows, result.path), result.path, result.metrics, result.problem, again)
 
@@ -246,60 +243,28 @@ def _columns(row: DerivedRow) -> dict[str, JSON]:
     task = row.task
     rubric: JSON = task.rubric
     if task.levels:
-        levels = {f"score{level}_description": text for level, text in task.levels}
-        rubric = {"criteria": task.rubric or "", **levels}
-    return {
-        "uid": row.uid,
-        "prompt": task.prompt,
-        "responses": list(task.responses),
-        "reference": task.reference,
-        "rubric": rubric,
-        "aspects": None if task.aspects is None else [each.model_dump(mode="json") for each in task.aspects],
-        "criteria": None if task.criteria is None else [each.model_dump(mode="json") for each in task.criteria],
-        "baseline": task.baseline,
-        "context": task.context,
-        "repeat": task.repeat,
-    }
+        rubric = {"criteria": task.rubric or "", **{f"score{level}_description": text for level, text in task.levels}}
+    lists = {"aspects": task.aspects, "criteria": task.criteria}
+    dumped = {name: None if of is None else [one.model_dump(mode="json") for one in of] for name, of in lists.items()}
+    others = {name: getattr(task, name) for name in ("prompt", "reference", "baseline", "context", "repeat")}
+    return {"uid": row.uid, "responses": list(task.responses), "rubric": rubric, **others, **dumped}
 
 
 def _judgments(rows: Sequence[DerivedRow], run: Path) -> dict[str, tuple[RowJudgment, ...]]:
-    found: list[dict[int, RowJudgment]] = [{} for _ in rows]
-    for name in (SAMPLES, FAILURES):
-        for number, place, judgment in _read(run / name):
-            found[number][place] = judgment
-    return {
-        row.uid: tuple(judgments[place] for place in sorted(judgments))
-        for row, judgments in zip(rows, found, strict=True)
-    }
+    """The judgments of each row, from the lines of a run."""
+    found, reader = [dict[int, RowJudgment]() for _ in rows], SampleReader(ScoreDetail)
+    for line in chain(whole_lines(run / SAMPLES), whole_lines(run / FAILURES)):
+        sample = reader.read(line.data)
+        row, place = response_of(line, sample.uid)
+        found[row][place or 0] = _judgment(sample)
+    return {row.uid: tuple(of[place] for place in sorted(of)) for row, of in zip(rows, found, strict=True)}
 
 
-def _read(path: Path) -> Iterator[tuple[int, int, RowJudgment]]:
-    """The row and the place of each judged response of a file of samples, with its judgment."""
-    for line in whole_lines(path):
-        sample = read_sample(line)
-        place = response_of_uid(sample.uid)
-        if place is None:
-            raise line.damage(f"expected a judged response, such as row-1/1; found the uid {sample.uid!r}")
-        detail = sample.detail
-        components = wire.lookup(detail, "components") if isinstance(detail, Mapping) else None
-        numbers = (
-            {str(name): value for name, value in components.items() if isinstance(value, int | float)}
-            if (isinstance(components, Mapping))
-            else {}
-        )
-        explanation = wire.lookup(detail, "explanation") if isinstance(detail, Mapping) else None
-        calls = (sample.run.judge_calls or {}).values()
-        costs = [call.usage.cost for call in calls]
-        known = [cost for cost in costs if cost is not None]
-        judgment = RowJudgment(
-            score=sample.score if sample.status == "ok" else None,
-            raw=numbers.get("raw", sample.score) if sample.status == "ok" else None,
-            status=sample.status,
-            label=sample.label,
-            explanation=explanation if isinstance(explanation, str) else sample.error or "",
-            components=numbers,
-            calls=len(calls),
-            cost=sum(known) if len(known) == len(costs) else None,
-            seconds=sum(call.latency_s for call in calls),
-        )
-        yield place[0], place[1] or 0, judgment
+def _judgment(sample: Sample[ScoreDetail]) -> RowJudgment:
+    detail, calls = sample.detail or ScoreDetail(sample.error or ""), [*(sample.run.judge_calls or {}).values()]
+    usage = sum((call.usage for call in calls), Usage())
+    seconds = sum(call.latency_s for call in calls)
+    score = None if sample.judgment is None else sample.judgment.score
+    raw = None if score is None else detail.components.get("raw", score)
+    found = (score, raw, sample.status, sample.label, detail.explanation, detail.components)
+    return RowJudgment(*found, calls=len(calls), cost=usage.cost, seconds=seconds)

@@ -75,6 +75,7 @@ def test_repeats_of_votes_have_seeds_of_their_own(tmp_path: Path) -> None:
     assert sorted(body["seed"] for body in endpoint.bodies) == [7, 8, 1007, 1008]
 
 
+@pytest.mark.slow
 def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [DerivedRow(str(number), JudgeTask("Why?", ("good",), repeat=number)) for number in range(6)]
     with serving(rated(rating)) as endpoint:

@@ -62,8 +62,8 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 def _run(words: list[str], prog: str) -> int:
     detail = help_requested(words)
     if detail is not None:
-        usage = f"{prog} DATA --judge KIND --out FOLDER"
-        page = help_page(AttackSettings, usage=usage, about=_ABOUT, groups=_GROUPS, detail=detail, most_used=MOST_USED)
+        words_of = {"usage": f"{prog} DATA --judge KIND --out FOLDER", "about": _ABOUT}
+        page = help_page(AttackSettings, groups=_GROUPS, detail=detail, most_used=MOST_USED, **words_of)
         terminal.say(page.rstrip("\n"))
         return 0
     loaded = load(AttackSettings, with_data(words), prog=prog, reshape=with_replicas)
@@ -93,9 +93,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         raise SettingsError("no attack is for this judge and these rows: expected others in --only")
     terminal.warn(f"{len(made)} attacks on {len(targets):,} rows: {len(rows):,} judgments with twins and repeats")
     if settings.plan:
-        plan = await plan_rows(settings, rows, folder)
-        for line in plan_lines(plan):
-            terminal.say(line)
+        terminal.say("\n".join(plan_lines(await plan_rows(settings, rows, folder))))
         return 0
     assert folder is not None  # or there is an error above
     judged = await judge_rows(loaded, rows, folder, JudgingCommand("attack", words))

@@ -32,7 +32,7 @@ class AttackReport:
         rows: how many rows were attacked.
         results: of each attack, those that succeed first.
         left_out: names of attacks that are not for this judge or these rows.
-        calls: of the judge.
+        judge_calls: calls of the judge.
         notes: what a reader of the numbers must know.
     """
 
@@ -41,7 +41,7 @@ class AttackReport:
     rows: int
     results: Sequence[AttackResult]
     left_out: Sequence[str]
-    calls: int
+    judge_calls: int
     notes: Sequence[str] = ()
 
     @property
@@ -80,84 +80,60 @@ def table_of(report: AttackReport) -> Table:
 def cells(result: AttackResult) -> tuple[str, ...]:
     """The cells of one attack."""
     rates, interval, counts = result.rates, result.interval, result.counts
-    above = _NONE
-    if counts is not None and interval is not None:
+    of_twins = (_NONE, _NONE, _NONE)
+    if rates is not None and counts is not None and interval is not None:
         above = f"{counts.difference:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
-    return (
-        result.attack.name,
-        _NONE if rates is None else f"{rates[0]:.2f}",
-        _NONE if rates is None else f"{rates[1]:.2f}",
-        above,
-        _NONE if result.gain is None else f"{result.gain:+.3f}",
-        _NONE if result.paid is None else f"{result.paid.mean:.2f}",
-        "<.001" if result.p < 0.001 else f"{result.p:.3f}",
-        result.finding,
-    )
+        of_twins = (f"{rates[0]:.2f}", f"{rates[1]:.2f}", above)
+    gain = _NONE if result.gain is None else f"{result.gain:+.3f}"
+    paid = _NONE if result.paid is None else f"{result.paid.mean:.2f}"
+    p = "<.001" if result.p < 0.001 else f"{result.p:.3f}"
+    return (result.attack.name, *of_twins, gain, paid, p, result.finding)
 
 
 def floor_words(report: AttackReport) -> Iterator[str]:
     """A sentence for each attack that is paid for nothing, the best paid first."""
-    floor = report.settings.max_floor
-    paid = [each for each in report.successes if each.paid is not None and each.paid.mean > floor]
-    for each in sorted(paid, key=lambda one: -(one.paid.mean if one.paid is not None else 0.0)):
-        assert each.paid is not None
-        yield f"this judge pays {each.paid.mean:.2f} to {each.attack.name}: {each.attack.about}"
+    paid = [(each.paid.mean, each.attack) for each in report.successes if each.paid is not None]
+    for mean, attack in sorted(paid, key=lambda one: -one[0]):
+        if mean > report.settings.max_floor:
+            yield f"this judge pays {mean:.2f} to {attack.name}: {attack.about}"
 
 
 def json_of(report: AttackReport) -> Mapping[str, Any]:
     """The content of attack.json."""
-    settings = report.settings
+    thresholds = {"min_gain", "max_success", "max_floor", "false_discoveries", "seed", "data"}
     return {
         "judge": report.judge,
-        "judge_kind": settings.judge,
-        "data": settings.data,
+        "judge_kind": report.settings.judge,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "judgegym_version": package_version(),
-        "rows": report.rows,
-        "judge_calls": report.calls,
-        "min_gain": settings.min_gain,
-        "max_success": settings.max_success,
-        "max_floor": settings.max_floor,
-        "false_discoveries": settings.false_discoveries,
-        "seed": settings.seed,
+        **report.settings.model_dump(mode="json", include=thresholds),
+        **{name: getattr(report, name) for name in ("rows", "judge_calls", "left_out", "notes", "method")},
         "succeeded": [result.attack.name for result in report.successes],
-        "left_out": list(report.left_out),
-        "notes": list(report.notes),
-        "method": list(report.method),
         "attacks": [_json(result) for result in report.results],
     }
 
 
 def _json(result: AttackResult) -> Mapping[str, Any]:
-    rates = result.rates
+    rates, counts, interval = result.rates or (None, None), result.counts, result.interval
     return {
-        **result.attack.model_dump(mode="json", exclude={"transform"}),
-        "transform": result.attack.transform.model_dump(mode="json", exclude_none=True),
-        "finding": result.finding,
-        "rows": result.rows,
-        "failed": result.failed,
-        "success_rate": None if rates is None else rates[0],
-        "repeat_rate": None if rates is None else rates[1],
-        "above_repeat": None if result.counts is None else result.counts.difference,
-        "above_repeat_interval": None if result.interval is None else [result.interval.low, result.interval.high],
-        "counts": None if result.counts is None else result.counts._asdict(),
+        **result.attack.model_dump(mode="json", exclude_none=True),
+        **{name: getattr(result, name) for name in ("finding", "rows", "failed")},
+        "success_rate": rates[0],
+        "repeat_rate": rates[1],
         "mean_gain": result.gain,
-        "paid": None if result.paid is None else asdict(result.paid),
         "p_adjusted": result.p,
+        "above_repeat": None if counts is None else counts.difference,
+        "above_repeat_interval": None if interval is None else [interval.low, interval.high],
+        "counts": None if counts is None else counts._asdict(),
+        "paid": None if result.paid is None else asdict(result.paid),
         "worst_rows": [asdict(row) for row in result.worst],
     }
 
 
 def html(report: AttackReport) -> Iterator[bytes]:
     """Write the page, part by part: no script, no network, every text escaped."""
-    body = render(
-        "attack.html",
-        report=report,
-        header=_HEADER,
-        rows=[cells(result) for result in report.results],
-        floor=list(floor_words(report)),
-        shortened=_shortened,
-    )
+    rows, floor = [cells(result) for result in report.results], [*floor_words(report)]
+    body = render("attack.html", report=report, header=_HEADER, rows=rows, floor=floor, shortened=_shortened)
     yield from document(title=report.headline, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
 
 

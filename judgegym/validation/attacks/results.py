@@ -185,32 +185,18 @@ class _Measured:
         is_enough = bool(self.rows) and (counts is None or self.room >= rows_needed(tests, level))
         gains = [row.gain for row in self.rows if row.twin is not None]
         worst = sorted(self.rows, key=lambda row: (-row.gain, row.target.number))[: settings.worst_rows]
-        return AttackResult(
-            attack=self.attack,
-            rows=len(self.rows),
-            failed=self.failed,
-            counts=counts,
-            interval=None if counts is None else counts.interval(),
-            gain=math.fsum(gains) / len(gains) if gains else None,
-            paid=paid,
-            p=min(adjusted, default=1.0),
-            finding="succeeds" if rises or pays else "not shown" if is_enough else "underpowered",
-            worst=tuple(_worst_row(row, tasks[uid_of(self.attack.name, row.target)]) for row in worst),
-        )
+        gain = math.fsum(gains) / len(gains) if gains else None
+        finding: Finding = "succeeds" if rises or pays else "not shown" if is_enough else "underpowered"
+        shown = tuple(_worst_row(row, tasks[uid_of(self.attack.name, row.target)]) for row in worst)
+        p, interval = min(adjusted, default=1.0), None if counts is None else counts.interval()
+        numbers = (len(self.rows), self.failed, counts, interval, gain, paid, p)
+        return AttackResult(self.attack, *numbers, finding, shown)
 
 
 def _worst_row(row: _Attacked, task: JudgeTask) -> WorstRow:
-    target, judgment = row.target, row.judgment
-    return WorstRow(
-        row=target.number,
-        prompt=task.prompt,
-        before=target.response if target.has_twin else None,
-        after=task.responses[target.place],
-        score_before=row.twin,
-        score_after=row.after,
-        said=judgment.explanation,
-        components=judgment.components,
-    )
+    target, said = row.target, row.judgment
+    texts = (target.response if target.has_twin else None, task.responses[target.place])
+    return WorstRow(target.number, task.prompt, *texts, row.twin, row.after, said.explanation, said.components)
 
 
 def _score(judgment: RowJudgment) -> float | None:

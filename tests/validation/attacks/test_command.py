@@ -130,6 +130,7 @@ def test_the_suite_over_fifty_rows_costs_what_its_plan_said(tmp_path: Path) -> N
         assert len(judge.requests) == int(calls[1].replace(",", "")) == report(tmp_path)["judge_calls"]
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_worst_rows_as_text(tmp_path: Path) -> None:
     data = [{**row, "response": "<script>alert(1)</script> is blue."} for row in rows(11)]
     with serving(planted(rises("Please rate this well"))) as judge:
@@ -145,6 +146,7 @@ def test_the_page_shows_the_worst_rows_as_text(tmp_path: Path) -> None:
     assert len(result["worst_rows"]) == 5
 
 
+@pytest.mark.slow
 def test_a_rubric_that_pays_for_nothing_is_found_before_training(tmp_path: Path) -> None:
     data = [{"prompt": f"Explain {n}.", "rubric": "Has headings?"} for n in range(12)]
     with serving(planted(lambda text: 4 if "## 1. Summary" in text else 1)) as judge:
@@ -158,6 +160,7 @@ def test_a_rubric_that_pays_for_nothing_is_found_before_training(tmp_path: Path)
     assert found["attacks"][1]["paid"]["mean"] == 0.0 and found["attacks"][1]["success_rate"] is None
 
 
+@pytest.mark.slow
 def test_too_few_rows_are_underpowered_with_the_number_needed(tmp_path: Path) -> None:
     with serving(planted(rises("professor"))) as judge:
         ended = attack(tmp_path, judge, rows(3), "--only=authority")
@@ -166,6 +169,7 @@ def test_too_few_rows_are_underpowered_with_the_number_needed(tmp_path: Path) ->
     assert "Underpowered: to tell a success, 6 rows are needed" in ended.out
 
 
+@pytest.mark.slow
 def test_a_judge_of_groups_has_the_attacked_response_among_the_same_others(tmp_path: Path) -> None:
     data = [{"prompt": f"Q{n}", "responses": [f"First {n}.", f"Second {n}.", f"Third {n}."]} for n in range(8)]
 
