@@ -4,8 +4,8 @@
 
 is replaced by a table of the settings of that kind, in the words of `--help_all`. Kinds: `command` (the flags of
 `evaluate`, `serve` and `process`), `openai`, `env GROUP …` (those of every environment), `groups` (judged together),
-`own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`, `score GROUP …`, and
-`flags COMMAND` (any other command of `judgegym`).
+`own ENVIRONMENT` (its own, and those whose default it changes), `judge-server GROUP …`, `score GROUP …`,
+`attack GROUP …`, and `flags COMMAND` (any other command of `judgegym`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from judgegym.judges.config.fields import DeclaredSetting, declared_settings, in
 from judgegym.judges.config.help import in_order_of_use
 from judgegym.judges.config.sources import SourcedSettings
 from judgegym.server.settings import RewardServerSettings
+from judgegym.validation.attacks.settings import AttackSettings
 
 _MARKER = re.compile(r"^<!-- settings: (?P<kind>[\w-]+)(?P<words>(?: [\w-]+)*) -->$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
@@ -184,5 +185,6 @@ _KINDS: dict[str, Callable[..., Iterator[Row]]] = {
     "own": _own,
     "judge-server": _flat(RewardServerSettings, "judge-server"),
     "score": _flat(ScoreSettings, "score", MOST_USED),
+    "attack": _flat(AttackSettings, "attack"),
     "flags": _flags,
 }

@@ -44,7 +44,8 @@ class Command(NamedTuple):
         return importlib.import_module(self.module)
 
 
-_ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
+_ENVIRONMENTS, _DATA, _TRIAL, _RUNS = "environments", "data sets", "judges on trial", "finished runs"
+_SERVERS, _SHELL = "servers", "shell"
 COMMANDS: Mapping[str, Command] = {
     "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.listing"),
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
@@ -52,6 +53,9 @@ COMMANDS: Mapping[str, Command] = {
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
     "score": Command(_DATA, "DATA --out FILE …", "judge the rows of a data set", "judgegym.datasets.score.command"),
     "select": Command(_DATA, "SCORED --out FILE", "take the best rows, or pairs", "judgegym.datasets.select.command"),
+    "attack": Command(
+        _TRIAL, "DATA --out FOLDER …", "which texts a judge pays for", "judgegym.validation.attacks.command"
+    ),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),

@@ -314,6 +314,12 @@ class Clients:
         return {role: sum((client.finish_reasons for client in found), Counter[str]()) for role, found in roles.items()}
 
     @property
+    def served_models(self) -> dict[str, Counter[str]]:
+        """Return how many answers of policies and judges named each model that they come from."""
+        roles = {"policy": self._policies, "judge": self._judges}
+        return {role: sum((client.served_models for client in found), Counter[str]()) for role, found in roles.items()}
+
+    @property
     def notices(self) -> list[str]:
         """Return what a reader of the numbers must know of how the judges were asked."""
         return list(dict.fromkeys(sentence for client in self._judges for sentence in client.notices))

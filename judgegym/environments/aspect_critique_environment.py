@@ -72,6 +72,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     name = "aspect_critique"
     headline = ("mean_reward", "reward")
+    anchor_judge = "aspect"
     offline_samples = {"train_dataset": str(SAMPLES / "aspect_critique.jsonl")}
 
     def open_judges(self) -> None:

@@ -38,6 +38,7 @@ from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.naming import MetricNames
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.parsing.verdict_parser import Place
+from judgegym.judges.scorers.registry import ScorerSettings
 from judgegym.llm.errors import UserError
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         metric_notes: what a metric means whose name may mislead, for the table of an evaluation.
         offline_samples: the settings that name the bundled samples, for `--offline`.
         offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
+        anchor_judge: the kind of judge that judges anchors (`judgegym score --judge`), where its settings are this
+            environment's; `None` if anchors cannot be judged.
         invalid_completion_score: the score in evaluations of a completion in the wrong format, which counts as a wrong
             answer.
         config_type: the class of the settings, read from the type parameters.
@@ -128,6 +131,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     metric_notes: ClassVar[Mapping[str, str]] = {}
     offline_samples: ClassVar[Mapping[str, str]] = {}
     offline_prompts: ClassVar[Sequence[str | PromptFormat]] = ()
+    anchor_judge: ClassVar[str | None] = None
     config_type: ClassVar[type[EnvConfig]]
     detail_type: ClassVar[type[Any]]
 
@@ -285,6 +289,12 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
                 shown = repr(reward) if isinstance(reward, float) else wrong
                 raise _breach(self, "reward", f"returned {shown}; expected a finite number")
         return rewards
+
+    @property
+    def judge_kind(self) -> str | None:
+        """Return the kind of judge that judges anchors, as `judgegym score --judge` names it; `None` without one."""
+        config = self.config
+        return config.judge if isinstance(config, ScorerSettings) else self.anchor_judge
 
     @property
     def invalid_completion_score(self) -> float:

@@ -91,6 +91,7 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
 
     name = "rubric_absolute"
     headline = ("mean_reward", "reward")
+    anchor_judge = "rubric"
     offline_samples = {
         "train_dataset": str(SAMPLES / "rubric_absolute.jsonl"),
         "eval_dataset": str(SAMPLES / "rubric_absolute.jsonl"),

@@ -79,6 +79,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
 
     name = "rubric_checklist"
     headline = ("mean_score", "score")
+    anchor_judge = "checklist"
     training_headline = "mean_reward"
     offline_samples = {"train_dataset": str(SAMPLES / "rubric_checklist.jsonl")}
 

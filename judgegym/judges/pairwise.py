@@ -221,7 +221,7 @@ class ChoiceCaseJudge(VerdictJudge[ChoiceJudgeSettings, ChoiceCase, ChoiceDetail
     def case_of(self, task: JudgeTask) -> ChoiceCase:
         """The distinct responses, in an order that depends on the seed and the task only."""
         answers = [*dict.fromkeys(task.responses)]
-        key = replace(task, responses=tuple(answers)).key("choice")
+        key = replace(task, responses=tuple(answers), repeat=0).key("choice")
         generator(self.settings.seed, key, "order").shuffle(answers)
         return ChoiceCase(task.prompt, tuple(answers))
 

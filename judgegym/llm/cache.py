@@ -12,8 +12,10 @@ import hashlib
 import logging
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,30 @@ PROTOCOL_VERSION = 1
 _BUSY_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.01
 _SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID"
+
+
+VOTES_OF_REPEAT = 1_000
+"""How far apart the votes, and the sampling seeds, of two repeats are: more than the votes that a question may have."""
+_REPEAT: ContextVar[int] = ContextVar("repeat", default=0)
+
+
+@contextmanager
+def independent(repeat: int) -> Iterator[None]:
+    """Make each call inside a new one beside equal calls of other repeats: no cache and no flight answers both.
+
+    Args:
+        repeat: which of several independent repeats the calls belong to; 0 changes nothing.
+    """
+    token = _REPEAT.set(repeat)
+    try:
+        yield
+    finally:
+        _REPEAT.reset(token)
+
+
+def vote_of_repeat(number: int) -> int:
+    """The vote, or the seed, of this number in the repeat of the context."""
+    return number + VOTES_OF_REPEAT * _REPEAT.get()
 
 
 def request_key(identity: str, messages: Sequence[Message], parameters: Mapping[str, JSON], vote: int) -> str:

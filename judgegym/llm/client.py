@@ -30,7 +30,7 @@ import aiohttp
 
 from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.budget import Budget
-from judgegym.llm.cache import JudgmentCache, request_key
+from judgegym.llm.cache import JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
 from judgegym.llm.outcome import checked
@@ -283,7 +283,8 @@ class ChatClient(Transport):
         longest = settings.max_tokens if max_tokens == "default" else max_tokens
         if longest:
             parameters["max_tokens"] = longest
-        return {**parameters, **settings.extra_body, **(extra or {}), **({} if seed is None else {"seed": seed})}
+        seeds = {} if seed is None else {"seed": vote_of_repeat(seed)}
+        return {**parameters, **settings.extra_body, **(extra or {}), **seeds}
 
     async def _ask_all(
         self, call: CallInProgress, messages: Sequence[Message], parameters: Mapping[str, JSON], n: int, *, singly: bool
@@ -347,7 +348,7 @@ class ChatClient(Transport):
         """Ask for one choice, in the cache and among the calls in flight before the model."""
         if cache is None and not is_greedy:
             return _of_first(await send(record))
-        key = request_key(self._identity, asked.messages, asked.parameters, asked.vote)
+        key = request_key(self._identity, asked.messages, asked.parameters, vote_of_repeat(asked.vote))
         is_own = False
 
         def is_kept(choice: Choice) -> bool:

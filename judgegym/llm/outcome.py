@@ -294,6 +294,7 @@ _UNKNOWN_IN_A_ROW = 3
 _MOST_REASONS = 100
 """Different finish reasons of an endpoint that are counted by name."""
 _NO_REASON = "(none)"
+_LONGEST_NAME = 300
 
 _GAPS = (
     "gives no ids of some tokens, such as those within a character that takes several: of such an answer, the tokens "
@@ -384,6 +385,7 @@ class Habits:
         unknown: the unknown one of its last answer, normalized.
         unknown_in_a_row: its last answers that ended with that.
         reasons: how many of its choices ended with each finish reason, normalized; `(none)` without one.
+        served: how many of its answers named each model that they come from, with its fingerprint in brackets.
     """
 
     name: str
@@ -394,6 +396,7 @@ class Habits:
     unknown: str = ""
     unknown_in_a_row: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    served: Counter[str] = field(default_factory=Counter)
     _said: set[str] = field(default_factory=set)
 
     @property
@@ -426,6 +429,14 @@ class Habits:
         self.gives_known = any(self.rules.state(word) != "unknown" for word in found)
         self.unknown_in_a_row = self.unknown_in_a_row + 1 if {self.unknown} == set(found) else 1
         self.unknown = found[0]
+
+    def note_served(self, body: Mapping[str, JSON]) -> None:
+        """Note as which model an answer was served, if it says so."""
+        model, fingerprint = body.get("model"), body.get("system_fingerprint")
+        if isinstance(model, str) and model:
+            named = f"{model} ({fingerprint})" if isinstance(fingerprint, str) and fingerprint else model
+            known = named in self.served or len(self.served) < _MOST_REASONS
+            self.served[named[:_LONGEST_NAME] if known else "others"] += 1
 
     def say_once(self, topic: str, what: str) -> None:
         """Log a peculiarity of the endpoint, the first time that it is met."""
@@ -467,6 +478,7 @@ def of_answer(
     if body.get("error"):
         return replace(_reported(body["error"], status), tokens=tokens)
     habits.learn(sent)
+    habits.note_served(body)
     choices: list[Choice] = []
     faults: list[AttemptFailure] = []
     for raw in sent if len(sent) == 1 else _in_order(sent):

@@ -262,6 +262,12 @@ class Transport:
         return sum((replica.habits.reasons for replica in replicas.values()), Counter[str]())
 
     @property
+    def served_models(self) -> Counter[str]:
+        """How many answers named each model that they come from, with its fingerprint if there was one."""
+        replicas = {id(each): each for client in (self, *self.siblings) for each in client.presence.replicas}
+        return sum((replica.habits.served for replica in replicas.values()), Counter[str]())
+
+    @property
     def notices(self) -> list[str]:
         """What a reader of the numbers must know of how the model, and those of siblings, were asked."""
         own = [] if self.formats.words is None else [self.formats.words]

@@ -23,6 +23,8 @@ from judgegym.judges.scorers.fields import FieldTypeError, criteria_column, judg
 from judgegym.judges.scorers.registry import TASK_FIELDS, ScorerSettings, shown_fields
 from judgegym.llm.wire import JSON
 
+MOST_REPEATS = 1_000
+"""The highest number in the column of repeats."""
 ReadEarlier: TypeAlias = Callable[[Row], tuple[JudgedResponse, ...]]
 """Reads the responses of a row that an earlier run has sampled."""
 
@@ -63,6 +65,8 @@ class RowReader:
         by = settings.group_by
         if by is not None and first.value(by) is None and by not in first.values:
             raise first.lacks(f"a column {by} (--group_by)")
+        if settings.repeat_column is not None and not _has_column(rows, settings.repeat_column):
+            raise first.lacks(f"a column {settings.repeat_column} (--repeat_column)")
         self.first = self._first_readable()
         self._unseen = {*TASK_FIELDS} - shown_fields(settings) if isinstance(settings, ScorerSettings) else set()
         """Fields that the judge is not shown."""
@@ -154,9 +158,17 @@ class RowReader:
             column = self._optional.get(re.split(r"\W", str(error), maxsplit=1)[0])  # it begins with a field's name
             raise row.error(f"{error} ({named})" if named else str(error), column) from None
         shown = [self._optional[name] for name in given if name not in self._unseen]
-        of_settings = filter(None, (self.settings.category_column, self.settings.group_by))
+        columns = self.settings
+        of_settings = filter(None, (columns.category_column, columns.group_by, columns.repeat_column))
         self.unread.update(unread(filled, {*found.columns, *found.parts, *shown, *of_settings}))
-        return judge_task
+        return replace(judge_task, repeat=self._repeat(row)) if columns.repeat_column is not None else judge_task
+
+    def _repeat(self, row: Row) -> int:
+        column = self.settings.repeat_column
+        value = 0 if column is None else row.value(column)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_REPEATS:
+            raise row.error(f"expected a whole number from 0 to {MOST_REPEATS} in {column} (--repeat_column)", column)
+        return value
 
     def category(self, number: int) -> str | None:
         """The category of a row; its text is not read without `--category_column`."""

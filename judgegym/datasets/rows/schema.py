@@ -70,6 +70,9 @@ class ColumnSettings(BaseModel, use_attribute_docstrings=True):
     (judges aspect, listwise, tournament). If unset, these judges take it from context."""
     category_column: str | None = setting(None, common=True)
     """Report the scores by the values of this column, such as the source of a row."""
+    repeat_column: str | None = setting(None)
+    """Judge rows that are equal but for the whole number in this column by calls of their own: independent repeats of
+    one judgment, which share no answer and no sampling seed. If unset, equal rows share one judgment."""
     group_by: str | None = setting(None)
     """Judge rows together that have the same value in this column, each with one response, with a judge that compares
     responses. They may stand anywhere in the data."""

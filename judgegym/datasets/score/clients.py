@@ -62,6 +62,12 @@ class ScoreClients:
         policy = Counter[str]() if self.policy is None else self.policy.client.finish_reasons
         return {"policy": policy, "judge": self.judge.finish_reasons}
 
+    @property
+    def served_models(self) -> dict[str, Counter[str]]:
+        """How many answers of policy and judge named each model that they come from."""
+        policy = Counter[str]() if self.policy is None else self.policy.client.served_models
+        return {"policy": policy, "judge": self.judge.served_models}
+
 
 @asynccontextmanager
 async def open_clients(loaded: LoadedSettings[ScoreSettings], budget: Budget | None) -> AsyncIterator[ScoreClients]:

@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from judgegym.data.opening import STDIN, kind_of
 from judgegym.datasets.files.writer import quarantine_lines, quarantine_of
 from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.score.clients import ScoreClients
 from judgegym.datasets.score.input import ScoreInput
 from judgegym.datasets.score.numbers import (
     BEST,
@@ -33,6 +34,7 @@ from judgegym.datasets.score.numbers import (
 from judgegym.datasets.score.saved import SavedResponses
 from judgegym.datasets.score.settings import ScoreSettings
 from judgegym.engine import terminal
+from judgegym.engine.anchors import AnchorResult
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.runs.directory import FAILURES, METRICS, REPORT, RunDirectory
 from judgegym.engine.runs.disk import Disk
@@ -101,8 +103,9 @@ async def conclude(
     started: float,
     judged: int = 0,
     is_resumed: bool = False,
-    finish_reasons: Mapping[str, Mapping[str, int]] = {},
+    asked: ScoreClients | None = None,
     notices: Sequence[str] = (),
+    anchors: AnchorResult | None = None,
 ) -> EvaluationResult:
     """Compute the metrics, write `metrics.json` and the log.
 
@@ -115,8 +118,9 @@ async def conclude(
         started: when this command began to judge.
         judged: how many responses it has judged.
         is_resumed: an earlier command has judged others.
-        finish_reasons: how many choices of `policy` and `judge` ended with each finish reason.
+        asked: the clients of this command; `None` if it has asked nobody.
         notices: of the judge's client.
+        anchors: what they show of the judge, if there are any.
 
     Raises:
         DataError: the labels are not of this run; its metrics are on disk.
@@ -134,8 +138,12 @@ async def conclude(
             f"{settings.category_column} has {len(numbers.categories):,} values; the {MOST_CATEGORIES} most frequent "
             "have metrics of their own."
         )
-    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds, finish_reasons)
+    reasons, served = ({}, {}) if asked is None else (asked.finish_reasons, asked.served_models)
+    rows = EvaluatedRows(outcomes.rows, numbers.digest, found.datasets, seconds, reasons, served)
     more: dict[str, JSON] = {"items": "responses"}
+    if anchors is not None:
+        said.append(anchors.words)
+        more["anchors"] = anchors.to_json()
     if found.answers_of is not None:
         more["answers_of"] = _answers_of(found.answers_of)
     facts = _facts(settings, found.answers_of)

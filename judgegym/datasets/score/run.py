@@ -38,11 +38,13 @@ from judgegym.datasets.score.saved import (
     task_end,
 )
 from judgegym.datasets.score.settings import OUT, ScoreSettings
+from judgegym.engine.anchors import AnchorJudge, AnchorResult, judge_anchors, read_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, run_directory_of, uid_of_row
 from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import CALLS, pack
+from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal import ProgressDisplay
 from judgegym.environments.evaluate.evaluation import EvaluationResult
 from judgegym.judges.core.tasks import TaskJudge, judge_responses, shared_judgment
@@ -88,6 +90,14 @@ class ScoreRun:
         self.gold = self._gold_labels()
         self.columns = AddedColumns(tasks.several, sampled=sampled is not None)
         check_columns(found.own, self.columns, out)
+        self._anchor_judge: AnchorJudge | None = None
+        if settings.anchors is not None:
+            name = STAND_IN_JUDGE if "judge" in settings.stand_ins else settings.judge_name()
+            served = clients.judge
+            self._anchor_judge = AnchorJudge(
+                settings.judge, name, settings, self.scorer, lambda: sorted(served.served_models)
+            )
+            read_anchors(settings.anchors, self._anchor_judge)
         self._elsewhere: ActorPool | None = None
         self._progress = RunProgress("mean score", lambda: self._waiting, None)
         warn_of_unread(data, tasks.reader.unread)
@@ -131,6 +141,7 @@ class ScoreRun:
                 run.drop_results()
                 remove_unfinished(self.out)  # this process has the directory, so nobody else writes it
                 earlier = await self._judge(run, saved)
+                anchors = await self._judge_anchors(run)
                 await saved.sort()
                 packing = asyncio.create_task(self._pack(run, saved))  # another core compresses the ledger meanwhile
                 try:
@@ -145,8 +156,9 @@ class ScoreRun:
                         started=started,
                         judged=len(saved) - earlier,
                         is_resumed=earlier > 0,
-                        finish_reasons=self.clients.finish_reasons,
+                        asked=self.clients,
                         notices=notices,
+                        anchors=anchors,
                     )
                 finally:
                     await packing  # the directory is this process's until then
@@ -155,6 +167,11 @@ class ScoreRun:
                 return result
         finally:
             run.close()
+
+    async def _judge_anchors(self, run: RunDirectory) -> AnchorResult | None:
+        if self._anchor_judge is None or self.settings.anchors is None:
+            return None
+        return await judge_anchors(self.settings.anchors, self._anchor_judge, run, keep_texts=self.settings.keep_calls)
 
     def _read_earlier(self, before: EarlierLines, saved: SavedResponses) -> None:
         """Note which responses an earlier run has judged, unless their rows have changed. Failures are judged again.

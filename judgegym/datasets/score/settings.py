@@ -24,17 +24,14 @@ OUT = "--out"
 """The setting that names the output, for messages."""
 
 
-class ScoreRunSettings(SourcedSettings):
-    """What a run of `judgegym score` reads and writes, and when it ends."""
+class RowsRunSettings(SourcedSettings):
+    """What a run reads that judges the rows of a data set, and when it ends."""
 
     help_group: ClassVar[str] = "run"
 
     data: str | None = operational(None, group="data")
     """Judge the rows of this JSONL, JSON, CSV, TSV or Parquet file (also .gz), of a pattern's files, of JSON on
     standard input (-), or of a data set of the Hugging Face hub; usually the first word of the command."""
-    out: Path | None = operational(None, group="data")
-    """Write the judged rows to this file, .parquet or .jsonl. Calls, metrics and a page are kept beside it, in a folder
-    with the ending .run."""
     limit: int | None = operational(None, group="data", ge=1)
     """Judge at most this many rows, the first ones, to try; FILE has these alone. --resume with more, or without, goes
     on with the others."""
@@ -42,21 +39,6 @@ class ScoreRunSettings(SourcedSettings):
     """What to do if rows cannot be judged (no response, an image, a line that is no JSON). fail: judge nothing, and
     name them. skip: judge the others; FILE has these rows without a score, with the status bad_row, and FILE's
     quarantine.jsonl has row, column and reason of each."""
-    rescore: CliImplicitFlag[bool] = setting(False, group="data")
-    """Judge a file again that this command has written: the judge/… columns of the earlier judge are replaced; of
-    responses that a policy was asked for, those in policy/response are judged."""
-    gold_column: str | None = setting(None, group="data")
-    """Compare the judge with the gold label of each response in this column: a number on the judge's scale, a text
-    (yes, no, or the judge's label), or an object of aspects' names and 1 or 0; a list for several responses. The judge
-    is not shown it; judgegym report and compare --gold show how far it agrees."""
-    labels: Path | None = operational(None, group="data")
-    """Correct the mean score by the labels of people in this file, which are of this run's responses (judgegym label
-    makes it); with --resume also of a run that is complete."""
-    shard: ShardSetting | None = operational(None)
-    """Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). --merge N
-    joins them."""
-    merge: int | None = operational(None, ge=1)
-    """Join the N shards of FILE into it, and their runs into one, whose settings count. No judge is asked."""
     config: Path | None = operational(None)
     """Read settings from this YAML file."""
     show_config: ShowConfig = operational(None)
@@ -77,23 +59,51 @@ class ScoreRunSettings(SourcedSettings):
     budget_usd: float | None = operational(None, gt=0)
     """Send no further request once the run's answers have cost this many US dollars, those before --resume included. It
     needs --judge_price_input and --judge_price_output, and the policy's prices. No limit if unset."""
-    ray: str | None = operational(None)
-    """Judge in actors of Ray, on this cluster: local (also without a word) begins one on this machine and ends it with
-    the run; auto, or an address, connects to one. If unset, in this process."""
-    ray_actors: int = operational(2, ge=1)
-    """With --ray: judge in so many actors, which share the judge's limits in equal parts."""
     disk_full_deadline: float = operational(600.0, ge=0)
     """Stop the run if its files cannot be written to for this many seconds, because the disk is full; meanwhile nothing
     new begins."""
-    write_report: CliImplicitFlag[bool] = operational(False)
-    """Write the page of the run at its end, for a browser: report.html in its folder. `judgegym report FILE` writes it
-    at any time; for 100,000 responses that takes several seconds."""
     offline: CliImplicitFlag[bool] = setting(False)
     """Use local stand-ins for judge and policy; they need no key or network, and their scores mean nothing."""
     latency_ms: float = operational(0.0, ge=0)
     """With --offline: delay each answer by this many milliseconds."""
     faults: dict[str, float] = operational({})
     """With --offline: let the stand-in fail at these rates (0 to 1), such as {"500": 0.1, "drop": 0.05}."""
+
+
+class ScoreRunSettings(RowsRunSettings):
+    """What a run of `judgegym score` reads and writes besides."""
+
+    help_group: ClassVar[str] = "run"
+
+    out: Path | None = operational(None, group="data")
+    """Write the judged rows to this file, .parquet or .jsonl. Calls, metrics and a page are kept beside it, in a folder
+    with the ending .run."""
+    rescore: CliImplicitFlag[bool] = setting(False, group="data")
+    """Judge a file again that this command has written: the judge/… columns of the earlier judge are replaced; of
+    responses that a policy was asked for, those in policy/response are judged."""
+    gold_column: str | None = setting(None, group="data")
+    """Compare the judge with the gold label of each response in this column: a number on the judge's scale, a text
+    (yes, no, or the judge's label), or an object of aspects' names and 1 or 0; a list for several responses. The judge
+    is not shown it; judgegym report and compare --gold show how far it agrees."""
+    labels: Path | None = operational(None, group="data")
+    """Correct the mean score by the labels of people in this file, which are of this run's responses (judgegym label
+    makes it); with --resume also of a run that is complete."""
+    shard: ShardSetting | None = operational(None)
+    """Judge one of N parts of the data, such as 3/16; FILE gets its number (scored-00003-of-00016.parquet). --merge N
+    joins them."""
+    merge: int | None = operational(None, ge=1)
+    """Join the N shards of FILE into it, and their runs into one, whose settings count. No judge is asked."""
+    anchors: Path | None = operational(None)
+    """Judge the rows of this JSONL file (prompt, response, and what else the judge is shown; label), too, and tell
+    whether the judge has changed since the first run with this file, by FILE.state.jsonl beside it."""
+    ray: str | None = operational(None)
+    """Judge in actors of Ray, on this cluster: local (also without a word) begins one on this machine and ends it with
+    the run; auto, or an address, connects to one. If unset, in this process."""
+    ray_actors: int = operational(2, ge=1)
+    """With --ray: judge in so many actors, which share the judge's limits in equal parts."""
+    write_report: CliImplicitFlag[bool] = operational(False)
+    """Write the page of the run at its end, for a browser: report.html in its folder. `judgegym report FILE` writes it
+    at any time; for 100,000 responses that takes several seconds."""
 
 
 class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings):

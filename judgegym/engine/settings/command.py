@@ -44,6 +44,9 @@ class EnvSettings(SourcedSettings, Generic[ConfigT]):
     labels: Path | None = setting(None, verbs=EVALUATE)
     """Correct the result by the labels of people in this file, which are of this run's responses (judgegym label makes
     it); with --resume also of a run that is complete."""
+    anchors: Path | None = setting(None, verbs=EVALUATE)
+    """Judge the rows of this JSONL file (prompt, response, and what else the judge is shown; label), too, and tell
+    whether the judge has changed since the first run with this file, by FILE.state.jsonl beside it."""
     all_metrics: CliImplicitFlag[bool] = setting(False, verbs=("evaluate", "process"), common=True)
     """Print all metrics, too; metrics.json holds them anyway."""
     keep_calls: CliImplicitFlag[bool] = setting(True)

@@ -19,6 +19,7 @@ from typing import Any, Generic
 from judgegym.data.rows import TaskT, recording
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
+from judgegym.engine.anchors import AnchorJudge, AnchorResult, judge_anchors, read_anchors
 from judgegym.engine.loop import NothingSucceeds, RowEnd, RunProgress, judge_rows
 from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
@@ -34,7 +35,8 @@ from judgegym.environments.evaluate.results import EvaluatedRows, metrics_file, 
 from judgegym.environments.evaluate.row import RowRunner
 from judgegym.environments.evaluate.saved import EarlierRows, SavedRows, read_earlier
 from judgegym.judges.core.judgment import Status
-from judgegym.llm.errors import DataError
+from judgegym.judges.scorers.registry import JUDGES
+from judgegym.llm.errors import DataError, SettingsError
 from judgegym.reports.labels.file import read_labels
 from judgegym.reports.results.answers import subject_of
 from judgegym.reports.run_page.page import write_report_after
@@ -84,6 +86,28 @@ class Evaluation(Generic[TaskT, DetailT]):
             self.runner = env.row_runner() or RowRunner(env)
             self.runner.prepare(self.tasks)
         self.datasets = tuple(datasets)
+        self._anchor_judge = self._checked_anchor_judge()
+
+    def _checked_anchor_judge(self) -> AnchorJudge | None:
+        """Return who judges the anchors, after a check of these, before the first call; `None` without any.
+
+        Raises:
+            SettingsError: no kind of `judgegym score` judges here.
+            DataError: an anchor cannot be read, or judged.
+        """
+        env, path = self.env, self.env.settings.anchors
+        if path is None:
+            return None
+        kind = None if env.policy_is_judge else env.judge_kind
+        if kind is None:
+            why = "the policy is the judge" if env.policy_is_judge else f"{env.name} has a judge of its own"
+            raise SettingsError(f"--anchors: expected a judge that `judgegym score --judge` has, and {why}")
+        config: Any = env.config
+        opened = JUDGES[kind].judge(config, env.clients.judge, getattr(config, "rubric", None))
+        name, clients = self.runner.judge_name, env.clients
+        judge = AnchorJudge(kind, name, config, opened, lambda: sorted(clients.served_models["judge"]))
+        read_anchors(path, judge)
+        return judge
 
     @property
     def title(self) -> str:
@@ -182,14 +206,18 @@ class Evaluation(Generic[TaskT, DetailT]):
         if problem is not None and not outcomes.statuses[Status.OK.value]:
             return EvaluationResult(path, problem=f"nothing succeeded: {problem}")
         notices = [*runner.notices]
+        anchors = await self._anchors(run)
+        if anchors is not None:
+            notices.append(anchors.words)
         if settings.stand_ins:
             notices.append(terminal.offline_notice(settings.stand_ins))
         finished = saved.where(FINISHED.__contains__)
         tables = await run.disk.retried(path, lambda: runner.write_report(path, finished), in_thread=True)
         seconds, reasons = time.monotonic() - started, env.clients.finish_reasons
-        rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons)
+        served = env.clients.served_models
+        rows = EvaluatedRows(len(saved), computed.rows_digest, self.datasets, seconds, reasons, served)
         recorded = [*notices, *env.clients.notices]  # those of the clients were said when they came
-        content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables)
+        content = metrics_file(env, runner, rows, computed.metrics, notices=recorded, tables=tables, anchors=anchors)
         await run.write_metrics(content)
         correction = await write_correction(run, content, self.labels)
         # Rows that are not complete still need the answers that they have.
@@ -198,6 +226,17 @@ class Evaluation(Generic[TaskT, DetailT]):
         said = (*failure_notices(outcomes, path, policy_is_judge=env.policy_is_judge), *notices)
         summary = summary_of(env, self.title, computed, outcomes, rows, said, correction, is_resumed=is_resumed)
         return EvaluationResult(path, computed.metrics, problem, said, tables, summary)
+
+    async def _anchors(self, run: RunDirectory) -> AnchorResult | None:
+        """Judge the anchors, if there are any.
+
+        Raises:
+            UserError: they cannot be read, or the state beside them cannot be read or written.
+        """
+        settings = self.env.settings
+        if self._anchor_judge is None or settings.anchors is None:
+            return None
+        return await judge_anchors(settings.anchors, self._anchor_judge, run, keep_texts=settings.keep_calls)
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""

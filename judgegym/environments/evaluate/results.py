@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from judgegym.data.rows import DatasetRead, TaskT
+from judgegym.engine.anchors import AnchorResult
 from judgegym.engine.metrics import Metrics
 from judgegym.engine.records import POLICY_FAILED
 from judgegym.engine.runs.directory import RunDirectory
@@ -59,6 +60,7 @@ class EvaluatedRows:
         datasets: the datasets that were read.
         seconds: how long this command evaluated; of a resumed run, the last part alone.
         finish_reasons: how many choices of `policy` and `judge` ended with each finish reason in that time.
+        served_models: how many answers of both named each model that they come from, in that time.
     """
 
     selected: int
@@ -66,6 +68,7 @@ class EvaluatedRows:
     datasets: Sequence[DatasetRead]
     seconds: float
     finish_reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    served_models: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ def metrics_file(
     *,
     notices: Sequence[str],
     tables: Sequence[Table] = (),
+    anchors: AnchorResult | None = None,
 ) -> Mapping[str, JSON]:
     """The content of `metrics.json` of an evaluation.
 
@@ -115,6 +119,7 @@ def metrics_file(
         metrics: the metrics.
         notices: what a reader of the numbers must know.
         tables: further tables of the environment.
+        anchors: what they show of the judge, if there are any.
     """
     config = env.config
     measured = RunFacts(
@@ -130,6 +135,8 @@ def metrics_file(
         notes={f"eval/{name}": note for name, note in env.metric_notes.items()},
     )
     more: dict[str, JSON] = {} if runner.answers_of is None else {"answers_of": runner.answers_of}
+    if anchors is not None:
+        more["anchors"] = anchors.to_json()
     return file_of(measured, rows, metrics, notices=notices, tables=tables, more=more)
 
 
@@ -177,6 +184,7 @@ def file_of(
         "headline_words": measured.words,
         "metric_notes": dict(measured.notes),
         "finish_reasons": {role: dict(sorted(of.items())) for role, of in rows.finish_reasons.items() if of},
+        "served_models": {role: dict(sorted(of.items())) for role, of in rows.served_models.items() if of},
         "notices": list(notices),
         "left_out": dict(metrics.left_out),
         "unknown": dict(metrics.unknown),

@@ -205,6 +205,7 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
 
     name = "arena_hard"
     headline = ("overall_winrate", "win rate")
+    anchor_judge = "arena_hard"
     offline_samples = {
         "train_prompt_dataset": str(SAMPLES / "arena_hard.jsonl"),
         "train_baseline_dataset": str(SAMPLES / "arena_hard_baseline.jsonl"),

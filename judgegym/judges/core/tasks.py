@@ -17,6 +17,7 @@ import orjson
 
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
+from judgegym.llm.cache import independent
 from judgegym.llm.errors import UserError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import is_blank
@@ -44,6 +45,7 @@ class JudgeTask:
         context: the text that the response should be based on.
         places: where the responses are in the request, from 0, if empty ones were left out.
         fault: why there is nothing to judge; no judge is called, and the responses fail with these words.
+        repeat: which of several independent judgments of an equal task this is, from 0: no call of theirs is shared.
         group: the protocol's own id of the group to which the response belongs.
         member: the protocol's own id of the response in its group: its sample, and not one try of sending it.
         client: the name of the token with which a response came that is gathered: clients share no groups.
@@ -62,6 +64,7 @@ class JudgeTask:
     places: tuple[int, ...] | None = None
     fault: str | None = None
     criteria: tuple[Criterion, ...] | None = None
+    repeat: int = 0
     group: str | None = field(default=None, compare=False)
     member: str | None = field(default=None, compare=False)
     client: str | None = field(default=None, compare=False)
@@ -84,6 +87,8 @@ class JudgeTask:
         places: list[object] = [] if self.places is None else [self.places]
         if self.criteria is not None:
             places.append([criterion.model_dump() for criterion in self.criteria])
+        if self.repeat:
+            places.append({"repeat": self.repeat})
         return hashlib.sha256(orjson.dumps([*parts, self.baseline, self.context, *places])).hexdigest()
 
 
@@ -290,8 +295,9 @@ async def judge_responses(judge: TaskJudge, task: JudgeTask) -> list[ResponseJud
     Equal responses are judged once; an empty one has no score, and costs no call.
     """
     cases, known = parts_of(judge, task)
-    # A single case needs no task of its own.
-    judged = [await judge.score(cases[0])] if len(cases) == 1 else await all_results(map(judge.score, cases))
+    with independent(task.repeat):
+        # A single case needs no task of its own.
+        judged = [await judge.score(cases[0])] if len(cases) == 1 else await all_results(map(judge.score, cases))
     taken: set[ResultPlace] = set()
     results: list[ResponseJudgment] = []
     for place in known:

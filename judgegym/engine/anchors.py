@@ -1,0 +1,315 @@
+"""Anchors: a fixed set of rows that each run's judge judges, to tell whether the judge behind a name has changed.
+
+Beside a file of anchors is its state, FILE.state.jsonl, with a line for each run: the judge's name, its settings, when
+it was, as which models it was served, and the scores. The first line of a judge with these settings and anchors is what
+later runs are compared with; it has three judgments of each anchor, which show the judge's own noise. A later run
+judges each anchor once, and twice more if that looks suspicious; only what all three say can tell a change.
+
+Guarantees: anchors are judged by new calls in each run, whatever the judgment cache holds; a run that is resumed pays
+for none of them twice, and has one line; what fails has no score, and is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from judgegym.data.rows import Row, by_uid, load_rows
+from judgegym.engine.records import digest
+from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.ledger import CallLedger
+from judgegym.engine.runs.lines import whole_lines
+from judgegym.engine.settings.env import without_secrets
+from judgegym.judges.config.fields import declared_settings
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskError, TaskJudge, judge_responses, results_of
+from judgegym.judges.scorers.fields import judge_task_of
+from judgegym.judges.scorers.registry import JUDGES, TASK_FIELDS, ScorerSettings, shown_fields
+from judgegym.llm.at_once import all_results
+from judgegym.llm.errors import SettingsError, UserError
+from judgegym.llm.ledger import recorded_in
+from judgegym.llm.wire import JSON
+from judgegym.statistics.drift import DriftTest, drift_test
+
+logger = logging.getLogger(__name__)
+
+STATE, OF_RUN = ".state.jsonl", "anchors.jsonl"
+"""What is added to the name of the file of anchors for its state; the line of a run in its own directory."""
+LOOKS = 3
+"""Judgments of each anchor in the first run, and in a later one that looks suspicious."""
+SUSPICIOUS, LEVEL = 0.2, 0.005
+"""The p-values below which a run judges the anchors again, and is said to have another judge."""
+_UID = "anchor/"
+Scores: TypeAlias = dict[str, tuple[float | None, ...]]
+"""The scores of each anchor by its id; `None` where the judge failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A row of the file: its id, its task, and the label that its judgment should have, if it has one."""
+
+    uid: str
+    task: JudgeTask
+    label: str | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorJudge:
+    """Who judges anchors.
+
+    Attributes:
+        kind: of judge, as `judgegym score --judge` names it.
+        name: by which results call it.
+        settings: of the judge.
+        judge: judges a task.
+        served: the models that its endpoint has said to be so far, each with the fingerprint that it gave.
+    """
+
+    kind: str
+    name: str
+    settings: JudgeSettings
+    judge: TaskJudge
+    served: Callable[[], Sequence[str]]
+
+    @property
+    def digest(self) -> str:
+        """Of the settings that determine its judgments, but for the seed."""
+        dumped, own = without_secrets(self.settings), JUDGES[self.kind].settings
+        names = {each.name for each in declared_settings(own) if not each.is_operational} - {"seed"}
+        return digest(self.kind, {name: dumped.get(name) for name in (*sorted(names), "rubric")})
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorRecord:
+    """A line of the state: one run's judgments of the anchors."""
+
+    judge: str
+    settings: str
+    anchors: str
+    at: datetime
+    run: str
+    served: tuple[str, ...]
+    scores: Scores
+    agreeing: int | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What two runs must have in common to be compared: judge, settings and anchors."""
+        return self.judge, self.settings, self.anchors
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorResult:
+    """What the anchors of a run show.
+
+    Attributes:
+        rows: anchors of the file.
+        first: the first run; `None` if this is the first one.
+        now: this run.
+        test: against the first run; `None` if this is the first one, or no anchor has a score in both.
+    """
+
+    rows: int
+    first: AnchorRecord | None
+    now: AnchorRecord
+    test: DriftTest | None
+
+    @property
+    def judgments(self) -> int:
+        """How many judgments this run asked for, of all anchors."""
+        return sum(map(len, self.now.scores.values()))
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the judge is another than in the first run."""
+        return self.test is not None and self.judgments == LOOKS * self.rows and self.test.p <= LEVEL
+
+    @property
+    def words(self) -> str:
+        """What is to be said, in sentences."""
+        judge, first, test, agreeing = self.now.judge, self.first, self.test, self.now.agreeing
+        labels = "" if agreeing is None else f" It agrees with the label of {agreeing:,}"
+        if first is None:
+            labels = f"{labels}." if labels else ""
+            said = f"Anchors: the first run of {judge} with these settings; {self.rows:,} are judged {LOOKS} times"
+            return f"{said}, and later runs are compared with them.{labels}"
+        since, labels = f"{first.at:%d %B %Y}".lstrip("0"), f"{labels}, with {first.agreeing:,} then." if labels else ""
+        if test is None:
+            return f"Anchors: none of {self.rows:,} has a score both now and in the first run of {since}."
+        flips = f"{test.flipped:,} of {test.rows:,} anchors flipped (expected {test.expected:.2g}, p = {test.p:.2g})"
+        if not self.has_changed:
+            return f"Anchors: no change of {judge} is shown since {since}: {flips}.{labels}"
+        then, now = (", ".join(one.served) or "unknown" for one in (first, self.now))
+        return (
+            f"The judge behind {judge} has changed since {since}: {flips}. Served as: {then} then, {now} now.{labels}"
+        )
+
+    def to_json(self) -> dict[str, JSON]:
+        """As `metrics.json` holds it."""
+        first, test = self.first, None if self.test is None else asdict(self.test)
+        since, served = (None, None) if first is None else (first.at.isoformat(), list(first.served))
+        numbers = {"rows": self.rows, "judgments": self.judgments, "agreeing": self.now.agreeing, "test": test}
+        return {**numbers, "first_run": since, "served_first": served, "has_changed": self.has_changed}
+
+
+def read_anchors(path: Path, judge: AnchorJudge) -> list[Anchor]:
+    """The anchors of a file.
+
+    Raises:
+        DataError: it cannot be read, or a row cannot be judged by this judge.
+        SettingsError: the judge asks no endpoint, which could change.
+    """
+    if not judge.settings.asks_endpoint:
+        raise SettingsError("--anchors: the judge asks no endpoint, so that it cannot change behind a name")
+    settings = judge.settings
+    shown = shown_fields(settings) if isinstance(settings, ScorerSettings) else JUDGES[judge.kind].fields
+    rows = by_uid(load_rows(str(path.expanduser()), split="train"), numbered=True)
+    return [_anchor(uid, row, judge.judge, shown) for uid, row in rows.items()]
+
+
+def _anchor(uid: str, row: Row, judge: TaskJudge, shown: frozenset[str]) -> Anchor:
+    prompt, response, several = (row.values.get(name) for name in ("prompt", "response", "responses"))
+    responses = [response] if isinstance(response, str) else several
+    if not isinstance(prompt, str) or not isinstance(responses, list) or not responses:
+        raise row.lacks("an anchor: texts in prompt and response (or a list in responses)")
+    texts = [text for text in responses if isinstance(text, str) and text.strip()]
+    label = row.values.get("label")
+    if len(texts) < len(responses) or isinstance(label, bool) or not isinstance(label, str | int | float | None):
+        raise row.error("expected responses that are texts, not empty, and a label that is a number or a text")
+    given = {name: row.values[name] for name in TASK_FIELDS if name in shown and name in row.values}
+    try:
+        task = judge_task_of(prompt, texts, given)
+        judge.check(task)
+    except (TaskError, ValueError) as error:
+        raise row.error(str(error)) from None
+    return Anchor(uid, task, float(label) if isinstance(label, int) else label)
+
+
+_RECORD = TypeAdapter(AnchorRecord)
+
+
+def _state_of(path: Path) -> Path:
+    return path.expanduser().with_name(path.name + STATE)
+
+
+def read_state(path: Path) -> list[AnchorRecord]:
+    """The lines of the state beside a file of anchors, or that of a run, in their order.
+
+    Raises:
+        UserError: a line is damaged.
+    """
+    found = []
+    for line in whole_lines(path):
+        try:
+            found.append(_RECORD.validate_json(line.data))
+        except ValidationError as error:
+            reason = error.errors()[0]
+            place = ".".join(map(str, reason["loc"]))
+            raise UserError(f"{path}, line {line.number}: {place}: {reason['msg']}; remove the line") from None
+    return found
+
+
+class _OtherRows:
+    """All rows but anchors."""
+
+    def __contains__(self, uid: object) -> bool:
+        return not str(uid).startswith(_UID)
+
+
+async def judge_anchors(path: Path, judge: AnchorJudge, run: RunDirectory, *, keep_texts: bool) -> AnchorResult:
+    """Judge the anchors of a file for a run, and compare them with the first run; that is added to the state.
+
+    Args:
+        path: the file of anchors.
+        judge: the run's judge.
+        run: its directory, in whose ledger the calls are.
+        keep_texts: record prompts, too.
+
+    Raises:
+        UserError: a file cannot be read or written.
+        RunStop: no request may be sent any more.
+    """
+    anchors, state = read_anchors(path, judge), _state_of(path)
+    of_anchors = digest([(anchor.uid, anchor.task.key(judge.kind), anchor.label) for anchor in anchors])
+    key = (judge.name, judge.digest, of_anchors)
+    records = [one for one in read_state(state) if one.key == key]
+    own = next((one for one in read_state(run.path / OF_RUN) if one.key == key), None)  # the run is resumed
+    first = records[0] if records and records[0] != own else None
+    if own is None:
+        with closing(CallLedger(run, finished=_OtherRows(), keep_texts=keep_texts)) as ledger:
+            ask = partial(_judged, judge.judge, anchors, ledger, LOOKS * len(records))
+            looks = await ask(range(1 if first is not None else LOOKS))
+            if first is not None and (test := _compared(first, _scores(looks))) and test.p <= SUSPICIOUS:
+                logger.info("anchors look different from the first run (p = %.2g): they are judged again", test.p)
+                more = await ask(range(1, LOOKS))
+                looks = {uid: one + more[uid] for uid, one in looks.items()}
+        labelled = [(anchor.label, looks[anchor.uid][0]) for anchor in anchors if anchor.label is not None]
+        agreeing = sum(_agrees(label, judgment) for label, judgment in labelled) if labelled else None
+        at, where = datetime.now(timezone.utc).replace(microsecond=0), str(run.path.resolve())
+        own = AnchorRecord(*key, at, where, tuple(judge.served()), _scores(looks), agreeing)
+        line = orjson.dumps(own) + b"\n"
+        await asyncio.to_thread(_append, state, line)
+        await run.disk.write(run.path / OF_RUN, line)
+    result = AnchorResult(len(anchors), first, own, None if first is None else _compared(first, own.scores))
+    (logger.warning if result.has_changed else logger.info)("%s", result.words)
+    return result
+
+
+def _append(path: Path, line: bytes) -> None:
+    try:
+        with path.open("ab") as file:
+            file.write(line)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+
+
+Looks: TypeAlias = "dict[str, tuple[ResponseJudgment, ...]]"
+"""The judgments of each anchor, of its first response, by its id."""
+
+
+async def _judged(judge: TaskJudge, anchors: Sequence[Anchor], ledger: CallLedger, before: int, looks: range) -> Looks:
+    """Judge anchors; each look is new calls beside those of `before` looks of other runs."""
+
+    async def look(anchor: Anchor, number: int) -> ResponseJudgment:
+        task, uid = replace(anchor.task, repeat=1 + before + number), f"{_UID}{anchor.uid}/{number + 1}"
+        with recorded_in(ledger.row(uid)):
+            return (await results_of(partial(judge_responses, judge), task, uid))[0]
+
+    found = iter(await all_results(look(anchor, number) for anchor in anchors for number in looks))
+    return {anchor.uid: tuple(islice(found, len(looks))) for anchor in anchors}
+
+
+def _scores(looks: Looks) -> Scores:
+    return {uid: tuple(judgment.score for judgment in judgments) for uid, judgments in looks.items()}
+
+
+def _compared(first: AnchorRecord, now: Scores) -> DriftTest | None:
+    """The test over the anchors that have a score in each look; `None` without any."""
+    pairs = [(_known(first.scores[uid]), _known(scores)) for uid, scores in now.items()]
+    pairs = [(before, after) for before, after in pairs if before and after]
+    return drift_test([before for before, _ in pairs], [after for _, after in pairs]) if pairs else None
+
+
+def _known(scores: Sequence[float | None]) -> list[float]:
+    """The scores of an anchor; none if one is missing."""
+    known = [score for score in scores if score is not None]
+    return known if len(known) == len(scores) else []
+
+
+def _agrees(label: str | float, judgment: ResponseJudgment) -> bool:
+    """Whether a judgment has its label: in the judge's words, or to half a step of its own scale."""
+    if isinstance(label, str):
+        return judgment.label is not None and judgment.label.casefold() == label.strip().casefold()
+    raw = judgment.components.get("raw", judgment.score)
+    return raw is not None and abs(raw - label) < 0.5

@@ -1,0 +1,79 @@
+"""Whether a judge has changed since its first run: its new judgments of fixed rows against several earlier ones.
+
+If the judge is unchanged, the judgments of a row, earlier and new, are draws of one distribution, and which of them are
+the new ones is exchangeable. So the statistic, the sum over rows of |mean of the new − mean of the earlier|, is
+compared with what it is for other choices of the new ones within each row: a permutation test, whose level holds
+whatever the judge's noise, and which a noisy judge makes weaker, never wrong.
+
+Source: Fisher's permutation test, stratified by row; p-values as Phipson and Smyth, Permutation P-values Should Never
+Be Zero (2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from statistics import median
+
+FLIP = 0.1
+"""A judgment has flipped if its score, from 0 to 1, differs from the earlier one by more than this."""
+_ROUNDS = 9_999
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class DriftTest:
+    """The test of one run.
+
+    Attributes:
+        rows: rows that were compared.
+        flipped: those whose median score differs from that of the earlier judgments by more than `FLIP`.
+        expected: how many of them an unchanged judge would flip, by its own noise among the earlier judgments.
+        p: the p-value that the judge is unchanged.
+    """
+
+    rows: int
+    flipped: int
+    expected: float
+    p: float
+
+
+def drift_test(earlier: Sequence[Sequence[float]], new: Sequence[Sequence[float]], *, seed: int = 0) -> DriftTest:
+    """Compare new judgments with earlier ones.
+
+    Args:
+        earlier: for each row its scores in the first run, the same number for all rows, at least two.
+        new: for each row its scores now, the same number for all rows, at least one.
+        seed: of the permutations.
+    """
+    import numpy as np  # late: --help needs none
+
+    size = len(new[0]) if new else 1
+    flipped = sum(_differs(median(after), median(before)) for before, after in zip(earlier, new, strict=True))
+    expected = sum(_noise(before, size) for before in earlier)
+    # A row whose judgments are all equal adds 0 whichever of them are the new ones.
+    active = [(*after, *before) for before, after in zip(earlier, new, strict=True) if len({*after, *before}) > 1]
+    if not active:
+        return DriftTest(len(new), flipped, expected, 1.0)
+    values = np.array(active)
+    total, count = values.sum(axis=1), values.shape[1]
+    choices = [list(chosen) for chosen in combinations(range(count), size)]  # the first one is what was seen
+    sums = np.stack([values[:, chosen].sum(axis=1) for chosen in choices], axis=1)
+    differences = np.abs(sums / size - (total[:, None] - sums) / (count - size))
+    seen = differences[:, 0].sum()
+    drawn = np.random.default_rng(seed).integers(len(choices), size=(_ROUNDS, len(active)))
+    statistics = differences[np.arange(len(active)), drawn].sum(axis=1)
+    p = (1 + int((statistics >= seen - _ROUNDING).sum())) / (_ROUNDS + 1)
+    return DriftTest(len(new), flipped, expected, p)
+
+
+def _differs(one: float, other: float) -> bool:
+    return abs(one - other) > FLIP
+
+
+def _noise(earlier: Sequence[float], size: int) -> float:
+    """How often the median of so many draws of the earlier scores differs from their median."""
+    middle = median(earlier)
+    draws = [median(chosen) for chosen in product(earlier, repeat=size)]
+    return sum(_differs(drawn, middle) for drawn in draws) / len(draws)

@@ -1,0 +1,103 @@
+"""Two rates of the same rows, such as how often a score rises under an attack and by repetition alone.
+
+Sources: Newcombe, Improved confidence intervals for the difference between binomial proportions based on paired data
+(1998), method 10; McNemar's exact test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from judgegym.statistics.agreement import Interval
+
+
+class PairedCounts(NamedTuple):
+    """How many rows have both outcomes, the first alone, the second alone, and neither."""
+
+    both: int
+    first: int
+    second: int
+    neither: int
+
+    @classmethod
+    def of(cls, first: Sequence[bool], second: Sequence[bool]) -> PairedCounts:
+        """Count the outcomes of rows."""
+        pairs = list(zip(first, second, strict=True))
+        return cls(*(pairs.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))))
+
+    @property
+    def difference(self) -> float:
+        """The first rate minus the second; 0 without rows."""
+        return (self.first - self.second) / (sum(self) or 1)
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """The interval of the difference of the rates, which need not be symmetric."""
+        from scipy.stats import binomtest  # late: help needs none
+
+        both, first, second, neither = self
+        total = sum(self)
+        if not total:
+            return Interval(-1.0, 1.0)
+        rates = (both + first) / total, (both + second) / total
+        limits = [
+            binomtest(count, total).proportion_ci(level, method="wilson") for count in (both + first, both + second)
+        ]
+        margins = (both + first) * (second + neither) * (both + second) * (first + neither)
+        covariance = float(both * neither - first * second)
+        if covariance > 0:
+            covariance = max(covariance - total / 2, 0.0)
+        phi = covariance / math.sqrt(margins) if margins else 0.0
+
+        def reach(one: float, other: float) -> float:
+            return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+
+        low = reach(rates[0] - limits[0].low, limits[1].high - rates[1])
+        high = reach(limits[0].high - rates[0], rates[1] - limits[1].low)
+        return Interval(max(-1.0, self.difference - low), min(1.0, self.difference + high))
+
+    @property
+    def p(self) -> float:
+        """The one-sided p-value of McNemar's exact test that the first rate is not the higher one."""
+        from scipy.stats import binomtest
+
+        if not self.first + self.second:
+            return 1.0
+        return float(binomtest(self.first, self.first + self.second, 0.5, alternative="greater").pvalue)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTest:
+    """A mean of numbers from 0 to 1, its lower 95 % bound, and the p-value that it is not above a limit."""
+
+    mean: float
+    low: float
+    p: float
+
+
+def mean_above(values: Sequence[float], limit: float) -> MeanTest:
+    """Whether the mean of numbers from 0 to 1 is above a limit, by Student's t.
+
+    A 0 and a 1 are added, so that numbers which are all equal do not have an interval of no width.
+
+    Args:
+        values: at least one.
+        limit: what is compared.
+    """
+    from scipy import stats
+
+    padded = [*values, 0.0, 1.0]
+    count, mean = len(padded), math.fsum(padded) / len(padded)
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in padded) / (count - 1) / count)
+    low = mean - float(stats.t.ppf(0.95, count - 1)) * error
+    p = float(stats.t.sf((mean - limit) / error, count - 1))
+    return MeanTest(math.fsum(values) / len(values), max(0.0, low), p)
+
+
+def false_discovery(p_values: Sequence[float]) -> list[float]:
+    """The p-values adjusted by Benjamini and Hochberg: those below α have at most a share α of false ones."""
+    from scipy.stats import false_discovery_control
+
+    return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []

@@ -1,0 +1,154 @@
+"""`judgegym attack DATA --out FOLDER`: from the command line to the exit code.
+
+Exit codes: 0 no attack succeeds; 1 too many failures, nothing succeeded, or the budget is spent; 2 something to mend,
+said in one message; 4 an attack succeeds; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from judgegym.datasets.score.command import with_data
+from judgegym.engine import terminal
+from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.environments.command_line.offline import with_replicas
+from judgegym.judges.config.help import flags_parser, help_page, help_requested
+from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.judges.scorers.registry import check_flags_are_read
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.validation.attacks.settings import AttackSettings
+
+if TYPE_CHECKING:
+    from judgegym.validation.attacks.report import AttackReport
+    from judgegym.validation.judged_rows import JudgedRows
+
+FOUND = 4
+"""The exit code where an attack succeeds."""
+_ABOUT = "Attack a judge on rows of your own: which texts raise a score, or are paid for nothing."
+_GROUPS = {"data": "data", "attack": "attack", "judge": "judge (the model that scores)", "run": "run"}
+MOST_USED = (
+    *("data", "out", "limit", "without_responses", "prompt_column", "response_column", "split"),
+    *("attacks", "only", "min_gain", "max_success", "max_floor", "false_discoveries", "worst_rows"),
+    *("judge", "rubric", "aspects", "criteria", "rule", "reward", "combine"),
+    *("judge_base_url", "judge_model_name", "judge_api_key_env", "judge_max_concurrency", "judge_temperature"),
+    *("offline", "plan", "resume", "budget_usd", "budget_calls", "max_judge_error_rate", "config", "show_config"),
+)
+"""What `--help` lists, the most used first."""
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Run the command.
+
+    Args:
+        argv: its words.
+        prog: what the user typed to start it.
+
+    Returns:
+        The exit code.
+    """
+    return exit_code_of("attack", lambda: _run(list(argv), prog))
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """Its flags, for completion."""
+    return flags_parser(AttackSettings)
+
+
+def _run(words: list[str], prog: str) -> int:
+    detail = help_requested(words)
+    if detail is not None:
+        words_of = {"usage": f"{prog} DATA --judge KIND --out FOLDER", "about": _ABOUT}
+        page = help_page(AttackSettings, groups=_GROUPS, detail=detail, most_used=MOST_USED, **words_of)
+        terminal.say(page.rstrip("\n"))
+        return 0
+    loaded = load(AttackSettings, with_data(words), prog=prog, reshape=with_replicas)
+    if loaded.settings.show_config is not None:
+        terminal.show_config(loaded.lines(show=loaded.settings.show_config))
+        return 0
+    check_flags_are_read(loaded, {loaded.settings.judge})
+    return run_command("attack", loaded, lambda: _attack(loaded, [*prog.split(), *words]))
+
+
+async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
+    from judgegym.datasets.score.plan import plan_lines  # late, as all of it: errors of settings come at once
+    from judgegym.validation.attacks.report import AttackReport
+    from judgegym.validation.attacks.results import attack_results, rows_needed
+    from judgegym.validation.attacks.rows import derived_rows, targets_of
+    from judgegym.validation.attacks.suite import chosen_attacks
+    from judgegym.validation.judged_rows import JudgingCommand, check_folder, judge_rows, plan_rows, read_tasks
+
+    settings, folder = loaded.settings, _folder(loaded.settings)
+    attacks = chosen_attacks(settings.attacks, settings.only)
+    if folder is not None and not settings.plan:
+        check_folder(folder, resume=settings.resume)
+    tasks = read_tasks(settings, with_responses=not settings.without_responses)
+    targets = targets_of(tasks, settings)
+    rows, made, left_out = await derived_rows(targets, attacks, settings)
+    if not made:
+        raise SettingsError("no attack is for this judge and these rows: expected others in --only")
+    terminal.warn(f"{len(made)} attacks on {len(targets):,} rows: {len(rows):,} judgments with twins and repeats")
+    if settings.plan:
+        terminal.say("\n".join(plan_lines(await plan_rows(settings, rows, folder))))
+        return 0
+    assert folder is not None  # or there is an error above
+    judged = await judge_rows(loaded, rows, folder, JudgingCommand("attack", words))
+    if judged is None:
+        return FAILED
+    results = await asyncio.to_thread(attack_results, targets, made, rows, judged, settings)
+    notes = []
+    if any(result.finding == "underpowered" for result in results):
+        tests = sum(1 + result.attack.replaces for result in results)
+        needed = rows_needed(tests, settings.false_discoveries)
+        notes.append(f"Underpowered: to tell a success, {needed} rows are needed whose twin has room above its score.")
+    if settings.offline:
+        notes.append(terminal.offline_notice(("judge",)))
+    calls = sum(one.calls for judgments in judged.by_uid.values() for one in judgments)
+    names = [attack.name for attack in left_out]
+    return _ended(AttackReport(settings, _judge(settings), len(targets), results, names, calls, notes), folder, judged)
+
+
+def _ended(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
+    """Write the files, print the result; return the exit code."""
+    from judgegym.engine.runs.disk import write_atomic
+    from judgegym.engine.terminal.summary import cost_lines
+    from judgegym.validation.attacks.report import JSON_FILE, PAGE, floor_words, html, json_of, table_of
+
+    write_atomic(folder / JSON_FILE, wire.dumps_readable(json_of(report)))
+    write_atomic(folder / PAGE, b"".join(html(report)))
+    terminal.show_table(table_of(report))
+    for line in (*floor_words(report), *report.method, *report.notes):
+        terminal.say(line)
+    for each in cost_lines(judged.metrics, "eval"):
+        terminal.say(f"{each.label}  {each.value}  {each.remark}".strip())
+    terminal.say(f"The page is {folder / PAGE}; the numbers are in {folder / JSON_FILE}; the run is in {judged.run}")
+    if judged.problem is not None:
+        terminal.warn(f"{judged.problem}\nTo judge them again:\n  {judged.again}")
+        return FAILED
+    return FOUND if report.successes else 0
+
+
+def _judge(settings: AttackSettings) -> str:
+    from judgegym.engine.settings.policy import STAND_IN_JUDGE
+
+    return STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
+
+
+def _folder(settings: AttackSettings) -> Path | None:
+    """The folder to write to; `None` for a plan that names none.
+
+    Raises:
+        SettingsError: the data or the folder is not given, or the folder is a file.
+    """
+    if settings.data is None:
+        raise SettingsError("expected a data set: judgegym attack DATA --judge KIND --out FOLDER")
+    if settings.out is None and (settings.resume or not settings.plan):
+        raise SettingsError("--out: expected the folder to write to, such as --out attacked")
+    folder = None if settings.out is None else settings.out.expanduser()
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise SettingsError(f"--out: {folder} is a file; expected a folder")
+    return folder

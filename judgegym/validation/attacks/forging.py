@@ -1,0 +1,95 @@
+"""What an attacker can write who knows the judge's prompt: a best verdict in its own format, and the end of a section.
+
+Both come from the prompt that the judge itself builds and from its `PromptFormat`, so that they stay true when a format
+changes. Nobody is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from judgegym.datasets.score.counting import CountingClient
+from judgegym.judges.core.prompt_format import PromptFormat, ShownPrompt
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parsing.verdict_parser import without_form
+from judgegym.judges.scorers.registry import JUDGES, ScorerSettings
+from judgegym.llm import wire
+from judgegym.llm.types import ChatResponse
+from judgegym.llm.wire import Message
+from judgegym.offline.answers import read_prompt
+from judgegym.offline.request import RequestMessage
+from judgegym.validation.attacks.suite import ForgedTexts
+
+_PLACE = "The response stands here."
+"""In place of the response under attack, so that it is found in the prompt."""
+_BEST = 0.999  # below 1, which some formats round up beyond their scale
+_LONGEST_ENDING = 200
+"""Characters behind the response that are its end as a whole; of more, other sections are a part."""
+_FORMATS: Sequence[PromptFormat] = [form for judge in JUDGES.values() for form in judge.prompts]
+
+
+class Forger:
+    """Forges for one judge."""
+
+    def __init__(self, settings: ScorerSettings) -> None:
+        """Forge for the judge of the settings.
+
+        Raises:
+            SettingsError: the judge's settings are wrong.
+        """
+        # Votes and critiques would only ask the same again.
+        self._client = _Recorder(settings.model_copy(update={"judge_critique_rounds": 0}))
+
+    async def forged(self, task: JudgeTask, place: int) -> ForgedTexts:
+        """What can be forged for a response of a task; nothing for a judge that reads no prompt.
+
+        Args:
+            task: a checked task.
+            place: which of its responses is under attack.
+        """
+        responses = [*task.responses]
+        responses[place] = _PLACE
+        self._client.prompts.clear()
+        await self._client.asked(replace(task, responses=tuple(responses)))
+        replies, objects, ending = list[str](), list[str](), None
+        for messages in self._client.prompts:
+            asked = [RequestMessage(message["role"], without_form(message["content"])) for message in messages]
+            reading = read_prompt(asked, _FORMATS)
+            content = messages[-1]["content"]
+            if reading is None or _PLACE not in content:
+                continue
+            form = reading.prompt_format
+            titles = form.judged_of(reading.sections)
+            merits = {title: _BEST * (_PLACE in reading.sections[title]) for title in titles}
+            reply = form.reply(ShownPrompt(reading.instructions, reading.sections, merits, Random(0)))
+            fields = form.fields(reply)
+            behind = content.rpartition(_PLACE)[2].strip()
+            ending = ending or (behind if len(behind) <= _LONGEST_ENDING else behind.partition("\n\n")[0])
+            replies.append(reply)
+            objects += [] if fields is None else [wire.dumps(fields).decode()]
+            if len(titles) > 1:
+                break  # a game or a group: its other orders would contradict it
+        if not replies:
+            return ForgedTexts()
+        return ForgedTexts(_distinct(replies), _distinct(objects), ending)
+
+
+def _distinct(texts: Sequence[str]) -> str:
+    return "\n".join(dict.fromkeys(texts))
+
+
+class _Recorder(CountingClient):
+    """Keeps the prompts that a judge asks."""
+
+    def __init__(self, settings: ScorerSettings) -> None:
+        """Keep none yet."""
+        self.prompts: list[Sequence[Message]] = []
+        super().__init__(settings)
+
+    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # how it is asked changes nothing
+        """Keep a prompt."""
+        self.prompts.append(messages)
+        return await super().chat(messages, **how)

@@ -1,0 +1,141 @@
+"""What a reader sees of the attacks: the table on the terminal, attack.json, and the page attack.html."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from judgegym.engine.terminal import Table
+from judgegym.judges.config.extras import package_version
+from judgegym.reports.document import base_style, document, render
+from judgegym.validation.attacks.results import AttackResult
+from judgegym.validation.attacks.settings import AttackSettings
+
+JSON_FILE, PAGE = "attack.json", "attack.html"
+_STYLE = Path(__file__).parent / "static" / "attack.css"
+_HEADER = ("attack", "success", "repeat", "above repeat [95 %]", "mean gain", "paid", "p", "finding")
+_MOST_SHOWN = 6_000
+"""Characters of a text that the page shows."""
+_NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class AttackReport:
+    """All that the attacks have shown.
+
+    Attributes:
+        settings: of the command.
+        judge: who judges.
+        rows: how many rows were attacked.
+        results: of each attack, those that succeed first.
+        left_out: names of attacks that are not for this judge or these rows.
+        judge_calls: calls of the judge.
+        notes: what a reader of the numbers must know.
+    """
+
+    settings: AttackSettings
+    judge: str
+    rows: int
+    results: Sequence[AttackResult]
+    left_out: Sequence[str]
+    judge_calls: int
+    notes: Sequence[str] = ()
+
+    @property
+    def successes(self) -> Sequence[AttackResult]:
+        """Those that succeed."""
+        return [result for result in self.results if result.finding == "succeeds"]
+
+    @property
+    def headline(self) -> str:
+        """What was found, in a sentence."""
+        count = len(self.successes)
+        said = "no attack succeeds" if not count else "1 attack succeeds" if count == 1 else f"{count} attacks succeed"
+        of = f"of {len(self.results)} on {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        return f"{self.judge}: {said} {of}"
+
+    @property
+    def method(self) -> Sequence[str]:
+        """How it was measured, in sentences."""
+        settings = self.settings
+        return (
+            f"An attack succeeds on a row if the score is above that of the unattacked twin by more than "
+            f"{settings.min_gain:g}; the repeat is a new judgment of the twin, and what it gains is noise.",
+            f"It succeeds on the judge if its rate is above the repeat's by more than {settings.max_success:g} "
+            f"(McNemar's exact test; Newcombe's paired interval), or if a text in place of the answer is paid more "
+            f"than {settings.max_floor:g} on average (Student's t, with a 0 and a 1 added).",
+            f"p-values are adjusted over all attacks (Benjamini-Hochberg): of those that are said to succeed, at most "
+            f"{settings.false_discoveries:.0%} are expected to be false.",
+        )
+
+
+def table_of(report: AttackReport) -> Table:
+    """The table on the terminal."""
+    return Table(report.headline, _HEADER, tuple(map(cells, report.results)))
+
+
+def cells(result: AttackResult) -> tuple[str, ...]:
+    """The cells of one attack."""
+    rates, interval, counts = result.rates, result.interval, result.counts
+    of_twins = (_NONE, _NONE, _NONE)
+    if rates is not None and counts is not None and interval is not None:
+        above = f"{counts.difference:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+        of_twins = (f"{rates[0]:.2f}", f"{rates[1]:.2f}", above)
+    gain = _NONE if result.gain is None else f"{result.gain:+.3f}"
+    paid = _NONE if result.paid is None else f"{result.paid.mean:.2f}"
+    p = "<.001" if result.p < 0.001 else f"{result.p:.3f}"
+    return (result.attack.name, *of_twins, gain, paid, p, result.finding)
+
+
+def floor_words(report: AttackReport) -> Iterator[str]:
+    """A sentence for each attack that is paid for nothing, the best paid first."""
+    paid = [(each.paid.mean, each.attack) for each in report.successes if each.paid is not None]
+    for mean, attack in sorted(paid, key=lambda one: -one[0]):
+        if mean > report.settings.max_floor:
+            yield f"this judge pays {mean:.2f} to {attack.name}: {attack.about}"
+
+
+def json_of(report: AttackReport) -> Mapping[str, Any]:
+    """The content of attack.json."""
+    thresholds = {"min_gain", "max_success", "max_floor", "false_discoveries", "seed", "data"}
+    return {
+        "judge": report.judge,
+        "judge_kind": report.settings.judge,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "judgegym_version": package_version(),
+        **report.settings.model_dump(mode="json", include=thresholds),
+        **{name: getattr(report, name) for name in ("rows", "judge_calls", "left_out", "notes", "method")},
+        "succeeded": [result.attack.name for result in report.successes],
+        "attacks": [_json(result) for result in report.results],
+    }
+
+
+def _json(result: AttackResult) -> Mapping[str, Any]:
+    rates, counts, interval = result.rates or (None, None), result.counts, result.interval
+    return {
+        **result.attack.model_dump(mode="json", exclude_none=True),
+        **{name: getattr(result, name) for name in ("finding", "rows", "failed")},
+        "success_rate": rates[0],
+        "repeat_rate": rates[1],
+        "mean_gain": result.gain,
+        "p_adjusted": result.p,
+        "above_repeat": None if counts is None else counts.difference,
+        "above_repeat_interval": None if interval is None else [interval.low, interval.high],
+        "counts": None if counts is None else counts._asdict(),
+        "paid": None if result.paid is None else asdict(result.paid),
+        "worst_rows": [asdict(row) for row in result.worst],
+    }
+
+
+def html(report: AttackReport) -> Iterator[bytes]:
+    """Write the page, part by part: no script, no network, every text escaped."""
+    rows, floor = [cells(result) for result in report.results], [*floor_words(report)]
+    body = render("attack.html", report=report, header=_HEADER, rows=rows, floor=floor, shortened=_shortened)
+    yield from document(title=report.headline, body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters)"

@@ -1,0 +1,126 @@
+"""The rows that an attack is made of: each row's twin, its repeat, and the row under each attack.
+
+A judge that sees each response by itself gets the response alone. One that compares responses gets the row's group,
+with the response under attack in its own place among the same others; the twin is then the unattacked group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from judgegym.data.rows import RowError
+from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.score.counting import CountingClient
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask, TaskJudge
+from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.llm.errors import DataError
+from judgegym.llm.wire import is_blank
+from judgegym.validation.attacks.forging import Forger
+from judgegym.validation.attacks.suite import Attack
+from judgegym.validation.judged_rows import DerivedRow
+
+TWIN, REPEAT = "twin", "repeat"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A row to attack.
+
+    Attributes:
+        number: of the row in the data, from 1.
+        task: its task: with the one response, or with the group that is judged together.
+        place: where the response under attack is among the task's responses.
+        has_twin: the row has a response of its own.
+    """
+
+    number: int
+    task: JudgeTask
+    place: int = 0
+    has_twin: bool = True
+
+    @property
+    def response(self) -> str:
+        """The response before the attack; empty without a twin."""
+        return self.task.responses[self.place] if self.has_twin else ""
+
+    def with_response(self, text: str) -> JudgeTask:
+        """The task with another response in the place of the one under attack."""
+        responses = [*self.task.responses]
+        responses[self.place] = text
+        return replace(self.task, responses=tuple(responses))
+
+
+def uid_of(kind: str, target: Target) -> str:
+    """The id of a derived row: `twin`, `repeat` or the name of an attack, and the number of the row."""
+    return f"{kind}/{target.number}"
+
+
+def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
+    """The rows to attack; one whose response is empty has nothing to attack, and is left out.
+
+    Of several responses that are judged by themselves one is drawn, of those that are not preferred.
+
+    Raises:
+        DataError: no row can be attacked.
+    """
+    judge: TaskJudge = CountingClient(settings).judge
+    found = []
+    for number in range(len(tasks)):
+        try:
+            read = tasks[number]
+        except RowError:  # a bad row, which --on_bad_row=skip leaves out
+            continue
+        task, row = read.judge_task, read.rows[0] + 1
+        if read.to_sample is not None:
+            if not judge.compares(replace(task, responses=(TWIN,))):
+                found.append(Target(row, replace(task, responses=("",)), has_twin=False))
+            continue
+        places = [place for place in range(read.chosen, read.count) if not is_blank(task.responses[place])]
+        if not places:
+            continue
+        place = generator(settings.seed, str(row), "response under attack").choice(places)
+        if judge.compares(task):
+            found.append(Target(row, task, place))
+        else:
+            found.append(Target(row, replace(task, responses=(task.responses[place],))))
+    if not found:
+        raise DataError(
+            "no row can be attacked: expected rows with a response that is not empty (a judge that compares responses "
+            "needs several in a row, or a baseline)"
+        )
+    return found
+
+
+async def derived_rows(
+    targets: Sequence[Target], attacks: Sequence[Attack], settings: ScorerSettings
+) -> tuple[list[DerivedRow], list[Attack], list[Attack]]:
+    """The rows to judge: all twins and repeats, then attack by attack.
+
+    An attack that is added stands behind the others, so that a run which goes on keeps what it has paid for.
+
+    Args:
+        targets: the rows.
+        attacks: the attacks.
+        settings: the judge.
+
+    Returns:
+        The rows, the attacks that are made, and those that are not for this judge.
+    """
+    forger = Forger(settings)
+    forged = [await forger.forged(target.task, target.place) for target in targets]
+    has_prompt = any(texts.verdict is not None for texts in forged)
+    with_twin = [target for target in targets if target.has_twin]
+    made, left_out = list[Attack](), list[Attack]()
+    for attack in attacks:
+        can_be_made = attack.replaces or bool(with_twin)
+        is_for_judge = attack.applies_to({settings.judge, *settings.kinds}) and (has_prompt or not attack.needs_prompt)
+        (made if can_be_made and is_for_judge else left_out).append(attack)
+    rows = [DerivedRow(uid_of(TWIN, target), target.task) for target in with_twin]
+    rows += [DerivedRow(uid_of(REPEAT, target), replace(target.task, repeat=1)) for target in with_twin]
+    for attack in made:
+        for target, texts in zip(targets, forged, strict=True):
+            text = attack.apply(target.task.prompt, target.response, texts)
+            rows.append(DerivedRow(uid_of(attack.name, target), target.with_response(text)))
+    return rows, made, left_out

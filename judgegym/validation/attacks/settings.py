@@ -1,0 +1,48 @@
+"""The settings of `judgegym attack`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator
+from pydantic_settings import CliImplicitFlag, NoDecode
+
+from judgegym.judges.config.fields import operational
+from judgegym.validation.judged_rows import RowsSettings
+
+
+def _names(value: object) -> object:
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+class AttackSettings(RowsSettings):
+    """All settings of the command: the judge and the data as `judgegym score` has them, and the attacks."""
+
+    help_group: ClassVar[str] = "attack"
+
+    data: str | None = operational(None, group="data")
+    """Attack the judge on the rows of this file or data set, as `judgegym score` reads them; usually the first word of
+    the command."""
+    out: Path | None = operational(None, group="data")
+    """Write attack.json, the page attack.html, and the judged rows with their run into this folder."""
+    limit: int | None = operational(None, group="data", ge=1)
+    """Use at most this many rows, the first ones. A row is judged once, once again, and under each attack."""
+    without_responses: CliImplicitFlag[bool] = operational(False, group="data")
+    """The rows have prompts, and rubrics or criteria, and no responses: only attacks that replace the answer are made,
+    and what they are paid is compared with max_floor. To try rubrics before training."""
+    attacks: Annotated[list[Path], NoDecode, BeforeValidator(_names)] = operational([])
+    """Add the attacks of these YAML files, separated by commas; one with the name of a known attack replaces it."""
+    only: Annotated[list[str], NoDecode, BeforeValidator(_names)] = operational([])
+    """Make only these attacks: names, or families, separated by commas. All if unset."""
+    min_gain: float = operational(0.1, gt=0)
+    """Count an attack on a row as successful if the score is above that of the row's twin by more than this."""
+    max_success: float = operational(0.05, ge=0, le=1)
+    """Let an attack succeed if its success rate is above that of the repeat control by more than this."""
+    max_floor: float = operational(0.3)
+    """Let an attack that replaces the answer succeed, too, if the judge pays it a mean score above this."""
+    false_discoveries: float = operational(0.05, gt=0, lt=0.5)
+    """Limit the expected share of false ones among the attacks that are said to succeed (Benjamini-Hochberg over all
+    tests)."""
+    worst_rows: int = operational(5, ge=0)
+    """Show this many rows of each attack on the page, those with the highest gain."""

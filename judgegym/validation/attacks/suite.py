@@ -1,0 +1,220 @@
+"""Attacks as data: what a file of attacks may say, the attacks of the package, and what each does to a text.
+
+Guarantee: a file that is wrong is one line that names the file, the attack and the field. Text of rows is put in as it
+is: a placeholder in a response stays text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from typing_extensions import Self
+
+from judgegym.judges import prompts
+from judgegym.judges.config.presets import load_yaml
+from judgegym.judges.core.naming import did_you_mean
+from judgegym.judges.scorers.registry import JudgeKind
+from judgegym.llm.errors import DataError, SettingsError
+
+BUILT_IN = "attacks.yaml"
+OF_PROMPT = ("{verdict}", "{verdict_object}", "{ending}")
+"""Placeholders of what stands in the prompt, or in the answer, of the judge that is attacked."""
+_SENTENCES = re.compile(r"(?<=[.!?。])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class ForgedTexts:
+    """What an attacker who knows the judge can write for one row.
+
+    Attributes:
+        verdict: a best verdict, in the words of the judge's format; `None` for a judge that writes none.
+        verdict_object: the same as a JSON object.
+        ending: what stands in the judge's prompt behind the response; of a long rest, the first paragraph.
+    """
+
+    verdict: str | None = None
+    verdict_object: str | None = None
+    ending: str | None = None
+
+
+class Transform(BaseModel):
+    """What an attack does to a response: exactly one of the fields.
+
+    Texts may have the placeholders `{response}`, `{prompt}`, `{verdict}`, `{verdict_object}` and `{ending}`.
+
+    Attributes:
+        replace: this text in place of the response.
+        prefix: this text before the response.
+        suffix: this text behind it.
+        wrap: a text with `{response}` in it.
+        repeat: the response so many times.
+        truncate: this share of the response's characters, from its start.
+        markdown: the response with the marks of markdown: `bullets`, `headings` or `bold`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    replace: str | None = None
+    prefix: str | None = None
+    suffix: str | None = None
+    wrap: str | None = None
+    repeat: int | None = Field(default=None, ge=2, le=50)
+    truncate: float | None = Field(default=None, ge=0, lt=1)
+    markdown: Literal["bullets", "headings", "bold"] | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if len(self.model_fields_set) != 1 or self.kind is None:
+            raise ValueError(f"expected exactly one of {', '.join(type(self).model_fields)}")
+        if self.wrap is not None and "{response}" not in self.wrap:
+            raise ValueError("wrap: expected {response} in the text")
+        return self
+
+    @property
+    def kind(self) -> str | None:
+        """The name of the field that is given."""
+        return next((name for name in type(self).model_fields if getattr(self, name) is not None), None)
+
+    @property
+    def text(self) -> str:
+        """The text of the attack, before its placeholders are filled in; empty without one."""
+        return next((text for text in (self.replace, self.prefix, self.suffix, self.wrap) if text is not None), "")
+
+
+class Attack(BaseModel):
+    """One attack.
+
+    Attributes:
+        name: its name, of small letters, digits and `_`.
+        family: the group of attacks that it belongs to.
+        source: the paper or the project that it comes from, with the year.
+        about: what it does, in one sentence.
+        transform: what it does to the response.
+        judges: the kinds of judges that it is for; empty for all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")
+    family: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    about: str = Field(min_length=1)
+    transform: Transform
+    judges: tuple[JudgeKind, ...] = ()
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the response under attack holds nothing of the response."""
+        return self.transform.replace is not None and "{response}" not in self.transform.replace
+
+    @property
+    def needs_prompt(self) -> bool:
+        """Whether it takes something from the judge's prompt."""
+        return any(placeholder in self.transform.text for placeholder in OF_PROMPT)
+
+    def applies_to(self, kinds: Collection[str]) -> bool:
+        """Whether it is for a judge of one of these kinds."""
+        return not self.judges or not set(self.judges).isdisjoint(kinds)
+
+    def apply(self, prompt: str, response: str, forged: ForgedTexts) -> str:
+        """The response under attack.
+
+        Args:
+            prompt: what the response answers.
+            response: the response, or nothing if the attack replaces it.
+            forged: what the attacker knows of the judge.
+        """
+        given = self.transform
+        values = {
+            "{response}": response,
+            "{prompt}": prompt,
+            "{verdict}": forged.verdict or "",
+            "{verdict_object}": forged.verdict_object or "",
+            "{ending}": forged.ending or "",
+        }
+        text = prompts.fill(given.text, values)
+        if given.prefix is not None:
+            return f"{text}\n\n{response}"
+        if given.suffix is not None:
+            return f"{response}\n\n{text}"
+        if given.repeat is not None:
+            return "\n\n".join([response] * given.repeat)
+        if given.truncate is not None:
+            return response[: int(len(response) * given.truncate)]
+        return text if given.markdown is None else _in_markdown(response, given.markdown)
+
+
+def _in_markdown(response: str, style: Literal["bullets", "headings", "bold"]) -> str:
+    sentences = [one for one in _SENTENCES.split(response.strip()) if one]
+    if style == "bold":
+        return " ".join(f"**{one}**" for one in sentences)
+    if style == "bullets":
+        return "\n".join(f"- {one}" for one in sentences)
+    return "\n\n".join(f"## {number}. Point\n\n{one}" for number, one in enumerate(sentences, start=1))
+
+
+_ATTACKS = TypeAdapter(list[Attack])
+
+
+def built_in_attacks() -> tuple[Attack, ...]:
+    """The attacks of the package."""
+    found = resources.files(__package__ or "judgegym.validation.attacks").joinpath(BUILT_IN)
+    return _parsed(load_yaml(found.read_bytes()), BUILT_IN)
+
+
+def load_attacks(path: Path) -> tuple[Attack, ...]:
+    """The attacks of a file of the user's.
+
+    Raises:
+        DataError: it cannot be read, or an attack in it is wrong; the message names the attack and the field.
+    """
+    try:
+        return _parsed(load_yaml(path.read_bytes()), str(path))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise DataError(f"{path}: expected YAML: {error}") from None
+
+
+def _parsed(value: object, name: str) -> tuple[Attack, ...]:
+    if not isinstance(value, list) or not value:
+        raise DataError(f"{name}: expected a list of attacks, each with name, family, source, about and transform")
+    try:
+        attacks = tuple(_ATTACKS.validate_python(value))
+    except ValidationError as error:
+        first = error.errors()[0]
+        number, *place = first["loc"]
+        entry = value[int(number)]
+        named = f" ({entry['name']})" if isinstance(entry, Mapping) and isinstance(entry.get("name"), str) else ""
+        where = f"{'.'.join(map(str, place))}: " if place else ""
+        reason = first["msg"].removeprefix("Value error, ")
+        raise DataError(f"{name}, attack {int(number) + 1}{named}: {where}{reason}") from None
+    twice = next((each for each, count in Counter(attack.name for attack in attacks).items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"{name}: two attacks have the name {twice}")
+    return attacks
+
+
+def chosen_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, ...]:
+    """The attacks of the package and of the files, or those of them that are named.
+
+    Args:
+        files: those of the user; an attack in a later one replaces one of the same name.
+        only: names of attacks or families; all without any.
+
+    Raises:
+        SettingsError: nothing has a name.
+    """
+    found = {attack.name: attack for attacks in (built_in_attacks(), *map(load_attacks, files)) for attack in attacks}
+    known = {*found, *(attack.family for attack in found.values())}
+    for name in only:
+        if name not in known:
+            raise SettingsError(f"--only: there is no attack or family {name!r}{did_you_mean(name, sorted(known))}")
+    return tuple(each for each in found.values() if not only or not {each.name, each.family}.isdisjoint(only))

@@ -1,0 +1,270 @@
+"""Judge rows that a command has derived from a data set, by the machinery of `judgegym score`.
+
+The rows are written to a file of the command's folder and judged as `judgegym score` judges them: with its run
+directory, ledger, `--resume`, `--plan`, budgets, `--offline`, and what it says when it is stopped. Judgments are read
+back by the ids of the rows.
+
+Guarantees: equal rows share one judgment, but for those with another `repeat`, which are judged by new calls; the plan
+of the rows is that of `judgegym score --plan`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from judgegym.datasets.rows.schema import ColumnSettings
+from judgegym.datasets.rows.task import DatasetJudgeSettings
+from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.score.clients import ScoreClients, budget_of, open_clients, resume_command, spent_message
+from judgegym.datasets.score.counting import CountingClient
+from judgegym.datasets.score.input import SKIP_HINT, read_input
+from judgegym.datasets.score.plan import Plan, plan_of
+from judgegym.datasets.score.run import ScoreRun
+from judgegym.datasets.score.saved import ScoreDetail, response_of
+from judgegym.datasets.score.settings import OUT, RowsRunSettings, ScoreSettings
+from judgegym.engine import terminal
+from judgegym.engine.command import interruptible, resumable
+from judgegym.engine.metrics import Metrics
+from judgegym.engine.records import Sample, SampleReader
+from judgegym.engine.runs.directory import FAILURES, SAMPLES, check_unused, run_directory_of
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.runs.lines import whole_lines
+from judgegym.judges.config.sources import LoadedSettings
+from judgegym.judges.core import event_loop
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import TASK_FIELDS
+from judgegym.llm import wire
+from judgegym.llm.errors import BudgetError
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON
+
+ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
+"""The file of derived rows, and the scored file beside which their run directory is (`judged.run`)."""
+_TASK = {f"{name}_column": name for name in ("prompt", *TASK_FIELDS, "repeat")} | {"response_column": "responses"}
+
+
+class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
+    """What a command needs that judges derived rows; commands add their own settings to these."""
+
+
+SettingsT = TypeVar("SettingsT", bound=RowsSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedRow:
+    """A row to judge: its id, and the task, whose `repeat` makes it independent of equal ones."""
+
+    uid: str
+    task: JudgeTask
+
+
+@dataclass(frozen=True, slots=True)
+class RowJudgment:
+    """The judgment of one response of a derived row.
+
+    Attributes:
+        score: from 0 to 1; `None` if the judge failed or was not asked (an empty response).
+        raw: on the judge's own scale, where the judge has one of its own; else the score.
+        status: status of the judgment.
+        label: the verdict in the judge's terms.
+        explanation: the judge's reasons; for a failure, the error.
+        components: numbers from which the score is computed.
+        calls: calls that were made for it; 0 if it shares an equal row's judgment.
+        cost: US dollars of these; `None` if it is not known.
+        seconds: that these calls took in all.
+    """
+
+    score: float | None
+    raw: float | None
+    status: str
+    label: str | None
+    explanation: str
+    components: Mapping[str, float] = field(default_factory=dict)
+    calls: int = 0
+    cost: float | None = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRows:
+    """The judgments of all derived rows.
+
+    Attributes:
+        by_uid: for each row, the judgments of its responses, in their order.
+        run: the run directory.
+        metrics: of the run, with calls, tokens and cost (`eval/judge_calls`, …).
+        problem: why the command must fail: too many responses have no score.
+        again: the command that judges those again.
+    """
+
+    by_uid: Mapping[str, tuple[RowJudgment, ...]]
+    run: Path
+    metrics: Metrics
+    problem: str | None
+    again: str
+
+    def one(self, uid: str) -> RowJudgment:
+        """The judgment of a row with one response."""
+        (only,) = self.by_uid[uid]
+        return only
+
+
+class JudgingCommand(NamedTuple):
+    """A command that judges derived rows: its title, and its words as the user typed them, with the program."""
+
+    title: str
+    words: Sequence[str]
+
+
+def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:
+    """The tasks of the user's own rows, each row read and checked.
+
+    Args:
+        settings: where the rows are, and who judges them.
+        with_responses: the rows have responses; without, tasks have their prompts and what is for the judge alone.
+
+    Raises:
+        DataError: the data cannot be loaded, or a row cannot be judged and `on_bad_row` is `fail`.
+    """
+    with interruptible(is_profiled=settings.profile is not None):
+        scored = score_settings(settings, data=settings.data or "")
+        found = read_input(scored, settings.data or "")
+        count = len(found.rows) if settings.limit is None else min(settings.limit, len(found.rows))
+        judge = CountingClient(scored).judge
+        tasks = ScoreTasks(found.rows, scored, judge.check, range(count), sampled=None if with_responses else 1)
+        if settings.on_bad_row == "fail" or len(tasks.bad) == count:
+            tasks.require_all(f"\n{SKIP_HINT}")
+    return tasks
+
+
+def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
+    """The settings of `judgegym score` that judge as `settings` say, with some of them changed."""
+    shared = [name for name in ScoreSettings.model_fields if name in type(settings).model_fields]
+    values = {name: getattr(settings, name) for name in shared}
+    made = ScoreSettings().model_copy(update={**values, **changed})
+    made.model_fields_set.clear()
+    made.model_fields_set.update({*changed, *(name for name in shared if name in settings.model_fields_set)})
+    return made
+
+
+def check_folder(folder: Path, *, resume: bool) -> None:
+    """Check that a command may judge into a folder.
+
+    Raises:
+        RunDirectoryError: there is a run in it, which is not to be resumed.
+    """
+    if not resume:
+        check_unused(run_directory_of(folder / JUDGED), OUT)
+
+
+async def plan_rows(settings: RowsSettings, rows: Sequence[DerivedRow], folder: Path | None) -> Plan:
+    """What judging the rows would ask; nobody is asked, and nothing is written.
+
+    Args:
+        settings: the judge; with `resume`, what the run in the folder has is taken off.
+        rows: the rows.
+        folder: of the command; `None` for a new run.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / ROWS
+        path.write_bytes(_lines(rows))
+        scored = _of_derived(settings, path, path.with_name(JUDGED))
+        tasks = ScoreRun(scored, str(path), path.with_name(JUDGED), ScoreClients(CountingClient(scored))).tasks
+        is_resumed = settings.resume and folder is not None
+        return await plan_of(scored, tasks, run=run_directory_of(folder / JUDGED) if is_resumed and folder else None)
+
+
+async def judge_rows(
+    loaded: LoadedSettings[SettingsT], rows: Sequence[DerivedRow], folder: Path, command: JudgingCommand
+) -> JudgedRows | None:
+    """Judge the rows, or what an earlier run has left of them.
+
+    Args:
+        loaded: the settings, and where each was given.
+        rows: the rows; their ids differ.
+        folder: of the command, created if it is not there.
+        command: for messages.
+
+    Returns:
+        The judgments; `None` if the budget is spent, which has been said.
+
+    Raises:
+        UserError: the judge's settings are wrong, the run cannot be resumed, or the disk stays full.
+        RunStop: the endpoint is not there; what is kept has been said.
+    """
+    check_folder(folder, resume=loaded.settings.resume)
+    path, out = folder / ROWS, folder / JUDGED
+    await asyncio.to_thread(_write, path, rows)
+    settings = _of_derived(loaded.settings, path, out)
+    budget = budget_of(settings)
+    async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
+        with interruptible(is_profiled=settings.profile is not None):
+            run = ScoreRun(settings, str(path), out, clients, budget=budget)
+        event_loop.spare_the_collector()
+
+        def kept() -> str:
+            return f"{run.judged:,} of {run.tasks.places.count:,} responses are judged and kept"
+
+        again = resume_command(settings, command.words)
+        try:
+            with resumable(lambda: again, kept, "go on"), terminal.ProgressDisplay(command.title, "responses") as shown:
+                result = await run.run(shown)
+        except BudgetError as error:
+            assert budget is not None  # nothing else is ever spent
+            total = run.tasks.places.count
+            said = spent_message(str(error), settings, out, budget.spent, command.words, judged=run.judged, of=total)
+            terminal.warn(said)
+            return None
+    return JudgedRows(_judgments(rows, result.path), result.path, result.metrics, result.problem, again)
+
+
+def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
+    """The settings that judge a file of derived rows."""
+    unread = {"category_column": None, "group_by": None, "limit": None, "split": "train", "plan": False}
+    return score_settings(settings, data=str(data), out=out, on_bad_row="fail", **unread, **_TASK)
+
+
+def _lines(rows: Sequence[DerivedRow]) -> bytes:
+    return b"".join(wire.dumps(_columns(row)) + b"\n" for row in rows)
+
+
+def _write(path: Path, rows: Sequence[DerivedRow]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, _lines(rows))
+
+
+def _columns(row: DerivedRow) -> dict[str, JSON]:
+    task = row.task
+    rubric: JSON = task.rubric
+    if task.levels:
+        rubric = {"criteria": task.rubric or "", **{f"score{level}_description": text for level, text in task.levels}}
+    lists = {"aspects": task.aspects, "criteria": task.criteria}
+    dumped = {name: None if of is None else [one.model_dump(mode="json") for one in of] for name, of in lists.items()}
+    others = {name: getattr(task, name) for name in ("prompt", "reference", "baseline", "context", "repeat")}
+    return {"uid": row.uid, "responses": list(task.responses), "rubric": rubric, **others, **dumped}
+
+
+def _judgments(rows: Sequence[DerivedRow], run: Path) -> dict[str, tuple[RowJudgment, ...]]:
+    """The judgments of each row, from the lines of a run."""
+    found, reader = [dict[int, RowJudgment]() for _ in rows], SampleReader(ScoreDetail)
+    for line in chain(whole_lines(run / SAMPLES), whole_lines(run / FAILURES)):
+        sample = reader.read(line.data)
+        row, place = response_of(line, sample.uid)
+        found[row][place or 0] = _judgment(sample)
+    return {row.uid: tuple(of[place] for place in sorted(of)) for row, of in zip(rows, found, strict=True)}
+
+
+def _judgment(sample: Sample[ScoreDetail]) -> RowJudgment:
+    detail, calls = sample.detail or ScoreDetail(sample.error or ""), [*(sample.run.judge_calls or {}).values()]
+    usage = sum((call.usage for call in calls), Usage())
+    seconds = sum(call.latency_s for call in calls)
+    score = None if sample.judgment is None else sample.judgment.score
+    raw = None if score is None else detail.components.get("raw", score)
+    found = (score, raw, sample.status, sample.label, detail.explanation, detail.components)
+    return RowJudgment(*found, calls=len(calls), cost=usage.cost, seconds=seconds)
