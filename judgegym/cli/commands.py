@@ -45,6 +45,7 @@ class Command(NamedTuple):
 
 
 _ENVIRONMENTS, _DATA, _RUNS, _SERVERS, _SHELL = "environments", "data sets", "finished runs", "servers", "shell"
+_TRIAL = "a judge on trial"
 COMMANDS: Mapping[str, Command] = {
     "list": Command(_ENVIRONMENTS, "[ENV …]", "show environments, and what each needs", "judgegym.cli.listing"),
     "evaluate": Command(_ENVIRONMENTS, "ENV …", "score a policy and print benchmark numbers"),
@@ -56,6 +57,7 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),
     "repair": Command(_RUNS, "RUN", "keep what can be read of a damaged run", "judgegym.cli.repair"),
+    "audit": Command(_TRIAL, "DATA", "check a judge on labelled rows", "judgegym.validation.audit.command"),
     "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judgegym.server.command"),
     "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judgegym.offline.command"),
     "completion": Command(_SHELL, "SHELL", "complete judgegym in bash, zsh or fish", "judgegym.cli.completion"),
@@ -66,8 +68,9 @@ HELP = ("--help", "-h", "--help_all", "--help-all")
 _WIDTH = 24
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
-mend in settings, data or run directory, said in one message; 130 Ctrl-C,
-143 SIGTERM (finished rows are on disk); 141 the output pipe is closed."""
+mend in settings, data or run directory, said in one message; 4 a check of an
+audit fails; 130 Ctrl-C, 143 SIGTERM (finished rows are on disk); 141 the output
+pipe is closed."""
 
 
 def program_called() -> Program:
