@@ -53,13 +53,14 @@ COMMANDS: Mapping[str, Command] = {
     "process": Command(_ENVIRONMENTS, "ENV …", "write judged rollouts to a file"),
     "score": Command(_DATA, "DATA --out FILE …", "judge the rows of a data set", "judgegym.datasets.score.command"),
     "select": Command(_DATA, "SCORED --out FILE", "take the best rows, or pairs", "judgegym.datasets.select.command"),
+    "audit": Command(_TRIAL, "DATA", "check a judge on labelled rows", "judgegym.validation.audit.command"),
     "attack": Command(
         _TRIAL, "DATA --out FOLDER …", "which texts a judge pays for", "judgegym.validation.attacks.command"
     ),
+    "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym.validation.labelling.command"),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),
-    "label": Command(_RUNS, "RUN", "label rows of a run by hand", "judgegym.validation.labelling.command"),
     "repair": Command(_RUNS, "RUN", "keep what can be read of a damaged run", "judgegym.cli.repair"),
     "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judgegym.server.command"),
     "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judgegym.offline.command"),
@@ -71,8 +72,9 @@ HELP = ("--help", "-h", "--help_all", "--help-all")
 _WIDTH = 24
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
-mend in settings, data or run directory, said in one message; 130 Ctrl-C,
-143 SIGTERM (finished rows are on disk); 141 the output pipe is closed."""
+mend in settings, data or run directory, said in one message; 4 a check of an
+audit fails; 130 Ctrl-C, 143 SIGTERM (finished rows are on disk); 141 the output
+pipe is closed."""
 
 
 def program_called() -> Program:

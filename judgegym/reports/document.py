@@ -29,6 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.terminal.output import warn
+from judgegym.llm.errors import UserError
 from judgegym.llm.wire import scrub, scrub_all
 
 if TYPE_CHECKING:
@@ -147,3 +150,16 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole, and say so.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        write_atomic(path, content)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    warn(f"wrote {path}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.clustered import agreement_sums, kappas
 
 if TYPE_CHECKING:
     import numpy as np
@@ -306,28 +307,67 @@ def kappa_interval(
     """
     import numpy as np
 
-    apart = ((first - second) ** 2).sum(axis=1)
-    squares = (first**2).sum(axis=1) + (second**2).sum(axis=1)
-    parts = np.column_stack([np.ones(len(first)), apart, squares, first, second])
-    sums = np.zeros((max(rows) + 1, parts.shape[1]))
-    np.add.at(sums, np.asarray(rows), parts)
-    size = first.shape[1]
-
-    def kappas(totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        count, distance, square = totals[:, 0], totals[:, 1], totals[:, 2]
-        products = (totals[:, 3 : 3 + size] * totals[:, 3 + size :]).sum(axis=1)
-        by_chance = square / count - 2 * products / count**2
-        defined = by_chance > 1e-12
-        found: NDArray[np.float64] = 1 - (distance[defined] / count[defined]) / by_chance[defined]
-        return found
-
-    whole = kappas(sums.sum(axis=0, keepdims=True))
-    if not len(whole):
+    sums = agreement_sums(first, second, np.asarray(rows, dtype=np.int64))
+    kappa = float(kappas(sums.sum(axis=0, keepdims=True))[0])
+    if math.isnan(kappa):
         return "both give one and the same label to every row"
-    kappa = float(whole[0])
     if len(sums) < 2:
         return kappa, None
+    drawn = kappas(_resampled(sums, rounds, seed))
+    return kappa, _percentiles(drawn, level)
+
+
+def kappa_difference(
+    first: tuple[NDArray[np.float64], NDArray[np.float64]],
+    second: tuple[NDArray[np.float64], NDArray[np.float64]],
+    rows: Sequence[int],
+    *,
+    rounds: int = 10_000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[float, Interval | None] | str:
+    """Cohen's kappa of a second judge with gold minus that of a first one, from one set of resamples of rows.
+
+    Args:
+        first: a vector for each gold label, and for each of the first judge's, as in `kappa_interval`.
+        second: the same for the second judge, of the same labels.
+        rows: for each label the number of its row, from 0 without a gap.
+        rounds: number of resamples.
+        seed: seed of the resampling.
+        level: coverage.
+
+    Returns:
+        The difference with its percentile interval (`None` with one row), or why a kappa is undefined.
+    """
+    import numpy as np
+
+    of_rows = np.asarray(rows, dtype=np.int64)
+    sums = np.hstack([agreement_sums(*labels, of_rows) for labels in (first, second)])
+    size = 4 + 2 * first[0].shape[1]
+
+    def differences(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = kappas(totals[:, size:]) - kappas(totals[:, :size])
+        return found
+
+    difference = float(differences(sums.sum(axis=0, keepdims=True))[0])
+    if math.isnan(difference):
+        return "gold and a judge give one and the same label to every row"
+    if len(sums) < 2:
+        return difference, None
+    return difference, _percentiles(differences(_resampled(sums, rounds, seed)), level)
+
+
+def _resampled(sums: NDArray[np.float64], rounds: int, seed: int) -> NDArray[np.float64]:
+    """The totals of each resample of rows."""
+    import numpy as np
+
     kinds, counts = np.unique(sums, axis=0, return_counts=True)
-    drawn = kappas(_drawn(np.random.default_rng(seed), counts, rounds) @ kinds)
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return kappa, Interval(float(low), float(high))
+    totals: NDArray[np.float64] = _drawn(np.random.default_rng(seed), counts, rounds) @ kinds
+    return totals
+
+
+def _percentiles(drawn: NDArray[np.float64], level: float) -> Interval:
+    import numpy as np
+
+    low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from judgegym.engine.terminal.output import say, warn
+from judgegym.engine.terminal.output import say
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 from judgegym.llm import wire
 from judgegym.llm.errors import UserError
+from judgegym.reports.document import write_file
 
 _DESCRIPTION = """Compare runs on the rows that they share: the first run is the reference, each further run is compared
 with it. Prints the results and their differences with intervals from a paired bootstrap, paired tests, how many rows
@@ -28,7 +29,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """The flags of the command."""
     parser = OneLineParser(prog, _DESCRIPTION)
     add = parser.add_argument
-    runs = "run directories of evaluate, or files of score, two or more; the first is the reference"
+    runs = "run directories of evaluate, files of score, or audits (JSON), two or more; the first is the reference"
     add("runs", nargs="+", metavar="RUN", help=runs)
     judges = "compare runs whose judges differ, and say how far the judges agree (Cohen's kappa)"
     add("--across_judges", action="store_true", help=judges)
@@ -60,12 +61,15 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
 
 
 def _run(flags: argparse.Namespace) -> int:
-    from judgegym.reports.compare.comparison import compare_runs, open_run  # late, as all of it: help comes at once
+    from judgegym.reports.compare.audits import is_audit  # late, as all of it: help comes at once
+    from judgegym.reports.compare.comparison import compare_runs, open_run
     from judgegym.reports.compare.conditions import CONDITIONS
     from judgegym.reports.compare.page import html, report_link
     from judgegym.reports.compare.words import show
     from judgegym.reports.labels.file import read_labels
 
+    if any(map(is_audit, flags.runs)):
+        return _run_audits(flags)
     allowed = {"judge": flags.across_judges, "protocol": flags.across_protocols, "data": flags.across_data}
     comparison = compare_runs(
         [open_run(word) for word in flags.runs],
@@ -80,28 +84,30 @@ def _run(flags: argparse.Namespace) -> int:
     if flags.json == _STANDARD_OUTPUT:
         say(json.decode().rstrip("\n"))
     elif flags.json is not None:
-        _write(Path(flags.json), json)
+        write_file(Path(flags.json), json)
     if flags.html is not None:
         folder = flags.html.resolve().parent
-        _write(flags.html, b"".join(html(comparison, lambda path, uid: report_link(path, uid, seen_from=folder))))
+        write_file(flags.html, b"".join(html(comparison, lambda path, uid: report_link(path, uid, seen_from=folder))))
     if flags.json != _STANDARD_OUTPUT:
         show(comparison)
     return 0
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file, and say so.
+def _run_audits(flags: argparse.Namespace) -> int:
+    from judgegym.reports.compare.audits import compare_audits, show
+    from judgegym.reports.compare.comparison import LEVEL
 
-    Raises:
-        UserError: it cannot be written.
-    """
-    from judgegym.engine.runs.disk import write_atomic
-
-    try:
-        write_atomic(path, content)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    warn(f"wrote {path}")
+    if flags.html is not None:
+        raise UserError("--html: a comparison of audits has no page; it has a table and --json")
+    comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed, level=LEVEL)
+    json = wire.dumps_readable(comparison)
+    if flags.json == _STANDARD_OUTPUT:
+        say(json.decode().rstrip("\n"))
+        return 0
+    if flags.json is not None:
+        write_file(Path(flags.json), json)
+    show(comparison)
+    return 0
 
 
 if __name__ == "__main__":

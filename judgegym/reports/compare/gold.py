@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from judgegym.engine.metrics import GoldLabel
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.reports.compare.difference import estimate
-from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.paired import RatioTerms, kappa_interval, sign_test
+from judgegym.statistics.paired import RatioTerms, kappa_difference, kappa_interval, sign_test
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
+class LabelledRow(Protocol):
+    """A row with gold labels beside a judge's."""
+
+    @property
+    def uid(self) -> str:
+        """Return the row's id."""
+
+    @property
+    def gold(self) -> tuple[GoldLabel, ...]:
+        """Return its labels."""
+
+
+class LabelledRows(Protocol):
+    """A run or an audit, whose rows have gold labels."""
+
+    def samples(self, uids: Container[str] | None = None) -> Iterable[LabelledRow]:
+        """Read the rows with these ids; by default all."""
+
+
 def compare_with_gold(
-    runs: Sequence[SavedRun], letters: Sequence[str], uids: Sequence[str], settings: Mapping[str, Any]
+    runs: Sequence[LabelledRows], letters: Sequence[str], uids: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Compare each run with gold, and the agreement of each further run with that of the first.
 
@@ -25,7 +44,7 @@ def compare_with_gold(
 
     Returns:
         `labels` of `rows` with a verdict in every run, and how many are left out (`without`); for each run the accuracy
-        and Cohen's kappa with their intervals (`runs`); `differences` of the accuracies from that of the first.
+        and Cohen's kappa with their intervals (`runs`); `differences` of both from those of the first.
 
     Raises:
         RunDirectoryError: no shared row has a gold label with a verdict in every run.
@@ -44,14 +63,13 @@ def compare_with_gold(
         )
     numbers: dict[str, int] = {}
     rows = [numbers.setdefault(uid, len(numbers)) for uid, _ in keys]
-    sides, agreements = [], []
+    sides, agreements, embedded = [], [], []
     for letter, labels in zip(letters, found, strict=True):
         of_run = [labels[key] for key in keys]
         right = np.bincount(rows, [float(bool(label.agrees)) for label in of_run]).astype(np.float64)
         side = RatioTerms(right, np.bincount(rows).astype(np.float64))
-        kappa = kappa_interval(
-            *_embedded([label.gold for label in of_run], [label.judge for label in of_run]), rows, **settings
-        )
+        embedded.append(_embedded([label.gold for label in of_run], [label.judge for label in of_run]))
+        kappa = kappa_interval(*embedded[-1], rows, **settings)
         sides.append(side)
         agreements.append(
             {
@@ -73,16 +91,29 @@ def compare_with_gold(
             {
                 "letter": letter,
                 "accuracy": estimate(sides[0], side, settings)[0],
+                "kappa": _kappa_difference(embedded[0], own, rows, settings),
                 "test": {"test": sign_test(sides[0].values, side.values), "corrected": None},
             }
-            for letter, side in zip(letters[1:], sides[1:], strict=True)
+            for letter, side, own in zip(letters[1:], sides[1:], embedded[1:], strict=True)
         ],
     }
 
 
-def _embedded(
-    golds: Sequence[str | float], judges: Sequence[str | float | None]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+_Labels: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
+"""Gold labels and a judge's, as vectors."""
+
+
+def _kappa_difference(
+    reference: _Labels, run: _Labels, rows: Sequence[int], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The kappa of a run less that of the reference, each with its own gold labels, as JSON has it."""
+    found = kappa_difference(reference, run, rows, **settings)
+    if isinstance(found, str):
+        return {"value": None, "interval": None, "reason": found}
+    return {"value": found[0], "interval": found[1], "reason": "" if found[1] is not None else "one row"}
+
+
+def _embedded(golds: Sequence[str | float], judges: Sequence[str | float | None]) -> _Labels:
     """Labels as vectors whose squared distances are the weights of kappa: scores as numbers, others one-hot."""
     import numpy as np
 

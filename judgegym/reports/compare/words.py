@@ -45,7 +45,7 @@ def words_of(comparison: Comparison) -> dict[str, Any]:
             for number, run in enumerate(comparison["runs"])
         ],
         "differences": [_difference(comparison, each) for each in differences],
-        "gold": gold and _gold(comparison, gold),
+        "gold": gold and gold_words(comparison, gold),
         "corrected": comparison["corrected"] and _corrected(comparison),
         "differing": [f"The {each['condition']} differs: {sides_of(each)}" for each in comparison["differing"]],
         "method": f"Intervals: {100 * settings['level']:g} %, paired bootstrap, {settings['rounds']:,} resamples of "
@@ -144,7 +144,7 @@ def _flips(transitions: list[dict[str, Any]]) -> str:
     return ", ".join(f"{each['before']} → {each['after']}: {each['rows']:,}" for each in moved)
 
 
-def _test(comparison: Comparison, result: Mapping[str, Any]) -> str:
+def _test(comparison: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """A test with its p-value and the rows that it rests on."""
     test, corrected = result["test"], result["corrected"]
     if test.p is None:
@@ -192,7 +192,7 @@ def _agreement(comparison: Comparison, found: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _gold(comparison: Comparison, gold: Mapping[str, Any]) -> dict[str, Any]:
+def gold_words(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[str, Any]:
     """What the runs are compared with gold on; a line of cells for each; the tests of their differences."""
     left_out = f"; {gold['without']:,} left out, without a verdict in a run" if gold["without"] else ""
     weights = ", κ with quadratic weights" if gold["weighted"] else ""
@@ -212,7 +212,11 @@ def _gold(comparison: Comparison, gold: Mapping[str, Any]) -> dict[str, Any]:
             )
             for run in gold["runs"]
         ],
-        "tests": [f"{each['letter']}: {_test(comparison, each['test'])}" for each in gold["differences"]],
+        "tests": [
+            line
+            for each in gold["differences"]
+            for line in (f"{each['letter']}: {_test(comparison, each['test'])}", _kappa_line(each))
+        ],
     }
 
 
@@ -234,6 +238,13 @@ def _corrected(comparison: Comparison) -> dict[str, Any]:
         ],
         "tests": [f"{each.name}: {each.reason or worth(each)[1]}" for each in numbers],
     }
+
+
+def _kappa_line(difference: Mapping[str, Any]) -> str:
+    """The difference of the kappas with its interval, or why there is none."""
+    kappa = difference["kappa"]
+    value, bounds = ("", kappa["reason"]) if kappa["value"] is None else _cells(kappa)
+    return f"{difference['letter']}: κ {value} (95\u00a0%: {bounds})"
 
 
 def show(comparison: Comparison) -> None:
@@ -258,11 +269,16 @@ def show(comparison: Comparison) -> None:
             say(_cut(printable(line)))
     for part in filter(None, (words["gold"], words["corrected"])):
         say("")
-        _lines("", printable(part["title"]))
-        _table(part["header"], part["rows"])
-        _lines(_INDENT, *part["tests"])
+        show_gold(part)
     say("")
     _lines("", *map(printable, words["differing"] + comparison["notes"]), words["method"])
+
+
+def show_gold(words: Mapping[str, Any]) -> None:
+    """Print how far runs or audits agree with gold (`gold_words`)."""
+    _lines("", printable(words["title"]))
+    _table(words["header"], words["rows"])
+    _lines(_INDENT, *words["tests"])
 
 
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -1,0 +1,130 @@
+"""Compare audits: files that `judgegym audit --json` has written, on the rows that they share.
+
+Judge A or judge B: the paired differences of accuracy and Cohen's κ with gold, by the comparison of runs with gold. A
+verdict that could not be read is wrong; where the judge gives scores it is left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from judgegym.engine.metrics import GoldLabel
+from judgegym.engine.records import explained
+from judgegym.engine.terminal.output import printable, say
+from judgegym.llm import wire
+from judgegym.llm.errors import UserError
+from judgegym.reports.compare.gold import compare_with_gold
+from judgegym.reports.compare.words import gold_words, show_gold
+
+AUDIT_FILE = "audit.json"
+_UNREAD = "unread"
+
+
+class _Judgment(BaseModel):
+    uid: str
+    gold: float
+    verdicts: list[float | None]
+    right: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A row of an audit."""
+
+    uid: str
+    gold: tuple[GoldLabel, ...]
+
+
+class AuditFile(BaseModel):
+    """What a comparison reads of an audit."""
+
+    audit: int
+    judge: str
+    kind: str
+    judgments: list[_Judgment]
+
+    def samples(self, uids: Container[str] | None = None) -> Iterator[AuditRow]:
+        """Read the rows with these ids: a label for each order of the responses that was asked."""
+        for row in self.judgments:
+            if uids is None or row.uid in uids:
+                labels = zip(row.verdicts, row.right, strict=True)
+                orders = [self._label(row, number, *each) for number, each in enumerate(labels) if each[1] is not None]
+                yield AuditRow(row.uid, tuple(orders))
+
+    def _label(self, row: _Judgment, order: int, verdict: float | None, right: float | None) -> GoldLabel:
+        if self.kind == "score":
+            return GoldLabel(str(order), row.gold, verdict, None if verdict is None else bool(right))
+        said = _UNREAD if verdict is None else f"{verdict:g}"
+        return GoldLabel(str(order), f"{row.gold:g}", said, right == 1)
+
+
+def is_audit(word: str) -> bool:
+    """Whether a word names an audit's JSON, or a folder with one called `audit.json`."""
+    path = _path(word)
+    try:
+        return path.suffix == ".json" and path.is_file() and b'"audit":' in path.open("rb").read(64)
+    except OSError:
+        return False
+
+
+def _path(word: str) -> Path:
+    path = Path(word).expanduser()
+    return path / AUDIT_FILE if (path / AUDIT_FILE).is_file() else path
+
+
+def compare_audits(words: Sequence[str], *, rounds: int, seed: int, level: float) -> dict[str, Any]:
+    """Compare each further audit with the first one.
+
+    Raises:
+        UserError: fewer than two, one is no audit, they are of different kinds, or share no row, or a row has another
+            gold label in one of them.
+    """
+    if len(words) < 2:
+        raise UserError("give two audits or more: the first is the one that the others are compared with")
+    audits = [_opened(word) for word in words]
+    first, gold = audits[0], [{row.uid: row.gold for row in audit.judgments} for audit in audits]
+    uids = [uid for uid in gold[0] if all(uid in other for other in gold[1:])]
+    for word, audit, labels in zip(words, audits, gold, strict=True):
+        if audit.kind != first.kind:
+            raise UserError(f"{words[0]} is an audit of a {first.kind}, {word} of a {audit.kind}")
+        differs = next((uid for uid in uids if labels[uid] != gold[0][uid]), None)
+        if differs is not None:
+            raise UserError(f"{word}: the gold label of {differs} is another one than in {words[0]}")
+    if not uids:
+        raise UserError(f"{' and '.join(words)} share no row")
+    letters = [chr(ord("A") + place) for place in range(len(words))]
+    settings = {"rounds": rounds, "seed": seed, "level": level}
+    return {
+        "runs": [
+            {"letter": letter, "path": word, "judge": audit.judge}
+            for letter, word, audit in zip(letters, words, audits, strict=True)
+        ],
+        "gold": compare_with_gold(audits, letters, uids, settings),
+        "settings": settings,
+        "item": "row",
+        "unit": "row",
+    }
+
+
+def _opened(word: str) -> AuditFile:
+    path = _path(word)
+    try:
+        return AuditFile.model_validate(wire.loads(path.read_bytes()))
+    except ValidationError as error:
+        raise UserError(f"{path}: no audit: {explained(error)}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
+
+
+def show(comparison: Mapping[str, Any]) -> None:
+    """Print a comparison of audits."""
+    for run in comparison["runs"]:
+        say(f"{run['letter']}  {printable(run['judge'])}, {printable(run['path'])}")
+    show_gold(gold_words(comparison, comparison["gold"]))
+    settings = comparison["settings"]
+    say(f"Intervals: paired bootstrap, {settings['rounds']:,} resamples of rows, seed {settings['seed']}.")

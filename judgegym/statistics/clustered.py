@@ -1,0 +1,296 @@
+"""Estimates over rows that come in clusters: standard errors, intervals, tests against a threshold, rows to plan for.
+
+Judgments of one row (its orders, repeats, paraphrases), or of the rows of one prompt, are not independent of each
+other: they are one cluster. A rate has the interval of Clopper and Pearson at its effective number of trials; any other
+estimate is a smooth function of sums over clusters, with a linearised or jackknifed standard error and Student's t.
+
+Sources: Korn and Graubard, Confidence intervals for proportions with small expected number of positive counts estimated
+from survey data (1998); Agresti and Min, Simple improved confidence intervals for comparing matched proportions (2005);
+Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 11 (the jackknife).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from judgegym.statistics.agreement import Interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
+
+_MOST_TRIALS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An estimate and how sure it is.
+
+    Attributes:
+        value: in the unit of the statistic.
+        error: its standard error, > 0, for a statistic that is no rate.
+        clusters: how many independent clusters it is of, at least 2.
+        trials: of a rate the effective number of independent trials; `None` for any other statistic.
+        pseudo: which share of the squared error comes from pseudo-rows, which do not become more with the rows.
+    """
+
+    value: float
+    error: float
+    clusters: int
+    trials: float | None = None
+    pseudo: float = 0.0
+
+    def interval(self, level: float) -> Interval:
+        """Return the two-sided interval with this coverage; of a rate from 0 to 1."""
+        tail = (1 - level) / 2
+        if self.trials is None:
+            reach = self._quantile(1 - tail) * self.error
+            return Interval(self.value - reach, self.value + reach)
+        from scipy.stats import beta  # late: half a second
+
+        hits, misses = self.value * self.trials, (1 - self.value) * self.trials
+        low = float(beta.ppf(tail, hits, misses + 1)) if hits > 0 else 0.0
+        high = float(beta.ppf(1 - tail, hits + 1, misses)) if misses > 0 else 1.0
+        return Interval(low, high)
+
+    def p_above(self, threshold: float) -> float:
+        """Return the one-sided p-value of "the true value is at most `threshold`"."""
+        if self.trials is None:
+            return self._tail((threshold - self.value) / self.error)
+        return _upper_tail(self.value * self.trials, self.trials, threshold)
+
+    def p_below(self, threshold: float) -> float:
+        """Return the one-sided p-value of "the true value is at least `threshold`"."""
+        if self.trials is None:
+            return self._tail((self.value - threshold) / self.error)
+        return _upper_tail((1 - self.value) * self.trials, self.trials, 1 - threshold)
+
+    def p_outside(self, threshold: float) -> float:
+        """Return the p-value of "the true value is from −`threshold` to `threshold`"."""
+        size = replace(self, value=abs(self.value))
+        return min(1.0, size.p_above(threshold) + size.p_above(-threshold))
+
+    def rows_to_tell(self, truth: float, threshold: float, *, rows: int, alpha: float, power: float) -> int:
+        """Return how many rows it takes until a true value is told from a threshold.
+
+        Rows are taken to be as informative as those of this estimate are.
+
+        Args:
+            truth: the true value, on either side of the threshold.
+            threshold: the threshold.
+            rows: how many rows this estimate is of.
+            alpha: level of the one-sided test.
+            power: with which probability the test is to reject the threshold.
+        """
+        if self.trials is None:
+            from scipy.stats import norm  # late: as above
+
+            reach = float(norm.ppf(1 - alpha) + norm.ppf(power)) * self.error
+            wanted = ((truth - threshold) / reach) ** 2  # the squared error then, beside that of now
+            of_rows = 1 - self.pseudo  # it falls as 1 / rows, and that of pseudo-rows as 1 / rows²
+            return math.ceil(rows * (of_rows + math.sqrt(of_rows**2 + 4 * self.pseudo * wanted)) / (2 * wanted))
+        return math.ceil(_trials_to_tell(truth, threshold, alpha, power) * rows / self.trials)
+
+    def _quantile(self, share: float) -> float:
+        from scipy.stats import t  # late: as above
+
+        return float(t.ppf(share, self.clusters - 1))
+
+    def _tail(self, below: float) -> float:
+        """Return the probability of less than −`below` standard errors."""
+        from scipy.special import stdtr  # late: as above
+
+        return float(stdtr(self.clusters - 1, below))
+
+
+def _upper_tail(hits: float, trials: float, rate: float) -> float:
+    """The probability of at least so many hits at a true rate, also of numbers that are not whole."""
+    from scipy.special import betainc  # late: as above
+
+    return float(betainc(hits, trials - hits + 1, rate)) if hits > 0 else 1.0
+
+
+def _trials_to_tell(truth: float, threshold: float, alpha: float, power: float) -> int:
+    """The fewest independent trials at which the exact test of a rate has this power."""
+    from scipy.stats import binom  # late: as above
+
+    if truth < threshold:
+        truth, threshold = 1 - truth, 1 - threshold
+
+    def is_enough(trials: int) -> bool:
+        needed = binom.isf(alpha, trials, threshold) + 1  # the fewest hits that the test rejects
+        return bool(binom.sf(needed - 1, trials, truth) >= power)
+
+    low, high = 0, 1
+    while not is_enough(high) and high < _MOST_TRIALS:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def cluster_sums(values: Floats, clusters: Codes) -> Floats:
+    """Sum the columns of values over the rows of each cluster; clusters are numbered from 0 without a gap."""
+    import numpy as np
+
+    columns = values.reshape(len(values), -1)
+    return np.column_stack([np.bincount(clusters, column) for column in columns.T])
+
+
+def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0) -> Estimate | str:
+    """The ratio Σ totals / Σ weights, with the linearised standard error over clusters.
+
+    A mean has weights of 1, a slope through the origin has totals x·y and weights x².
+
+    Args:
+        totals: one for each row.
+        weights: one for each row, ≥ 0; a row of weight 0 does not count.
+        clusters: the cluster of each row.
+        pseudo: a sum of squares that is added to that of the residuals, so that rows without any variance do not say
+            that there is none. 1 for differences of −1, 0 and 1 is the interval of Agresti and Min.
+
+    Returns:
+        The estimate, or why there is none: it takes two clusters.
+    """
+    import numpy as np
+
+    counted = weights > 0
+    _, codes = np.unique(clusters[counted], return_inverse=True)
+    if len(codes) == 0 or (count := int(codes.max()) + 1) < 2:
+        return "it takes two rows or more"
+    sums = cluster_sums(np.column_stack([totals[counted], weights[counted]]), codes)
+    whole = float(sums[:, 1].sum())
+    value = float(sums[:, 0].sum()) / whole
+    squares = float(((sums[:, 0] - value * sums[:, 1]) ** 2).sum()) * count / (count - 1) + pseudo
+    if squares <= 0:
+        return "it is the same in all rows, so that nothing is known of how much it varies"
+    return Estimate(value, math.sqrt(squares) / whole, count, pseudo=pseudo / squares)
+
+
+def rate(hits: Floats, trials: Floats, clusters: Codes) -> Estimate | str:
+    """The rate Σ hits / Σ trials, with its effective number of trials.
+
+    The variance over clusters says to how many independent trials the rate amounts, at most to all of them. Where all
+    trials or none are hits, each cluster is one.
+
+    Args:
+        hits: of each row, from 0 to its trials.
+        trials: of each row.
+        clusters: the cluster of each row.
+
+    Returns:
+        The estimate, or why there is none: it takes two clusters.
+    """
+    found = ratio(hits, trials, clusters, pseudo=1e-300)  # a rate has an interval also where all rows are the same
+    if isinstance(found, str):
+        return found
+    spread = found.value * (1 - found.value)
+    variance = found.error**2
+    effective = float(found.clusters) if spread <= 0 else min(float(trials.sum()), spread / max(variance, 1e-12))
+    return Estimate(found.value, math.sqrt(variance), found.clusters, max(1.0, effective))
+
+
+def jackknife(sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Floats | None = None) -> Estimate | str:
+    """A smooth function of sums over clusters, with the standard error of the delete-one jackknife.
+
+    Args:
+        sums: of each cluster one row.
+        statistic: computes it of each row of totals; NaN where it is undefined.
+        pseudo: rows that are added for the standard error alone, so that no variance is seen as some.
+
+    Returns:
+        The estimate, or why there is none.
+    """
+    import numpy as np
+
+    if len(sums) < 2:
+        return "it takes two rows or more"
+    value = float(statistic(sums.sum(axis=0, keepdims=True))[0])
+    with_pseudo = sums if pseudo is None else np.vstack([sums, pseudo])
+    without_one = statistic(with_pseudo.sum(axis=0) - with_pseudo)
+    count = len(with_pseudo)
+    error = math.sqrt(float(((without_one - without_one.mean()) ** 2).sum()) * (count - 1) / count)
+    if not math.isfinite(value) or not math.isfinite(error):
+        return "judge and gold have one and the same value in all rows, or in all but one"
+    return Estimate(value, max(error, 1e-12), len(sums))
+
+
+def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:
+    """What the statistics of agreement are made of, summed over clusters.
+
+    Args:
+        first: a vector for each label of the first side: one-hot, or the score alone.
+        second: the same for those of the second side.
+        clusters: the cluster of each label.
+
+    Returns:
+        Of each cluster: the number of labels, Σ |x − y|², Σ |x|², Σ |y|², Σ x, Σ y.
+    """
+    import numpy as np
+
+    apart = ((first - second) ** 2).sum(axis=1)
+    squares = (first**2).sum(axis=1), (second**2).sum(axis=1)
+    return cluster_sums(np.column_stack([np.ones(len(first)), apart, *squares, first, second]), clusters)
+
+
+def kappas(totals: Floats) -> Floats:
+    """Cohen's κ of each row of totals (`agreement_sums`); of scores with quadratic weights; NaN where undefined.
+
+    Source: Cohen (1960, 1968): 1 − Σ |x − y|² / E Σ |x − y|².
+    """
+    count, apart, first_squares, second_squares, first, second = _parts(totals)
+    by_chance = (first_squares + second_squares) / count - 2 * (first * second).sum(axis=1) / count**2
+    return _one_minus(apart / count, by_chance)
+
+
+def alphas(totals: Floats) -> Floats:
+    """Krippendorff's α for two raters of each row of totals: nominal of one-hot vectors, interval of scores.
+
+    Source: Krippendorff, Content Analysis (2004), chapter 11.
+    """
+    count, apart, first_squares, second_squares, first, second = _parts(totals)
+    pooled = 2 * count
+    by_chance = 2 * (pooled * (first_squares + second_squares) - ((first + second) ** 2).sum(axis=1))
+    return _one_minus(apart / count, by_chance / (pooled * (pooled - 1)))
+
+
+def first_order_agreements(totals: Floats) -> Floats:
+    """Gwet's AC1 of each row of totals of one-hot vectors.
+
+    Source: Gwet, Computing inter-rater reliability and its variance in the presence of high agreement (2008).
+    """
+    count, apart, _, _, first, second = _parts(totals)
+    shares = (first + second) / (2 * count)[:, None]
+    by_chance = (shares * (1 - shares)).sum(axis=1) / max(1, shares.shape[1] - 1)
+    return _one_minus(apart / (2 * count), 1 - by_chance)
+
+
+def correlations(totals: Floats) -> Floats:
+    """Pearson's correlation of each row of totals of scores; of ranks it is Spearman's."""
+    import numpy as np
+
+    count, apart, first_squares, second_squares, first, second = _parts(totals)
+    first, second = first[:, 0], second[:, 0]
+    product = (first_squares + second_squares - apart) / 2 - first * second / count
+    spread = (first_squares - first**2 / count) * (second_squares - second**2 / count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(spread > 1e-9, product / np.sqrt(spread), np.nan)
+
+
+def _parts(totals: Floats) -> tuple[Floats, ...]:
+    size = (totals.shape[1] - 4) // 2
+    return (*totals[:, :4].T, totals[:, 4 : 4 + size], totals[:, 4 + size :])
+
+
+def _one_minus(observed: Floats, by_chance: Floats) -> Floats:
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(by_chance > 1e-12, 1 - observed / by_chance, np.nan)

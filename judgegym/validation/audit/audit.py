@@ -1,0 +1,136 @@
+"""An audit: every check measured and compared with its threshold, and what a comparison with another audit needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from judgegym.llm.wire import JSON
+from judgegym.validation.audit.checks import calibration_curve, measure_all
+from judgegym.validation.audit.decision import CheckResult, decide
+from judgegym.validation.audit.judgments import GIVEN, SWAPPED, Judgments
+from judgegym.validation.audit.settings import AuditSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = 1
+"""Of the JSON of an audit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The results of an audit, and what is needed to read them and to compare them with another's.
+
+    Attributes:
+        judge: the judge's name.
+        source: where the judgments come from.
+        kind: what the judge says of a row.
+        rows: how many rows were audited.
+        clusters: how many of them are independent.
+        left_out: how many rows were left out, by reason.
+        checks: all checks, in their order.
+        notes: how it was decided, and what a reader must know.
+        categories: by category: rows, verdicts that are right in each order and in both.
+        curve: the calibration curve: rows, mean probability, share.
+        judgments: of each row its uid, cluster, gold, verdicts and how far they are right.
+        level: of the intervals.
+        format: of the JSON.
+    """
+
+    judge: str
+    source: str
+    kind: str
+    rows: int
+    clusters: int
+    left_out: Mapping[str, int]
+    checks: Sequence[CheckResult]
+    notes: Sequence[str]
+    categories: Sequence[Mapping[str, JSON]]
+    curve: Sequence[tuple[int, float, float]]
+    judgments: Sequence[Mapping[str, JSON]]
+    level: float = 0.95
+    format: int = FORMAT
+
+    @property
+    def fails(self) -> bool:
+        """Whether a check fails."""
+        return any(check.word == "fails" for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a file, which `judgegym compare` reads."""
+        return {"audit": self.format, **{name: value for name, value in asdict(self).items() if name != "format"}}
+
+
+def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
+    """Measure all checks and decide."""
+    import numpy as np
+
+    rows, clusters = len(judgments), len(np.unique(judgments.clusters))
+    checks = decide(measure_all(judgments), settings, rows)
+    tests = sum(check.p is not None for check in checks)
+    notes = [
+        f"{tests} checks have a threshold and were tested. Their p-values are corrected for that number (Holm): a "
+        f"judge without any fault is accused by some check in at most {100 * settings.alpha:g} % of audits, so the "
+        f"false discovery rate is at most that, too. Intervals ({100 * settings.level:g} %) are not corrected.",
+        "passes: the whole interval is on the good side of the threshold. fails: the corrected p-value is at most "
+        f"{settings.alpha:g}. underpowered: neither; rows are planned for a power of {100 * settings.power:g} %.",
+    ]
+    if clusters < rows:
+        notes.append(
+            f"{rows:,} labels are of {clusters:,} independent rows; intervals and tests are clustered by these."
+        )
+    return Audit(
+        judgments.judge,
+        judgments.source,
+        judgments.kind,
+        rows,
+        clusters,
+        dict(judgments.left_out),
+        checks,
+        notes,
+        _categories(judgments),
+        calibration_curve(judgments),
+        _rows(judgments),
+        settings.level,
+    )
+
+
+def _categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
+    """Of each category, in the order of their first rows: the rows, and how many verdicts are right."""
+    import numpy as np
+
+    names = list(dict.fromkeys(judgments.categories))
+    if len(names) < 2:
+        return []
+    of_rows, right = np.array([names.index(each) for each in judgments.categories]), judgments.right
+    found: list[Mapping[str, JSON]] = []
+    for number, name in enumerate(names):
+        own = right[of_rows == number]
+        line: dict[str, JSON] = {"name": name, "rows": len(own), "right_given": float(np.nansum(own[:, GIVEN]))}
+        if judgments.has_orders:
+            line["right_swapped"] = float(np.nansum(own[:, SWAPPED]))
+            line["right_both"] = int((own == 1).all(axis=1).sum())
+        found.append(line)
+    return found
+
+
+def _rows(judgments: Judgments) -> list[Mapping[str, JSON]]:
+    """The numbers of each row; `None` where there is no verdict."""
+
+    def known(values: NDArray[np.float64]) -> list[JSON]:
+        return [value if math.isfinite(value) else None for value in values.tolist()]
+
+    return [
+        {
+            "uid": uid,
+            "cluster": int(judgments.clusters[number]),
+            "gold": float(judgments.gold[number]),
+            "verdicts": known(judgments.first[number]),
+            "right": known(judgments.right[number]),
+        }
+        for number, uid in enumerate(judgments.uids)
+    ]

@@ -1,0 +1,199 @@
+"""What sways a judge beside quality: regressions of its verdicts on properties of the responses, with gold held fixed.
+
+Of choices, the record of a verdict is a pair: the response that the judge chose beside each other one of the row. The
+logarithm of the odds that it is chosen is linear in the differences of both: gold (1, 0 or −1), the place (first or
+later), and the properties. There is no constant, since a pair has no side of its own. With two responses this is the
+logistic regression of the choice; with more it is the conditional one, by pairs. Of labels yes and no it is the
+logistic regression of yes, of scores the linear one of the score, both on gold, a constant and the properties.
+
+Properties without a unit (length, markdown, lists, each by its logarithm) enter as tanh of their difference in standard
+deviations, because twice the difference does not sway twice as much. An effect is a difference of probabilities: how
+much more often a response is chosen (or says yes) if the property is one standard deviation larger, or is there at all,
+and all else is the same, averaged over the pairs seen from both sides.
+
+Gold separates the verdicts of a good judge, so that coefficients have the prior log-F(1, 1), which is one record of one
+half for each. Standard errors are robust to clusters: both orders and all pairs of a row are one.
+
+A property is not measured if fewer than ten clusters have a difference in it.
+
+Sources: McFadden, Conditional logit analysis (1974); Dubois et al., Length-Controlled AlpacaEval (2024), for tanh;
+Greenland and Mansournia, Penalization, bias reduction, and default priors in logistic and related regressions (2015);
+Liang and Zeger, Longitudinal data analysis using generalized linear models (1986), for the errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from judgegym.judges.config.extras import needs
+from judgegym.statistics.clustered import Estimate
+from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
+from judgegym.validation.audit.judgments import SWAPPED, TIE, Judgments
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+FEWEST = 10
+"""Clusters in which a property has to differ."""
+_CHECKS: Mapping[str, str] = {
+    LENGTH: "length_bias",
+    MARKDOWN: "markdown_bias",
+    LIST: "list_bias",
+    OWN: "self_preference",
+    KEY: "master_key_bias",
+    INSTRUCTION: "instruction_bias",
+}
+_REASONS = {OWN: "who wrote the responses, or the judge's family, is not known"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The records of a regression: the outcome, what is held fixed, the properties by name, the clusters."""
+
+    outcome: Floats
+    fixed: Floats
+    properties: Mapping[str, Floats]
+    clusters: NDArray[np.int64]
+
+
+def effects(judgments: Judgments) -> Mapping[str, Estimate | str]:
+    """The effect of each property on the judge's verdicts, with gold, place and the other properties held fixed.
+
+    Returns:
+        By check; or why it is not measured: with fewer than ten clusters in which the property differs, none is.
+    """
+    import numpy as np
+
+    found: dict[str, Estimate | str] = {
+        check: _REASONS.get(name, "the texts of the responses were not recorded") for name, check in _CHECKS.items()
+    }
+    if not judgments.features:
+        return found
+    if judgments.kind == "label" and len(judgments.levels) != 2:
+        return dict.fromkeys(found, f"it is measured of two labels, and there are {len(judgments.levels)}")
+    records = _pairs(judgments) if judgments.kind == "choice" else _single(judgments)
+    is_pair = judgments.kind == "choice"
+    columns: list[Floats] = []
+    steps: list[float] = []
+    informative: dict[str, int] = {}
+    for name, values in records.properties.items():
+        check = _CHECKS[name]
+        rows = len(np.unique(records.clusters[_differs(values, is_pair=is_pair)]))
+        if rows < FEWEST:
+            found[check] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
+            continue
+        deviation = float(np.sqrt(np.mean(values**2)))  # single responses are centred, and pairs have no side
+        columns.append(np.tanh(values / deviation) if name in STANDARDISED else values)
+        steps.append(math.tanh(1) if name in STANDARDISED else 1.0)
+        informative[check] = rows
+    if columns:
+        design = np.column_stack([records.fixed, *columns])
+        fit = _linear if judgments.kind == "score" else _logistic
+        estimates = fit(records, design, steps, is_pair=is_pair)
+        for (check, rows), (value, error) in zip(informative.items(), estimates, strict=True):
+            found[check] = Estimate(value, max(error, 1e-9), rows)
+    return found
+
+
+def _differs(values: Floats, *, is_pair: bool) -> NDArray[np.bool_]:
+    """Where a property differs within a pair; of single responses, from what is the most frequent value."""
+    import numpy as np
+
+    if is_pair:
+        return np.abs(values) > 1e-9
+    kinds, counts = np.unique(values, return_counts=True)
+    differs: NDArray[np.bool_] = values != (kinds[counts.argmax()] if len(kinds) else 0.0)
+    return differs
+
+
+def _pairs(judgments: Judgments) -> _Records:
+    """The pairs of a chosen response and each other one, of all orders."""
+    import numpy as np
+
+    rows, orders = np.nonzero(judgments.is_read[:, :, 0] & (judgments.first != TIE))
+    most = next(iter(judgments.features.values())).shape[1]
+    chosen = judgments.first[rows, orders].astype(np.int64)
+    verdicts, others = np.nonzero(
+        (np.arange(most)[None, :] != chosen[:, None]) & (np.arange(most)[None, :] < judgments.counts[rows][:, None])
+    )
+    rows, orders, chosen = rows[verdicts], orders[verdicts], chosen[verdicts]
+    gold, last = judgments.gold[rows], np.maximum(judgments.counts[rows] - 1, 1)
+    of_gold = (chosen == gold).astype(float) - (others == gold)
+    of_place = (others - chosen) / last * np.where(orders == SWAPPED, -1.0, 1.0)
+    return _Records(
+        np.ones(len(rows)),
+        np.column_stack([of_gold, of_place]),
+        {
+            name: np.nan_to_num(values[rows, chosen] - values[rows, others])
+            for name, values in judgments.features.items()
+        },
+        np.unique(judgments.clusters[rows], return_inverse=True)[1],
+    )
+
+
+def _single(judgments: Judgments) -> _Records:
+    """The responses that were judged by themselves: a label as 1 or 0, a score as a share of its scale."""
+    import numpy as np
+
+    rows = np.flatnonzero(judgments.is_read[:, 0, 0])
+    said, gold = judgments.first[rows, 0], judgments.gold[rows]
+    if judgments.kind == "score":
+        said, gold = ((each - judgments.scale[0]) / judgments.span for each in (said, gold))
+    properties = {name: values[rows, 0] for name, values in judgments.features.items()}
+    return _Records(
+        said,
+        np.column_stack([np.ones(len(rows)), gold]),
+        {name: np.nan_to_num(values - np.nanmean(values)) for name, values in properties.items() if len(rows)},
+        np.unique(judgments.clusters[rows], return_inverse=True)[1],
+    )
+
+
+def _logistic(records: _Records, design: Floats, steps: Sequence[float], *, is_pair: bool) -> list[tuple[float, float]]:
+    """The effect of a step in each property as a difference of probabilities, with its standard error."""
+    import numpy as np
+    from scipy.special import expit  # late: half a second
+
+    with needs("audit"):
+        import statsmodels.api as sm  # late: an extra, and a second
+    size = design.shape[1]
+    prior = np.eye(size)[0 if is_pair else 1 :]  # a constant has none
+    fitted = sm.GLM(
+        np.concatenate([records.outcome, np.full(len(prior), 0.5)]),
+        np.vstack([design, prior]),
+        family=sm.families.Binomial(),
+    ).fit(cov_type="cluster", cov_kwds={"groups": _with_own(records.clusters, len(prior))})
+    coefficients, covariance = np.asarray(fitted.params), np.asarray(fitted.cov_params())
+    found = []
+    seen = np.vstack([design, -design]) if is_pair else design
+    for column, step in enumerate(steps, records.fixed.shape[1]):
+        without = seen.copy()
+        without[:, column] = 0.0
+        with_it = without.copy()
+        with_it[:, column] = step
+        high, low = expit(with_it @ coefficients), expit(without @ coefficients)
+        slope = ((high * (1 - high))[:, None] * with_it - (low * (1 - low))[:, None] * without).mean(axis=0)
+        found.append((float((high - low).mean()), math.sqrt(float(slope @ covariance @ slope))))
+    return found
+
+
+def _with_own(clusters: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The clusters of the records, followed by one of its own for each of so many others."""
+    import numpy as np
+
+    return np.concatenate([clusters, clusters.max() + 1 + np.arange(count)])
+
+
+def _linear(records: _Records, design: Floats, steps: Sequence[float], *, is_pair: bool) -> list[tuple[float, float]]:
+    """The effect of a step in each property on the score, as a share of the scale, with its standard error."""
+    with needs("audit"):
+        import statsmodels.api as sm  # late: as above
+    fitted = sm.OLS(records.outcome, design).fit(cov_type="cluster", cov_kwds={"groups": records.clusters})
+    own = slice(records.fixed.shape[1], None)
+    found = zip(fitted.params[own], fitted.bse[own], steps, strict=True)
+    return [(float(value) * step, float(error) * step) for value, error, step in found]

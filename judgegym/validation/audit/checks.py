@@ -1,0 +1,323 @@
+"""The checks of an audit, but for those by regression: what a judge gets right, how steady and calibrated it is.
+
+Each function returns estimates by the names of `CHECKS`, or why one is not measured. With fewer than two clusters of
+rows no check is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+from judgegym.statistics.clustered import (
+    Estimate,
+    agreement_sums,
+    alphas,
+    cluster_sums,
+    correlations,
+    first_order_agreements,
+    jackknife,
+    kappas,
+    rate,
+    ratio,
+)
+from judgegym.validation.audit.bias import effects
+from judgegym.validation.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Unit = Literal["share", "points", "number", "seconds", "dollars"]
+Estimates = Mapping[str, "Estimate | str"]
+BINS = 10
+NO_SWAPS = "no row was judged in both orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a check measures: its words in a table, its unit, and a sentence with a place for the effect."""
+
+    title: str
+    unit: Unit
+    says: str
+
+
+CHECKS: Mapping[str, Check] = {
+    "accuracy": Check("accuracy", "share", "{} of the verdicts agree with gold"),
+    "exact_rate": Check("gold's level", "share", "{} of the scores are on the level of gold"),
+    "accuracy_given": Check("accuracy, given", "share", "{} are right in the given order"),
+    "accuracy_swapped": Check("accuracy, swapped", "share", "{} are right in the swapped order"),
+    "accuracy_both": Check("accuracy in both", "share", "{} of the rows are right in both orders"),
+    "position_consistency": Check(
+        "position consistency", "share", "{} of the rows have the same winner in both orders"
+    ),
+    "first_place_advantage": Check(
+        "first-place advantage", "points", "the first response wins {} more often than the last, beside gold"
+    ),
+    "repeatability": Check("repeatability", "share", "{} of the pairs of repeats have the same verdict"),
+    "paraphrase_agreement": Check("paraphrase agreement", "share", "{} of the verdicts stay under another wording"),
+    "kappa": Check("Cohen's κ", "number", "chance-corrected agreement with gold is {}"),
+    "weighted_kappa": Check("weighted κ", "number", "agreement with gold, with quadratic weights, is {}"),
+    "ac1": Check("Gwet's AC1", "number", "agreement with gold by AC1 is {}"),
+    "alpha": Check("Krippendorff's α", "number", "agreement of judge and gold by α is {}"),
+    "spearman": Check("Spearman's ρ", "number", "the rank correlation with gold is {}"),
+    "leniency": Check("leniency", "points", "scores lie {} of the scale above gold"),
+    "length_bias": Check("length bias", "points", "one deviation more of length is worth {}, gold held fixed"),
+    "markdown_bias": Check("markdown bias", "points", "one deviation more of markdown is worth {}, gold held fixed"),
+    "list_bias": Check("list bias", "points", "one deviation more of list items is worth {}, gold held fixed"),
+    "self_preference": Check("self-preference", "points", "being of the judge's family is worth {}, gold held fixed"),
+    "master_key_bias": Check("master keys", "points", "being a mere opening is worth {}, gold held fixed"),
+    "instruction_bias": Check("instructions", "points", "words to the judge are worth {}, gold held fixed"),
+    "drift": Check("drift", "points", "accuracy changes by {} from the first to the last row"),
+    "calibration_error": Check("calibration error", "share", "probabilities are off by {} on average"),
+    "brier": Check("Brier score", "number", "the mean squared error of the probabilities is {}"),
+    "contradiction": Check("contradiction", "share", "{} of the pairwise verdicts contradict the judge's own scores"),
+    "failure_rate": Check("failures", "share", "{} of the judgments have no verdict"),
+    "redraw_rate": Check("redraws", "share", "{} of the calls had no verdict and were made again or given up"),
+    "refusal_rate": Check("refusals", "share", "{} of the calls were refused"),
+    "seconds_per_call": Check("latency", "seconds", "a call takes {} on average"),
+    "dollars_per_row": Check("cost", "dollars", "a row costs {}"),
+}
+"""All checks, in the order in which they are shown."""
+
+
+def measure_all(judgments: Judgments) -> dict[str, Estimate | str]:
+    """Measure every check, in the order of `CHECKS`."""
+    found: dict[str, Estimate | str] = {}
+    for measure in MEASURES:
+        found.update(measure(judgments))
+    return {name: found.get(name, "it is of another kind of judgment") for name in CHECKS}
+
+
+def accuracy(judgments: Judgments) -> Estimates:
+    """Accuracy over all orders, in each and in both. A verdict that cannot be read is wrong; a tie counts half."""
+    import numpy as np
+
+    right, clusters = judgments.right, judgments.clusters
+    asked = np.isfinite(right)
+    name = "exact_rate" if judgments.kind == "score" else "accuracy"
+    found = {name: rate(np.nansum(right, axis=1), asked.sum(axis=1).astype(float), clusters)}
+    if not judgments.has_orders:
+        orders = ("accuracy_given", "accuracy_swapped", "accuracy_both") if judgments.kind == "choice" else ()
+        return found | dict.fromkeys(orders, NO_SWAPS)
+    for name, order in (("accuracy_given", GIVEN), ("accuracy_swapped", SWAPPED)):
+        found[name] = rate(np.nan_to_num(right[:, order]), asked[:, order].astype(float), clusters)
+    both = asked.all(axis=1)
+    found["accuracy_both"] = rate(((right == 1).all(axis=1) & both).astype(float), both.astype(float), clusters)
+    return found
+
+
+def position(judgments: Judgments) -> Estimates:
+    """Whether both orders have the same winner, and how much more often the first response wins than the last.
+
+    The advantage is that beside gold, so that it is fair also where one order was asked or gold is more often first.
+    """
+    import numpy as np
+
+    if judgments.kind != "choice":
+        return {}
+    first, last = judgments.first, (judgments.counts - 1).astype(float)[:, None]
+    is_read = np.isfinite(first)
+    swapped = np.arange(first.shape[1])[None, :] == SWAPPED
+
+    def sides(numbers: Floats) -> Floats:
+        """1 for the response that is shown first, −1 for the last."""
+        places = np.where(swapped, last - numbers, numbers)
+        return np.where(numbers == TIE, 0.0, 1 - 2 * places / np.maximum(last, 1))
+
+    apart = np.where(is_read, sides(first) - sides(np.repeat(judgments.gold[:, None], first.shape[1], 1)), 0.0)
+    read = is_read.sum(axis=1)
+    of_rows = apart.sum(axis=1) / np.maximum(read, 1)
+    found: dict[str, Estimate | str] = {
+        "first_place_advantage": ratio(of_rows, (read > 0).astype(float), judgments.clusters, pseudo=1.0)
+    }
+    found["position_consistency"] = NO_SWAPS
+    if judgments.has_orders:
+        same = (first[:, GIVEN] == first[:, SWAPPED]).astype(float)
+        found["position_consistency"] = rate(same, is_read.all(axis=1).astype(float), judgments.clusters)
+    return found
+
+
+def repetition(judgments: Judgments) -> Estimates:
+    """Whether repeats of one question, and other wordings of it, have the same verdict; of those that were read."""
+    import numpy as np
+
+    repeats, clusters = judgments.verdicts, judgments.clusters
+    pairs = [(repeats[:, :, one], repeats[:, :, other]) for one, other in combinations(range(repeats.shape[2]), 2)]
+    wordings = [(judgments.first, other) for other in judgments.paraphrases.values()]
+    found: dict[str, Estimate | str] = {}
+    for name, compared, none in (
+        ("repeatability", pairs, "no row was judged several times"),
+        ("paraphrase_agreement", wordings, "no other wording of the prompt was recorded"),
+    ):
+        if compared:
+            same = sum((one == other).sum(axis=1) for one, other in compared)
+            both = sum((np.isfinite(one) & np.isfinite(other)).sum(axis=1) for one, other in compared)
+            found[name] = rate(np.asarray(same, dtype=float), np.asarray(both, dtype=float), clusters)
+        else:
+            found[name] = none
+    return found
+
+
+def agreement(judgments: Judgments) -> Estimates:
+    """Agreement of judge and gold corrected for chance, over the first verdicts that were read, in all orders."""
+    import numpy as np
+
+    first = judgments.first
+    rows, orders = np.nonzero(np.isfinite(first))
+    judge, gold, clusters = first[rows, orders], judgments.gold[rows], judgments.clusters[rows]
+    if len(np.unique(clusters)) < 2:
+        return dict.fromkeys(("kappa", "weighted_kappa", "ac1", "alpha", "spearman"), "it takes two rows or more")
+    _, clusters = np.unique(clusters, return_inverse=True)
+    if judgments.kind == "score":
+        from scipy.stats import rankdata  # late: half a second
+
+        sums = agreement_sums(gold[:, None], judge[:, None], clusters)
+        ranks = agreement_sums(rankdata(gold)[:, None], rankdata(judge)[:, None], clusters)
+        apart = (judge - gold) / judgments.span
+        return {
+            "weighted_kappa": jackknife(sums, kappas),
+            "alpha": jackknife(sums, alphas),
+            "spearman": jackknife(ranks, correlations),
+            "leniency": ratio(apart, np.ones(len(apart)), clusters, pseudo=0.02),
+        }
+    values, codes = np.unique(np.concatenate([gold, judge]), return_inverse=True)
+    one_hot = np.eye(len(values))
+    gold_codes, judge_codes = codes[: len(gold)], codes[len(gold) :]
+    sums = agreement_sums(one_hot[gold_codes], one_hot[judge_codes], clusters)
+    common = one_hot[np.argsort(-np.bincount(gold_codes, minlength=len(values)))[:2]]
+    # Of a judge that is always right the error would be 0: one disagreement each way is added to it.
+    pseudo = agreement_sums(common, common[::-1], np.arange(len(common)))
+    statistics = {"kappa": kappas, "ac1": first_order_agreements, "alpha": alphas}
+    return {name: jackknife(sums, statistic, pseudo=pseudo) for name, statistic in statistics.items()}
+
+
+def drift(judgments: Judgments) -> Estimates:
+    """How accuracy changes over the rows in the order of their times: the slope, with categories held fixed."""
+    import numpy as np
+
+    times = judgments.times
+    if times is None:
+        return {"drift": "the rows have no times"}
+    asked = np.isfinite(judgments.right)
+    used = np.isfinite(times) & asked.any(axis=1)
+    right = np.nansum(judgments.right, axis=1)[used] / asked.sum(axis=1)[used]
+    if used.sum() < 2:
+        return {"drift": "it takes two rows with a time or more"}
+    _, ranks = np.unique(times[used], return_inverse=True)
+    at = ranks / max(1, ranks.max())
+    _, codes = np.unique([str(each) for each in judgments.categories], return_inverse=True)
+    codes = codes[used] if len(codes) else np.zeros(len(at), dtype=np.int64)
+    counts = np.bincount(codes)
+    at, right = (each - (np.bincount(codes, each) / np.maximum(counts, 1))[codes] for each in (at, right))
+    if float((at**2).sum()) < 1e-9:
+        return {"drift": "all rows of a category have one time"}
+    # As if two rows were half wrong: a judge without an error may have one.
+    found = ratio(at * right, at**2, judgments.clusters[used], pseudo=float((at**2).mean()) / 2)
+    return {"drift": found}
+
+
+def calibration(judgments: Judgments) -> Estimates:
+    """Expected calibration error in ten bins of equally many rows, less what chance adds, and the Brier score.
+
+    The squared gap of each bin is reduced by its binomial variance (Kumar, Liang and Ma, 2019), so that a calibrated
+    judge has an error near 0 with few rows, too.
+    """
+    import numpy as np
+
+    curve = _bins(judgments)
+    if curve is None:
+        reason = "no probabilities were recorded" if judgments.kind != "score" else "scores have no probability"
+        return dict.fromkeys(("calibration_error", "brier"), reason)
+    rows, bins, said, happened = curve
+    _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
+    if clusters.max() < 1:
+        return dict.fromkeys(("calibration_error", "brier"), "it takes two rows or more")
+    member = np.eye(int(bins.max()) + 1)[bins]
+    size = member.shape[1]
+    gaps, chance = member * (said - happened)[:, None], member * (said * (1 - said))[:, None]
+    sums = cluster_sums(np.column_stack([gaps, chance, np.ones(len(said))]), clusters)
+
+    def error(totals: Floats) -> Floats:
+        squares = totals[:, :size] ** 2 - totals[:, size : 2 * size]
+        found: Floats = np.sqrt(np.maximum(squares, 0)).sum(axis=1) / totals[:, -1]
+        return found
+
+    brier = ratio((said - happened) ** 2, np.ones(len(said)), clusters, pseudo=1e-6)
+    return {"calibration_error": jackknife(sums, error), "brier": brier}
+
+
+def calibration_curve(judgments: Judgments) -> list[tuple[int, float, float]]:
+    """Of each bin the number of rows, the mean probability, and how often what it is the probability of was so."""
+    curve = _bins(judgments)
+    if curve is None:
+        return []
+    _, bins, said, happened = curve
+    places = [bins == number for number in range(int(bins.max()) + 1)]
+    return [(int(at.sum()), float(said[at].mean()), float(happened[at].mean())) for at in places]
+
+
+def _bins(judgments: Judgments) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats] | None:
+    """The rows with a probability; of each its bin, the probability, and 1 or 0: whether gold is what it is of."""
+    import numpy as np
+
+    said = judgments.probabilities
+    if said is None or judgments.kind == "score" or not np.isfinite(said).any():
+        return None
+    rows = np.flatnonzero(np.isfinite(said))
+    wanted = 0.0 if judgments.kind == "choice" else float(len(judgments.levels) - 1)
+    happened = (judgments.gold[rows] == wanted).astype(float)
+    ranks = np.argsort(np.argsort(said[rows], kind="stable"), kind="stable")
+    return rows, ranks * min(BINS, len(rows)) // len(rows), said[rows], happened
+
+
+def contradiction(judgments: Judgments) -> Estimates:
+    """How often a pairwise verdict prefers the response to which the same judge gave the lower score."""
+    import numpy as np
+
+    scores, first = judgments.scores, judgments.first
+    if judgments.kind != "choice" or scores is None:
+        return {"contradiction": "scores and pairwise verdicts of the same pairs were not both recorded"}
+    better = np.where(scores[:, 0] > scores[:, 1], 0.0, 1.0)[:, None]
+    is_strict = (np.isfinite(scores).all(axis=1) & (scores[:, 0] != scores[:, 1]))[:, None]
+    counted = is_strict & np.isfinite(first) & (first != TIE)
+    hits = (counted & (first != better)).sum(axis=1).astype(float)
+    return {"contradiction": rate(hits, counted.sum(axis=1).astype(float), judgments.clusters)}
+
+
+def operation(judgments: Judgments) -> Estimates:
+    """Failures, calls without a verdict and refusals as rates; mean latency of a call and mean cost of a row."""
+    clusters, took = judgments.clusters, judgments.operation
+    asked = judgments.asked.sum(axis=(1, 2)).astype(float)
+    read = (judgments.is_read & judgments.asked).sum(axis=(1, 2)).astype(float)
+    missing = "the calls were not recorded"
+    found: dict[str, Estimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
+    found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), missing)
+    found["dollars_per_row"] = "no price or no token counts were recorded"
+    if took.calls is not None and took.redraws is not None and took.refusals is not None:
+        found["redraw_rate"] = rate(took.redraws, took.calls, clusters)
+        found["refusal_rate"] = rate(took.refusals, took.calls, clusters)
+    if took.seconds is not None and took.answered is not None:
+        found["seconds_per_call"] = ratio(took.seconds, took.answered, clusters)
+    if took.dollars is not None:
+        found["dollars_per_row"] = ratio(took.dollars, took.dollars * 0 + 1, clusters)
+    return found
+
+
+MEASURES: tuple[Callable[[Judgments], Estimates], ...] = (
+    accuracy,
+    position,
+    repetition,
+    agreement,
+    effects,
+    drift,
+    calibration,
+    contradiction,
+    operation,
+)
+"""All measurements; a further one is a function here and its names in `CHECKS`."""

@@ -1,0 +1,108 @@
+"""`judgegym audit DATA`: what a judge gets right, what sways it, and whether the rows are enough to tell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from judgegym.engine.terminal.output import say
+from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.reports.document import write_file
+
+if TYPE_CHECKING:
+    from judgegym.validation.audit.judgments import Judgments
+
+FAULT = 4
+"""The exit code if a check fails."""
+_DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position, repeats,
+agreement, what sways it (length, markdown, lists, its own family, master keys, instructions) with gold held fixed,
+drift, calibration, failures. Each check has an effect size, an interval, a threshold, and a word: passes, fails or
+underpowered, with the rows that it would take. Exit code 4 if a check fails."""
+_DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
+file that score has written with --gold_column"""
+_STANDARD_OUTPUT = "-"
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of the command."""
+    from judgegym.validation.audit.cells import COLUMNS  # late: help comes at once
+
+    parser = OneLineParser(prog, _DESCRIPTION)
+    add = parser.add_argument
+    add("data", metavar="DATA", help=_DATA)
+    add("--verdicts", type=Path, metavar="FILE", help="verdicts by uid: JSONL of judge, prompt and winner")
+    add("--judge", default="", metavar="NAME", help="the judge: which of --verdicts, and its family")
+    add("--prompt", default="", metavar="NAME", help="which prompt of --verdicts")
+    add("--paraphrases", default="", metavar="NAMES", help="other prompts of --verdicts, with commas; all: all others")
+    add("--settings", type=Path, metavar="FILE", help="thresholds in YAML that differ from the shipped ones")
+    add("--html", type=Path, metavar="FILE", help="write the audit as a page that needs no network")
+    add("--json", metavar="FILE", help="write it as JSON, for compare; - is standard output, instead of the table")
+    for name, words in COLUMNS.items():
+        add(f"--{name}_column", metavar="NAME", help=words)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.validation.audit.command") -> int:
+    """Run the command.
+
+    Args:
+        argv: the command line without the program's name; the process's own by default.
+        prog: the program's name in messages.
+
+    Returns:
+        0; 4 if a check fails; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed.
+    """
+    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
+
+
+def _run(flags: argparse.Namespace) -> int:
+    require("audit")
+    from judgegym.validation.audit.audit import audit  # late, as all of it
+    from judgegym.validation.audit.page import html, show
+    from judgegym.validation.audit.settings import load_settings
+
+    settings = load_settings(flags.settings)
+    found = audit(_judgments(flags), settings)
+    json = wire.dumps_readable(found.to_json())
+    if flags.json == _STANDARD_OUTPUT:
+        say(json.decode().rstrip("\n"))
+    elif flags.json is not None:
+        write_file(Path(flags.json), json)
+    if flags.html is not None:
+        write_file(flags.html, b"".join(html(found)))
+    if flags.json != _STANDARD_OUTPUT:
+        show(found)
+    return FAULT if found.fails else 0
+
+
+def _judgments(flags: argparse.Namespace) -> Judgments:
+    """Read what is audited.
+
+    Raises:
+        SettingsError: flags that have no meaning for what is audited.
+    """
+    from judgegym.validation.audit.cells import COLUMNS
+    from judgegym.validation.audit.reading import Sources, read_judgments
+    from judgegym.validation.audit.runs import judgments_of_run, run_of
+
+    columns = {name: value for name in COLUMNS if (value := getattr(flags, f"{name}_column")) is not None}
+    run = None if flags.verdicts or columns else run_of(flags.data)
+    if run is not None:
+        if flags.prompt or flags.paraphrases:
+            raise SettingsError("--prompt and --paraphrases choose from --verdicts; a run has one prompt")
+        return judgments_of_run(run, flags.judge)
+    if not flags.verdicts and (flags.prompt or flags.paraphrases):
+        raise SettingsError("--prompt and --paraphrases choose from a file of --verdicts, and there is none")
+    paraphrases = tuple(filter(None, flags.paraphrases.split(",")))
+    return read_judgments(Sources(flags.data, flags.verdicts, flags.judge, flags.prompt, paraphrases, columns))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Properties of a response that should not sway a judge: its length and form, keys, instructions, who wrote it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION, OWN = "length", "markdown", "list", "master_key", "instruction", "own_family"
+STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
+"""Properties on a scale without a unit: their effect is that of one standard deviation of the difference."""
+
+_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE)
+_MARKUP = re.compile(
+    r"^#{1,6}[ \t]|\*\*[^*\n]+\*\*|__[^_\n]+__|^[ \t]*```|`[^`\n]+`|^[ \t]*\|.*\||^>[ \t]", re.MULTILINE
+)
+_KEYS = re.compile(
+    r"\A\W*(?:(?:thought process|reasoning process|solution|answer|final answer|explanation)\W*\Z"
+    r"|let[’']?s (?:solve|think|work|break|go) |(?:thought|reasoning) process\s*:|\W*\Z)",
+    re.IGNORECASE,
+)
+"""Openings and empty shells that were found to win without an answer: Zhao et al., One Token to Fool LLM-as-a-Judge
+(2025)."""
+_INSTRUCTIONS = re.compile(
+    r"\b(?:ignore|disregard|forget)\b[^.\n]{0,40}\b(?:instructions?|rubric|criteria|rules|prompt)\b"
+    r"|\b(?:note|message|instructions?|attention)\b[^.\n]{0,20}\b(?:judge|grader|evaluator|reviewer)\b"
+    r"|\b(?:choose|select|prefer|rate|score|grade|give|award)\b[^.\n]{0,30}\b(?:this|my) (?:response|answer|output)\b"
+    r"|\b(?:give|award|assign)\b[^.\n]{0,30}\b(?:highest|maximum|full|top|perfect) (?:score|marks?|points|rating)\b"
+    r"|\[\[[A-J](?:>{1,2}[A-J])?\]\]|\"(?:verdict|score|winner)\"\s*:",
+    re.IGNORECASE,
+)
+"""Words to the judge in a response, and forged verdicts: Raina et al. (2024), Shi et al., JudgeDeceiver (2024)."""
+
+_FAMILIES = {
+    "openai": "gpt chatgpt o1 o3 o4 davinci text-davinci",
+    "anthropic": "claude",
+    "google": "gemini gemma palm palm2 bard text-bison",
+    "meta": "llama llama2 llama3 meta-llama codellama",
+    "mistral": "mistral mixtral ministral magistral codestral",
+    "alibaba": "qwen qwq qwen2 qwen3",
+    "deepseek": "deepseek",
+    "microsoft": "phi wizardlm",
+    "cohere": "command",
+    "xai": "grok",
+    "zhipu": "glm chatglm",
+}
+_FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names.split()}
+_TOKENS = re.compile(r"[a-z]+\d*")
+
+
+def family_of(model: str) -> str:
+    """The family of a model by its name: its maker where that is known, else the name's first word.
+
+    >>> family_of("gpt-4o-mini"), family_of("meta-llama/Llama-3.1-8B"), family_of("acme-7b"), family_of("")
+    ('openai', 'meta', 'acme', '')
+    """
+    own = model.rpartition("/")[2].casefold()
+    for token in _TOKENS.findall(own):
+        for name in (token, token.rstrip("0123456789")):
+            if name in _FAMILY_OF:
+                return _FAMILY_OF[name]
+    return next(map(str, _TOKENS.findall(own)), "")
+
+
+def properties_of(text: str) -> Mapping[str, float]:
+    """The properties of a response that its text has."""
+    items = len(_ITEM.findall(text))
+    return {
+        LENGTH: math.log1p(len(text)),
+        MARKDOWN: math.log1p(len(_MARKUP.findall(text))),
+        LIST: math.log1p(items),
+        KEY: float(bool(_KEYS.search(text))),
+        INSTRUCTION: float(bool(_INSTRUCTIONS.search(text))),
+    }
+
+
+def features_of(
+    rows: Sequence[Sequence[str]], models: Sequence[Sequence[str]] | None = None, judge: str = ""
+) -> Mapping[str, NDArray[np.float64]]:
+    """The properties of all responses: by name, rows × the most responses, NaN where a row has fewer.
+
+    Args:
+        rows: the texts of the responses of each row.
+        models: who wrote each; with the judge's name they say which are of its own family.
+        judge: the judge's name.
+    """
+    import numpy as np
+
+    most = max(map(len, rows), default=0)
+    found = {name: np.full((len(rows), most), np.nan) for name in (LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION)}
+    for number, texts in enumerate(rows):
+        for place, text in enumerate(texts):
+            for name, value in properties_of(text).items():
+                found[name][number, place] = value
+    own = family_of(judge)
+    if models is not None and own:
+        found[OWN] = np.full((len(rows), most), np.nan)
+        for number, names in enumerate(models):
+            for place, name in enumerate(names):
+                found[OWN][number, place] = np.nan if not name else float(family_of(name) == own)
+    return found

@@ -1,0 +1,132 @@
+"""What is audited: gold labels of rows beside a judge's judgments of them, as arrays.
+
+All sources (rows with recorded verdicts, runs, scored files, judges that are called) end in `Judgments`; no check knows
+where they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
+
+Kind = Literal["choice", "label", "score"]
+"""What the judge says of a row: which response is the best, one of a few labels, or a score."""
+TIE = -1.0
+"""The verdict that no response of a choice is the best; it counts half."""
+GIVEN, SWAPPED = 0, 1
+"""The orders of the responses of a choice: as they are in the row, and reversed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the calls of a judge took; a part that was not recorded is `None`.
+
+    Attributes:
+        calls: the number of calls of each row in the ledger, the repeated ones included.
+        redraws: how many of these had no verdict, so that the judge was asked again or given up.
+        refusals: how many of these were refused by the model or a filter.
+        answered: the number of calls of each row whose seconds are known.
+        seconds: the seconds of these.
+        dollars: the cost of each row.
+    """
+
+    calls: Floats | None = None
+    redraws: Floats | None = None
+    refusals: Floats | None = None
+    answered: Floats | None = None
+    seconds: Floats | None = None
+    dollars: Floats | None = None
+
+
+@dataclass(frozen=True)  # no slots: cached properties need a dictionary
+class Judgments:
+    """A judge's judgments of N labelled rows.
+
+    Attributes:
+        judge: the judge's name.
+        source: where the judgments come from, for people.
+        kind: what the judge says of a row.
+        uids: of the rows; one row may have several labels, as of aspects.
+        gold: N: the number of the right response, from 0; the number of the label in `levels`; or the score.
+        verdicts: N × orders × repeats, in the terms of `gold`: a response has the same number in all orders. NaN where
+            no verdict could be read.
+        asked: N × orders × repeats: whether the judge was asked.
+        clusters: N: the number of each row's cluster, from 0 without a gap.
+        counts: N: how many responses a row has; of other kinds 1.
+        levels: the names of the labels.
+        scale: the lowest and the highest score.
+        paraphrases: by name, N × orders: the verdicts under another wording of the prompt.
+        features: by name, N × the most responses: a property of each response (`features.py`); NaN where unknown.
+        categories: N: of the rows.
+        times: N: when the row was judged, in any unit; `None` if that is not known.
+        probabilities: N: of the first response, or of the last label, according to the judge in the given order.
+        scores: N × 2: the score that the same judge gave to each response by itself.
+        operation: what the calls took.
+        left_out: how many rows are left out, by reason.
+    """
+
+    judge: str
+    source: str
+    kind: Kind
+    uids: Sequence[str]
+    gold: Floats
+    verdicts: Floats
+    asked: NDArray[np.bool_]
+    clusters: Codes
+    counts: Codes
+    levels: Sequence[str] = ()
+    scale: tuple[float, float] = (0.0, 1.0)
+    paraphrases: Mapping[str, Floats] = field(default_factory=dict)
+    features: Mapping[str, Floats] = field(default_factory=dict)
+    categories: Sequence[str | None] = ()
+    times: Floats | None = None
+    probabilities: Floats | None = None
+    scores: Floats | None = None
+    operation: Operation = Operation()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.gold)
+
+    @property
+    def has_orders(self) -> bool:
+        """Whether the responses of some row were shown in both orders."""
+        return self.kind == "choice" and self.asked.shape[1] > 1
+
+    @property
+    def first(self) -> Floats:
+        """N × orders: the first verdict of each order."""
+        return self.verdicts[:, :, 0]
+
+    @cached_property
+    def is_read(self) -> NDArray[np.bool_]:
+        """N × orders × repeats: whether a verdict was read."""
+        import numpy as np
+
+        return np.isfinite(self.verdicts)
+
+    @cached_property
+    def right(self) -> Floats:
+        """N × orders: how far the first verdict is right: 1, for a tie ½, and 0; NaN where the judge was not asked."""
+        import numpy as np
+
+        same = self.first == self.gold[:, None]
+        if self.kind == "score":  # the nearest level; a score halfway is rounded up
+            same = np.floor(self.first + 0.5) == np.floor(self.gold + 0.5)[:, None]
+        points = np.where(self.first == TIE, 0.5, same.astype(float)) if self.kind == "choice" else same.astype(float)
+        return np.where(self.asked[:, :, 0], points, np.nan)
+
+    @cached_property
+    def span(self) -> float:
+        """The length of the scale of scores."""
+        return self.scale[1] - self.scale[0] or 1.0

@@ -1,0 +1,92 @@
+"""An audit on the terminal and as a self-contained page: the same cells and sentences."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from judgegym.engine.terminal import Table, console, say, show_table
+from judgegym.engine.terminal.output import printable
+from judgegym.llm.wire import JSON
+from judgegym.reports.compare.page import WIDTH, forest
+from judgegym.reports.document import base_style, document, render
+from judgegym.validation.audit.audit import Audit
+from judgegym.validation.audit.decision import CheckResult, bounds, shown
+
+_STYLE = Path(__file__).parent / "static" / "audit.css"
+_LIMITS = {"at_least": "≥ ", "at_most": "≤ ", "within": "±"}
+_ORDERS = {"right_given": "given order", "right_swapped": "swapped", "right_both": "both"}
+_WIDEST = 100
+
+
+def cells_of(check: CheckResult) -> tuple[str, ...]:
+    """A measured check as a line of the table; the last cell is the number of rows that it takes."""
+    assert check.value is not None and check.interval is not None
+    value = shown(check.value, check.unit).replace(" points", "")
+    between = bounds(check.interval, check.unit).replace(" points", "")
+    wanted = ""
+    if check.threshold is not None:
+        percent = 100 if check.unit in ("share", "points") else 1
+        wanted = f"{_LIMITS[check.side]}{percent * check.threshold:g}"
+    needed = "" if check.rows_needed is None else f"{check.rows_needed:,}"
+    return (check.title, value, between, wanted, check.word, needed)
+
+
+def heading(audit: Audit) -> str:
+    """What was audited, in a line."""
+    fails, passes, others = (
+        sum(check.word == word for check in audit.checks) for word in ("fails", "passes", "underpowered")
+    )
+    said = f"{fails} fail, {passes} pass, {others} underpowered"
+    return f"{audit.judge} on {audit.rows:,} labelled rows, checks: {said}"
+
+
+def notes_of(audit: Audit) -> list[str]:
+    """What a reader must know: right verdicts by category, what was not measured, how it was decided."""
+    missing: dict[str, list[str]] = {}
+    for check in audit.checks:
+        if check.word == "not measured":
+            missing.setdefault(check.sentence, []).append(check.title)
+    return [
+        *map(_right_words, audit.categories),
+        *(f"Rows left out: {count:,} {why}." for why, count in audit.left_out.items()),
+        *(f"Not measured, since {why}: {', '.join(titles)}." for why, titles in missing.items()),
+        *audit.notes,
+    ]
+
+
+def _right_words(category: Mapping[str, JSON]) -> str:
+    """How many verdicts of a category are right."""
+    found = [f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category]
+    return f"{category['name'] or '(no category)'}: of {category['rows']:,} rows right: {', '.join(found)}"
+
+
+def show(audit: Audit) -> None:
+    """Print an audit; its table fits 80 columns."""
+    say(printable(heading(audit)))
+    measured = [check for check in audit.checks if check.value is not None]
+    header = ("check", "value", f"{100 * audit.level:g} %", "wanted", "says")
+    show_table(Table("", header, tuple(cells_of(check)[:-1] for check in measured)))
+    decided = [check for check in measured if check.word in ("fails", "underpowered")]
+    for line in [*(f"{check.word}: {check.sentence}" for check in decided), *notes_of(audit)]:
+        say(textwrap.fill(printable(line), min(console().width, _WIDEST), subsequent_indent="  "))
+
+
+def html(audit: Audit) -> Iterator[bytes]:
+    """Write the page, part by part."""
+    measured = [check for check in audit.checks if check.value is not None]
+    rows = [(check, cells_of(check), _drawing(check)) for check in measured]
+    body = render("audit.html", title=heading(audit), audit=audit, rows=rows, notes=notes_of(audit), width=WIDTH)
+    yield from document(title=heading(audit), body=body, styles=[base_style(), _STYLE.read_text("utf-8")], scripts=[])
+
+
+def _drawing(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:
+    """In pixels from the left: the thresholds, then the ends of the interval with the value between them."""
+    limits = [] if check.threshold is None else [check.threshold, -check.threshold][: 1 + (check.side == "within")]
+    drawn = [
+        {"value": check.value, "interval": check.interval},
+        *({"value": each, "interval": None} for each in limits),
+    ]
+    _, (interval, *places) = forest(drawn)
+    return [value for _, value, _ in places], interval

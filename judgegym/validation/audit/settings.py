@@ -1,0 +1,88 @@
+"""The thresholds of an audit: those that are shipped, and what a file of the user's changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from judgegym.engine.records import explained
+from judgegym.judges.config.presets import load_yaml
+from judgegym.judges.core.naming import did_you_mean
+from judgegym.llm.errors import SettingsError
+
+SHIPPED = Path(__file__).parent / "static" / "thresholds.yaml"
+_SIDES = ("at_least", "at_most", "within")
+
+
+class Threshold(BaseModel):
+    """What one check tolerates; without any of the three it is shown without a word."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    at_least: float | None = None
+    at_most: float | None = None
+    within: float | None = Field(default=None, ge=0)
+    margin: float = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _one_side(self) -> Threshold:
+        if sum(getattr(self, side) is not None for side in _SIDES) > 1:
+            raise ValueError(f"expected one of {', '.join(_SIDES)}")
+        return self
+
+
+class AuditSettings(BaseModel):
+    """How an audit decides; the file that is shipped says what each number means."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    alpha: float = Field(gt=0, lt=1)
+    level: float = Field(gt=0, lt=1)
+    power: float = Field(gt=0, lt=1)
+    checks: Mapping[str, Threshold]
+
+
+def load_settings(path: Path | None = None) -> AuditSettings:
+    """The shipped settings, with those of a file in their place.
+
+    Raises:
+        SettingsError: the file cannot be read, names a check that there is not, or has a number that cannot be one.
+    """
+    values = _mapping(SHIPPED)
+    if path is not None:
+        own = _mapping(path)
+        checks: Any = own.pop("checks", None) or {}
+        if not isinstance(checks, Mapping):
+            raise SettingsError(f"{path}: checks: expected names of checks with their thresholds, found {checks!r}")
+        for name, threshold in checks.items():
+            if name not in values["checks"]:
+                raise SettingsError(f"{path}: checks: no check {name!r}{did_you_mean(str(name), values['checks'])}")
+            if not isinstance(threshold, Mapping):
+                raise SettingsError(f"{path}: checks.{name}: expected {{at_least: 0.8}} or the like")
+            before = values["checks"][name]
+            if set(threshold) & {*_SIDES}:
+                before = {"margin": before["margin"]}
+            values["checks"][name] = {**before, **threshold}
+        values |= own
+    try:
+        return AuditSettings.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError(f"{path or SHIPPED}: {explained(error)}") from None
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    """The settings in a file.
+
+    Raises:
+        SettingsError: it cannot be read, or is no mapping.
+    """
+    try:
+        values = load_yaml(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
+    if not isinstance(values, dict):
+        raise SettingsError(f"{path}: expected settings of an audit, such as checks: {{accuracy: {{at_least: 0.8}}}}")
+    return values
