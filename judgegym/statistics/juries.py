@@ -1,0 +1,181 @@
+"""Weights of a jury: several judges of the same rows, whose votes are added up.
+
+A vote is from −1 (surely the one) to 1 (surely the other); 0 is a tie, or no verdict. Gold labels are −1 or 1. A jury's
+verdict is the sign of the weighted sum of the votes. Points are 1 for the right sign, ½ for a tie.
+
+Guarantees: no weight is negative (negative weights look best on the rows that they were learned from, and break on
+others). Learned weights are a jury only where labels say that it beats its best member: `learned_weights` falls back to
+that member, whose ties the others decide.
+
+What is promised holds for the population that the labels came from.
+
+Sources: Dawid and Skene, Maximum likelihood estimation of observer error-rates using the EM algorithm (1979); weights
+by log-odds: Nitzan and Paroush, Optimal decision rules in uncertain dichotomous choice situations (1982).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FEWEST_LABELS = 30
+_FOLDS = 5
+_MOST_CERTAIN = 0.95
+"""A member's accuracy counts as at most this much: of 60 labels nobody knows more."""
+_PRIOR = 1.0
+"""Penalty on the squared logistic weights, as of one further label each."""
+
+WeightSource = Literal["single", "logistic"]
+
+
+@dataclass(frozen=True, slots=True)
+class JuryWeights:
+    """Weights by member.
+
+    Attributes:
+        weights: 0 or more; larger than the sum of all others for a single judge whose ties the others decide.
+        source: `single`: the best member by the labels, with its ties filled; `logistic`: a jury that beats it.
+        best: the number of that member.
+        gain: points per row that the logistic jury gains over it on held-out labels.
+        at_least: the one-sided 90 % lower bound of that gain.
+        labels: how many rows had a label.
+    """
+
+    weights: tuple[float, ...]
+    source: WeightSource
+    best: int
+    gain: float
+    at_least: float
+    labels: int
+
+
+def points(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the points of verdicts: 1 for gold's sign, ½ for 0, else 0."""
+    import numpy as np  # late, as everywhere in this package
+
+    found: NDArray[np.float64] = (1.0 + np.sign(votes) * gold) / 2.0
+    return found
+
+
+def learned_weights(votes: NDArray[np.float64], gold: NDArray[np.float64], *, seed: int = 0) -> JuryWeights | str:
+    """Learn weights from labels: the best single member unless a jury is better with certainty.
+
+    The members' ties are decided by clipped log-odds of the others. A logistic regression with weights of 0 or more is
+    taken only if the lower bound of its gain, paired by row over five folds, is above 0.
+
+    Args:
+        votes: a row for each labelled row, a column for each member.
+        gold: −1 or 1 for each row.
+        seed: of the folds.
+
+    Returns:
+        The weights, or why there are none: fewer than `FEWEST_LABELS` labels.
+    """
+    import numpy as np
+    from scipy import stats
+
+    rows = len(gold)
+    if rows < FEWEST_LABELS:
+        return f"{rows} labels are too few to learn a jury's weights; {FEWEST_LABELS} or more are needed"
+    folds = np.random.default_rng(seed).permutation(rows) % _FOLDS
+    gains = np.empty(rows)
+    for fold in range(_FOLDS):
+        held_out, kept = folds == fold, folds != fold
+        jury = points(votes[held_out] @ _logistic(votes[kept], gold[kept]), gold[held_out])
+        gains[held_out] = jury - points(votes[held_out] @ _single(votes[kept], gold[kept]), gold[held_out])
+    gain = float(gains.mean())
+    at_least = gain - float(stats.norm.ppf(0.9) * gains.std(ddof=1)) / rows**0.5
+    best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
+    is_jury = at_least > 0.0
+    weights = _logistic(votes, gold) if is_jury else _single(votes, gold)
+    return JuryWeights(tuple(weights.tolist()), "logistic" if is_jury else "single", best, gain, at_least, rows)
+
+
+def _log_odds(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each member's log-odds of being right where it says something, from 0 to those of `_MOST_CERTAIN`."""
+    import numpy as np
+
+    says = np.sign(votes)
+    right, said = ((says == gold[:, None]) & (says != 0)).sum(axis=0), (says != 0).sum(axis=0)
+    accuracy = np.clip((right + 1.0) / (said + 2.0), 0.5, _MOST_CERTAIN)
+    found: NDArray[np.float64] = np.log(accuracy / (1.0 - accuracy))
+    return found
+
+
+def _single(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights with which the best member decides, and the others only its ties."""
+    import numpy as np
+
+    best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
+    weights = _log_odds(votes, gold)
+    weights[best] = 0.0
+    # A vote may be of half a certainty (one order of two), and still decides.
+    weights[best] = 10.0 * weights.sum() + 1.0
+    return weights
+
+
+def _logistic(votes: NDArray[np.float64], gold: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of a logistic regression without intercept, each 0 or more."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        margins = gold * (votes @ weights)
+        slope = -(votes * (gold / (1.0 + np.exp(margins)))[:, None]).sum(axis=0) + _PRIOR * weights
+        return float(np.logaddexp(0.0, -margins).sum() + _PRIOR * (weights @ weights) / 2.0), slope
+
+    members = votes.shape[1]
+    start, bounds = np.full(members, 0.5), [(0.0, None)] * members
+    found: NDArray[np.float64] = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
+    return found
+
+
+def dawid_skene(
+    verdicts: Sequence[Sequence[int | None]], classes: int, *, rounds: int = 1000, tolerance: float = 1e-9
+) -> NDArray[np.float64]:
+    """Return the probability of each class for each row, by what the members agree on, without labels.
+
+    It learns who errs from who agrees with whom: members that err together look right.
+
+    Args:
+        verdicts: for each row a verdict of each member, a class from 0; `None` without one.
+        classes: how many classes there are, two or more.
+        rounds: the most rounds of expectation and maximisation.
+        tolerance: stop when the log-likelihood changes by less.
+
+    Returns:
+        Rows × classes; a row without any verdict has the classes' shares.
+
+    Source: Dawid and Skene (1979), started from the majority.
+    """
+    import numpy as np
+
+    rows, members = len(verdicts), len(verdicts[0])
+    said = np.zeros((rows, members, classes))
+    for row, of_row in enumerate(verdicts):
+        for member, verdict in enumerate(of_row):
+            if verdict is not None:
+                said[row, member, verdict] = 1.0
+    counts = said.sum(axis=1)
+    chances = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1.0)
+    chances /= chances.sum(axis=1, keepdims=True)
+    before = -np.inf
+    for _ in range(rounds):
+        shares = chances.mean(axis=0)
+        errors = np.einsum("rt,rmv->mtv", chances, said)
+        errors /= np.maximum(errors.sum(axis=2, keepdims=True), 1e-300)
+        logs = np.log(np.maximum(errors, 1e-10))
+        joint = np.log(np.maximum(shares, 1e-10)) + np.einsum("rmv,mtv->rt", said, logs)
+        highest = joint.max(axis=1, keepdims=True)
+        likelihoods = np.exp(joint - highest)
+        chances = likelihoods / likelihoods.sum(axis=1, keepdims=True)
+        likelihood = float((highest[:, 0] + np.log(likelihoods.sum(axis=1))).sum())
+        if abs(likelihood - before) < tolerance:
+            break
+        before = likelihood
+    return chances
