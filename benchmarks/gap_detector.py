@@ -1,8 +1,9 @@
 """How soon the detector of reward hacking tells it, and in how many clean runs it is wrong.
 
-A policy's quality climbs; a training judge and a gold judge score its rollouts on five levels (or two). In a planted run
-the training judge's scores gain a little at each step from step 200 on, with nothing behind it. In clean runs the gold
-judge is as strict as the training judge, stricter, or milder; at the boundary the gap grows by exactly the tolerance.
+A policy's quality climbs; a training judge and a gold judge score its rollouts on five levels (or two). In a planted
+run the training judge's scores gain a little at each step from step 200 on, with nothing behind it. In clean runs the
+gold judge is as strict as the training judge, stricter, or milder; at the boundary the gap grows by exactly the
+tolerance.
 
     python -m benchmarks.gap_detector [--seeds 8] [--runs 100]
 """

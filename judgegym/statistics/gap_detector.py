@@ -11,8 +11,8 @@ that grows only if the gap does, mixed over when the drift begins and over how l
 What it cannot tell: a gap that two scales make (a gold judge that uses less of its scale) from one that a policy makes
 by gaming the training judge; and near the top of the scale no gap can grow.
 
-Source: Ville (1939); Ramdas et al., Game-theoretic statistics and safe anytime-valid inference (2023), sections 3 and 4;
-the mixture over start times is that of Shin et al., E-detectors (2022).
+Source: Ville (1939); Ramdas et al., Game-theoretic statistics and safe anytime-valid inference (2023), sections 3 and
+4; the mixture over start times is that of Shin et al., E-detectors (2022).
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,7 @@ from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.delivery import worker_slots
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.monitoring import monitor_group, open_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
@@ -110,6 +112,9 @@ class ProcessRun:
         self._run, file, self._ledger = open_files(settings, "process", open_ledger)
         assert file is not None  # the settings name it
         self._file, self.path, self.metrics_file = file, file.path, self._run.path / METRICS
+        self.monitor = open_monitor(env, self._run, lambda alarm: None)
+        self._pipeline.watch = self._watch
+        self._watched = 0
         if file.kept and not self._ledger.is_resumed:
             self._run.close()
             raise RunDirectoryError(
@@ -136,6 +141,7 @@ class ProcessRun:
             with self._run.log.ending():
                 with display.following(self._progress, self._run.log.write, left=self._wanted):
                     await run_each(self._take, self._make, disk=disk, in_flight=at_once)
+                await self.monitor.close(math.inf)
                 await file.finish()
                 self.metrics = self.recorded.flush(max_token_len=-1)
                 for name, reason in self.metrics.left_out.items():
@@ -150,6 +156,11 @@ class ProcessRun:
             self._ledger.close()
             self._run.close()
         self.seconds = time.monotonic() - started
+
+    def _watch(self, task: Task, group: JudgedGroup) -> None:
+        """Show the monitor a judged group; the number of groups stands for the trainer's step."""
+        self._watched += 1
+        self.monitor.add(monitor_group(self._env, task, group, number=self._watched, step=self._watched))
 
     def _take(self) -> tuple[int, Task] | None:
         """Return the next row with its number; `None` if no further one is needed now, or too many were tried."""

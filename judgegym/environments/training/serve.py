@@ -40,12 +40,14 @@ from judgegym.environments.training.delivery import Outbox, available_slots, wor
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
+from judgegym.environments.training.monitoring import monitor_group, open_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointOutage, JudgeGymError
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.alarms import Alarm
 
 
 class Checkpoints:
@@ -161,6 +163,9 @@ class ServeRun:
         open_ledger = partial(GroupLedger, keep=self._keeps_calls)
         self._run, self._file, self._ledger = open_files(env.settings, "serve", open_ledger)
         self._disk = self._run.disk
+        self.monitor = open_monitor(env, self._run, self._alarmed)
+        self._pipeline.watch = self._watch
+        self._watched = 0
         self._outbox = Outbox(connection)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluate = evaluate
@@ -242,6 +247,14 @@ class ServeRun:
         if self._checkpoints.folder is not None:
             parts.append(f"the position in the data is also in {self._checkpoints.folder}")
         return "; ".join(parts)
+
+    def _watch(self, task: Any, group: JudgedGroup) -> None:
+        """Show the monitor a judged group."""
+        self._watched += 1
+        self.monitor.add(monitor_group(self.env, task, group, number=self._watched, step=self._step))
+
+    def _alarmed(self, alarm: Alarm) -> None:
+        """An alarm is in the log and on disk; training goes on."""
 
     def _restore(self, checkpoints: Checkpoints) -> None:
         state = self._ledger.resume(self._step)
@@ -371,6 +384,7 @@ class ServeRun:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        await self.monitor.close(_GOODBYE_S)
         checkpoints.save(self._step, self._sampler.state_dict())
         if self._file is not None:
             self._file.close()
