@@ -1,0 +1,83 @@
+"""`live.jsonl` of a training run: how it stands, and the groups that a page shows, replaced about once a second.
+
+Guarantees: nothing waits for it, and an error of the disk ends nothing; its size is bounded, and so is the share of the
+time that it takes; a reader finds a whole file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.monitoring.kept_groups import KeptGroups
+
+logger = logging.getLogger(__name__)
+
+LIVE = "live.jsonl"
+INTERVAL_S = 1.0
+_UNCHANGED_S = 5.0
+"""So often it is written while no group is judged: a page tells a run that waits from one that is gone."""
+_SHARE = 0.05
+"""Writing takes at most this share of the time."""
+
+Status = Callable[[], Mapping[str, JSON]]
+"""How the run stands: `step`, `total_steps`, `sent`, `dropped` by reason, `in_progress`, `unsent`, `waits_for`."""
+
+
+class LiveFile:
+    """Writes the file of one run."""
+
+    def __init__(self, path: Path, groups: KeptGroups, status: Status, replace: Callable[[Path, bytes], None]) -> None:
+        """Go on from the file of an earlier run, if there is one.
+
+        Args:
+            path: the file.
+            groups: the groups that are kept.
+            status: returns how the run stands.
+            replace: replaces a file as a whole or not at all; called in a thread.
+        """
+        self._path, self._groups, self._status, self._replace = path, groups, status, replace
+        self._is_refused = False
+        try:
+            with path.open("rb") as earlier:
+                groups.restore(earlier)
+        except OSError:
+            pass
+
+    async def run(self) -> None:
+        """Write the file until cancelled."""
+        written, at = -1, 0.0
+        while True:
+            began = time.monotonic()
+            if self._groups.groups != written or began - at >= _UNCHANGED_S:
+                written, at = self._groups.groups, began
+                await self.write()
+            await asyncio.sleep(max(INTERVAL_S, (time.monotonic() - began) / _SHARE))
+
+    async def write(self, *, is_over: bool = False) -> None:
+        """Write the file once; `is_over`: the run has ended or was stopped."""
+        content = b"".join([wire.dumps({"status": self._facts(is_over)}), b"\n", *self._groups.lines()])
+        try:
+            await asyncio.to_thread(self._replace, self._path, content)
+            self._is_refused = False
+        except OSError as error:
+            if not self._is_refused:
+                logger.warning("%s cannot be written (it is tried again): %s", self._path, error.strerror)
+            self._is_refused = True
+
+    def _facts(self, is_over: bool) -> dict[str, JSON]:
+        groups = self._groups
+        return {
+            "at": time.time(),
+            "is_over": is_over,
+            "groups": groups.groups,
+            "rollouts": groups.rollouts,
+            "failures": dict(groups.failures.most_common()),
+            "reasons": dict(groups.reasons),
+            **self._status(),
+        }
