@@ -51,6 +51,7 @@ class MonitorGroup:
         uid: of the row.
         task: what a judge of single responses needs beside the response: prompt, reference, rubric, context.
         rollouts: the completions with their judgments.
+        ledger: its number in the ledger of calls; `None` without one.
     """
 
     number: int
@@ -58,3 +59,4 @@ class MonitorGroup:
     uid: str
     task: JudgeTask
     rollouts: tuple[MonitorRollout, ...]
+    ledger: int | None = None

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
+from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm
@@ -37,14 +38,12 @@ class KeptGroup:
 
     Attributes:
         group: the group.
-        ledger: its number in the ledger of calls; `None` without one.
         gold: the gold judge's scores by rollout.
         numbers: of the rollouts whose texts are kept.
         characters: the length of its texts.
     """
 
     group: MonitorGroup
-    ledger: int | None
     gold: dict[int, float]
     numbers: tuple[int, ...]
     characters: int
@@ -83,7 +82,7 @@ class KeptGroup:
             "number": group.number,
             "step": group.step,
             "uid": group.uid,
-            "ledger": self.ledger,
+            "ledger": group.ledger,
             "question": task.prompt,
             "texts": {title: text for title in _TITLES if (text := getattr(task, title))},
             "size": len(group.rollouts),
@@ -119,13 +118,13 @@ class KeptGroups:
     _spread: list[KeptGroup] = field(default_factory=list)
     _stride: int = 1
 
-    def add(self, group: MonitorGroup, ledger: int | None = None) -> None:
-        """Note a judged group, with its number in the ledger of calls."""
+    def add(self, group: MonitorGroup) -> None:
+        """Note a judged group."""
         self.groups += 1
         self.rollouts += len(group.rollouts)
         for rollout in group.rollouts:
             self._count(rollout)
-        kept = _cut_group(group, ledger)
+        kept = _cut_group(group)
         self._recent.append(kept)
         self._characters += kept.characters
         while len(self._recent) > RECENT or (self._characters > _RECENT_CHARACTERS and len(self._recent) > 1):
@@ -138,7 +137,7 @@ class KeptGroups:
 
     def add_gold(self, group: MonitorGroup, scores: Mapping[int, float]) -> None:
         """Note the gold judge's scores of a group, which may have been judged long before."""
-        kept = self._found(group.number) or _cut_group(group, None)
+        kept = self._found(group.number) or _cut_group(group)
         kept.add_gold(scores)
         heapq.heappush(self._widest, (kept.gap, group.number, kept))
         if len(self._widest) > MOST[GAP] + MOST[ALARM]:  # an alarm names some of them later
@@ -202,7 +201,7 @@ class KeptGroups:
             self.reasons[rollout.status] = cut(rollout.explanation, 300)
 
 
-def _cut_group(group: MonitorGroup, ledger: int | None) -> KeptGroup:
+def _cut_group(group: MonitorGroup) -> KeptGroup:
     """Cut the texts of a group; of a large one keep those of the lowest and the highest rewards."""
     numbers: list[int] = list(range(len(group.rollouts)))
     if len(numbers) > _MOST_ROLLOUTS:
@@ -217,15 +216,17 @@ def _cut_group(group: MonitorGroup, ledger: int | None) -> KeptGroup:
         )
         for number, rollout in enumerate(group.rollouts)
     )
-    task = replace(
-        group.task,
-        prompt=cut(group.task.prompt, _TEXT_OF_ROW),
-        responses=(),
-        **{title: text and cut(text, _TEXT_OF_ROW) for title in _TITLES if (text := getattr(group.task, title))},
+    of = group.task
+    task = JudgeTask(
+        cut(of.prompt, _TEXT_OF_ROW),
+        (),
+        reference=None if of.reference is None else cut(of.reference, _TEXT_OF_ROW),
+        rubric=None if of.rubric is None else cut(of.rubric, _TEXT_OF_ROW),
+        context=None if of.context is None else cut(of.context, _TEXT_OF_ROW),
     )
-    characters = len(task.prompt) + sum(len(getattr(task, title) or "") for title in _TITLES)
+    characters = sum(len(text or "") for text in (task.prompt, task.reference, task.rubric, task.context))
     characters += sum(len(each.completion) + len(each.explanation) for each in rollouts)
-    return KeptGroup(replace(group, task=task, rollouts=rollouts), ledger, {}, tuple(numbers), characters)
+    return KeptGroup(replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters)
 
 
 def cut(text: str, most: int) -> str:

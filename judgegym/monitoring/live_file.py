@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from judgegym.llm import wire
@@ -18,7 +20,7 @@ from judgegym.monitoring.kept_groups import KeptGroups
 
 logger = logging.getLogger(__name__)
 
-LIVE = "live.jsonl"
+MONITOR, LIVE = "monitor.jsonl", "live.jsonl"
 INTERVAL_S = 1.0
 _UNCHANGED_S = 5.0
 """So often it is written while no group is judged: a page tells a run that waits from one that is gone."""
@@ -43,11 +45,10 @@ class LiveFile:
         """
         self._path, self._groups, self._status, self._replace = path, groups, status, replace
         self._is_refused = False
-        try:
-            with path.open("rb") as earlier:
-                groups.restore(earlier)
-        except OSError:
-            pass
+        self._begun = self._written = 0
+        self._lock = threading.Lock()
+        with suppress(OSError), path.open("rb") as earlier:
+            groups.restore(earlier)
 
     async def run(self) -> None:
         """Write the file until cancelled."""
@@ -62,13 +63,21 @@ class LiveFile:
     async def write(self, *, is_over: bool = False) -> None:
         """Write the file once; `is_over`: the run has ended or was stopped."""
         content = b"".join([wire.dumps({"status": self._facts(is_over)}), b"\n", *self._groups.lines()])
+        self._begun += 1
         try:
-            await asyncio.to_thread(self._replace, self._path, content)
+            await asyncio.to_thread(self._put, self._begun, content)
             self._is_refused = False
         except OSError as error:
             if not self._is_refused:
                 logger.warning("%s cannot be written (it is tried again): %s", self._path, error.strerror)
             self._is_refused = True
+
+    def _put(self, number: int, content: bytes) -> None:
+        """Write in a thread; one whose waiter was cancelled may come after the next one, and is left out."""
+        with self._lock:
+            if number > self._written:
+                self._replace(self._path, content)
+                self._written = number
 
     def _facts(self, is_over: bool) -> dict[str, JSON]:
         groups = self._groups

@@ -18,12 +18,12 @@ from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
 from judgegym.monitoring.gold import GoldJudge, GoldScores
 from judgegym.monitoring.group import MonitorGroup
+from judgegym.monitoring.kept_groups import KeptGroups
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.statistics.gap_detector import GapDetector
 
 logger = logging.getLogger(__name__)
 
-MONITOR = "monitor.jsonl"
 PLANNED_CHECKS = 200
 _GOLD_AT_ONCE = 4
 _GAP = "gap between training judge and gold judge"
@@ -42,6 +42,7 @@ class TrainingMonitor:
 
     Attributes:
         gold: the gold judge; `None` without one.
+        kept: the groups that a page shows.
         alarms: those of this run.
     """
 
@@ -58,6 +59,7 @@ class TrainingMonitor:
             on_alarm: called once for each alarm, after it is written and logged.
         """
         self.alarms: list[Alarm] = []
+        self.kept = KeptGroups()
         self._settings, self._write, self._on_alarm = settings, write, on_alarm
         self._detector = GapDetector(PLANNED_CHECKS, settings.gold_reference, settings.gold_tolerance)
         self._training: list[float] = []
@@ -71,6 +73,7 @@ class TrainingMonitor:
 
     def add(self, group: MonitorGroup) -> None:
         """Watch a judged group."""
+        self.kept.add(group)
         if self.gold is not None:
             self.gold.offer(group)
 
@@ -83,6 +86,7 @@ class TrainingMonitor:
     def _add_gold(self, found: GoldScores) -> None:
         """Take the gold scores of a group; compare the judges when enough groups have one."""
         group = found.group
+        self.kept.add_gold(group, found.scores)
         pairs = [(group.rollouts[number].score or 0.0, gold) for number, gold in found.scores.items()]
         scores: dict[str, JSON] = {str(number): score for number, score in found.scores.items()}
         self._line("gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores})
@@ -124,6 +128,7 @@ class TrainingMonitor:
 
     def _raise(self, alarm: Alarm) -> None:
         self.alarms.append(alarm)
+        self.kept.pin(alarm)
         self._line("alarm", asdict(alarm))
         logger.warning("%s", alarm.text)
         self._on_alarm(alarm)

@@ -11,6 +11,8 @@ from typing import Any
 
 from judgegym.data.rows import Task
 from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
@@ -19,9 +21,11 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
+from judgegym.llm.ledger import RowLedger
 from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
-from judgegym.monitoring.monitor import MONITOR, TrainingMonitor
+from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, Status
+from judgegym.monitoring.monitor import TrainingMonitor
 
 
 def open_monitor(
@@ -37,6 +41,11 @@ def open_monitor(
     return TrainingMonitor(config, seed=config.seed, gold=gold, write=run.writer(MONITOR).append, on_alarm=on_alarm)
 
 
+def open_live_file(monitor: TrainingMonitor, run: RunDirectory, status: Status) -> LiveFile:
+    """Open the file of a run that says how it stands, and has the groups that a page shows."""
+    return LiveFile(run.path / LIVE, monitor.kept, status, write_atomic)
+
+
 def _open_gold(env: JudgedEnv[Any, Any, Any]) -> TaskJudge:
     config, settings = env.config, env.config.gold_scorer()
     is_stand_in = "judge" in env.settings.stand_ins
@@ -50,7 +59,13 @@ def _open_gold(env: JudgedEnv[Any, Any, Any]) -> TaskJudge:
 
 
 def monitor_group(
-    env: JudgedEnv[Any, Any, Any], task: Task, group: JudgedGroup, *, number: int, step: int
+    env: JudgedEnv[Any, Any, Any],
+    task: Task,
+    group: JudgedGroup,
+    *,
+    number: int,
+    step: int,
+    calls: RowLedger | None = None,
 ) -> MonitorGroup:
     """Return what the monitors see of a group."""
     texts = env.texts(task)
@@ -78,4 +93,5 @@ def monitor_group(
         )
         for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True)
     )
-    return MonitorGroup(number, step, task.uid, judged, rollouts)
+    ledger = calls.key[1] if isinstance(calls, LedgerOfRow) else None
+    return MonitorGroup(number, step, task.uid, judged, rollouts, ledger)

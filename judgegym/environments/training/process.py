@@ -44,11 +44,12 @@ from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.delivery import worker_slots
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.metrics import TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, open_monitor
+from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
+from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 from judgegym.reports.run_page.page import report_of, write_report_after
 
@@ -114,7 +115,8 @@ class ProcessRun:
         self._file, self.path, self.metrics_file = file, file.path, self._run.path / METRICS
         self.monitor = open_monitor(env, self._run, lambda alarm: None)
         self._pipeline.watch = self._watch
-        self._watched = 0
+        self._live = open_live_file(self.monitor, self._run, self._status)
+        self._watched = self.monitor.kept.last_number
         if file.kept and not self._ledger.is_resumed:
             self._run.close()
             raise RunDirectoryError(
@@ -140,8 +142,13 @@ class ProcessRun:
         try:
             with self._run.log.ending():
                 with display.following(self._progress, self._run.log.write, left=self._wanted):
-                    await run_each(self._take, self._make, disk=disk, in_flight=at_once)
-                await self.monitor.close(math.inf)
+                    live = asyncio.create_task(self._live.run())
+                    try:
+                        await run_each(self._take, self._make, disk=disk, in_flight=at_once)
+                        await self.monitor.close(math.inf)
+                    finally:
+                        live.cancel()
+                        await self._live.write(is_over=True)
                 await file.finish()
                 self.metrics = self.recorded.flush(max_token_len=-1)
                 for name, reason in self.metrics.left_out.items():
@@ -157,10 +164,20 @@ class ProcessRun:
             self._run.close()
         self.seconds = time.monotonic() - started
 
-    def _watch(self, task: Task, group: JudgedGroup) -> None:
+    def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Show the monitor a judged group; the number of groups stands for the trainer's step."""
-        self._watched += 1
-        self.monitor.add(monitor_group(self._env, task, group, number=self._watched, step=self._watched))
+        self._watched = number = self._watched + 1
+        self.monitor.add(monitor_group(self._env, task, group, number=number, step=number, calls=calls))
+
+    def _status(self) -> dict[str, JSON]:
+        """Say how the run stands, for `live.jsonl`."""
+        return {
+            "step": self._watched,
+            "total_steps": self._wanted,
+            "sent": self.groups,
+            "dropped": dict(self.recorded.total_dropped),
+            "waits_for": self._run.disk.waiting or self._source.waiting or self._env.clients.waiting,
+        }
 
     def _take(self) -> tuple[int, Task] | None:
         """Return the next row with its number; `None` if no further one is needed now, or too many were tried."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.run import mapping_of
+from judgegym.reports.results.run import mapping_of, text_of
 from judgegym.reports.training.curves import Curve
 from judgegym.statistics.gap_detector import ALARM_AT
 
@@ -46,6 +46,8 @@ class MonitorHistory:
         rollouts: until now.
         costs: US dollars until now by role; `None` once one is not known.
         gold: the gold judge's counts; empty without one.
+        judge: the name of the training judge; empty if it is not known.
+        gold_judge: that of the gold judge; empty without one.
         criteria: the last table of criteria: name, mean, share at 0, share at 1.
     """
 
@@ -55,6 +57,7 @@ class MonitorHistory:
         self.groups = self.rollouts = 0
         self.costs: dict[str, float | None] = {}
         self.gold: dict[str, JSON] = {}
+        self.judge = self.gold_judge = ""
         self.criteria: list[list[JSON]] = []
         self._curves: dict[str, dict[str, Curve]] = {}
         self._limits: dict[str, tuple[Curve, Curve]] = {}
@@ -70,6 +73,9 @@ class MonitorHistory:
             self._add_step(step, _number(line.get("at")))
         elif check := mapping_of(line.get("check")):
             self._add_check(check)
+        elif begin := mapping_of(line.get("begin")):
+            self.judge, self.gold_judge = (text_of(begin.get(name)) for name in ("judge", "gold_judge"))
+            self._at = None  # what it took to be resumed is no time of a step
         elif end := mapping_of(line.get("end")):
             self.gold |= mapping_of(end.get("gold"))
 
@@ -91,7 +97,7 @@ class MonitorHistory:
             else:
                 self._curve(name, "value").add(step, number)
             self._add_limits(name, step, limits.get(name))
-        self._beyond = {name for name in _texts(line.get("beyond"))}
+        self._beyond = {*(self._beyond & {_GAP, _EVIDENCE}), *_texts(line.get("beyond"))}
         self._reasons = {name: str(reason) for name, reason in mapping_of(line.get("left_out")).items()}
         self._unit = str(line.get("length_unit") or self._unit)
         for name, share in mapping_of(line.get("parts")).items():

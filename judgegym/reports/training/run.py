@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ from judgegym.engine.runs.directory import LOCK, read_settings
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.live_file import LIVE
-from judgegym.monitoring.monitor import MONITOR
+from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.results.run import mapping_of, text_of
 from judgegym.reports.training.history import MonitorHistory, line_of
 
@@ -197,7 +195,7 @@ class TrainingRun:
                 before = costs.get(role, 0.0)
                 costs[role] = None if before is None or cost is None else before + cost
         gold = [f"{count:,} {name.replace('_', ' ')}" for each in histories for name, count in _counts(each.gold)]
-        cost = ", ".join(f"{role} {'not known' if cost is None else f'${cost:,.2f}'}" for role, cost in costs.items())
+        spent = ", ".join(f"{role} {'not known' if cost is None else f'${cost:,.2f}'}" for role, cost in costs.items())
         found = [
             ("step", f"{step:,}{of}"),
             ("groups", f"{groups:,} judged" + (f", {whole['sent']:,} sent" if "sent" in whole else "")),
@@ -205,23 +203,12 @@ class TrainingRun:
             ("in progress", f"{whole['in_progress']:,} groups" if "in_progress" in whole else ""),
             ("queue", f"{whole['unsent']:,} groups wait to be sent" if "unsent" in whole else ""),
             ("gold judge", ", ".join(gold)),
-            ("cost", cost),
+            ("cost", spent),
             ("waits for", text_of(status.get("waits_for"))),
             ("policy", text_of(wire.lookup(self._config, "openai.model_name"))),
-            ("judge", text_of(wire.lookup(self._config, "env.judge_model_name"))),
+            *(fact for name, each in self.histories.items() for fact in _judges(name, each)),
         ]
         return [(name, value) for name, value in found if value]
-
-    @property
-    def date(self) -> datetime:
-        """Return when something was written last."""
-        last = max(self._last_at, _at(self._status)) or self.path.stat().st_mtime
-        return datetime.fromtimestamp(last, timezone.utc)
-
-
-def is_training_run(path: Path) -> bool:
-    """Whether a directory has the files of a training run's monitors."""
-    return any((path / name).is_file() for name in (MONITOR, LIVE))
 
 
 def _at(status: Mapping[str, JSON]) -> float:
@@ -231,6 +218,11 @@ def _at(status: Mapping[str, JSON]) -> float:
 
 def _whole(value: JSON) -> int:
     return int(value) if isinstance(value, int | float) else 0
+
+
+def _judges(name: str, history: MonitorHistory) -> list[tuple[str, str]]:
+    at = f" at {name}" if name else ""
+    return [(f"training judge{at}", history.judge), (f"gold judge{at} is", history.gold_judge)]
 
 
 def _counts(counts: Mapping[str, JSON]) -> list[tuple[str, int]]:
