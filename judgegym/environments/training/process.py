@@ -50,6 +50,7 @@ from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.monitor import MONITOR
 from judgegym.reports.run_page.page import report_of, write_report_after
 
 logger = logging.getLogger(__name__)
@@ -112,9 +113,9 @@ class ProcessRun:
         self._run, file, self._ledger = open_files(settings, "process", open_ledger)
         assert file is not None  # the settings name it
         self._file, self.path, self.metrics_file = file, file.path, self._run.path / METRICS
-        self.monitor = open_monitor(env, self._run, lambda alarm: None)
+        (self._run.path / MONITOR).unlink(missing_ok=True)  # all rows of a resumed run are judged again
+        self.monitor = open_monitor(env, self._run, every=config.monitor_every)
         self._pipeline.watch = self._watch
-        self._watched = 0
         if file.kept and not self._ledger.is_resumed:
             self._run.close()
             raise RunDirectoryError(
@@ -159,8 +160,8 @@ class ProcessRun:
 
     def _watch(self, task: Task, group: JudgedGroup) -> None:
         """Show the monitor a judged group; the number of groups stands for the trainer's step."""
-        self._watched += 1
-        self.monitor.add(monitor_group(self._env, task, group, number=self._watched, step=self._watched))
+        number = self.monitor.groups + 1
+        self.monitor.add(monitor_group(self._env, task, group, number=number, step=number))
 
     def _take(self) -> tuple[int, Task] | None:
         """Return the next row with its number; `None` if no further one is needed now, or too many were tried."""
