@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from judgegym.llm.errors import RunStop
+
 AlarmAction = Literal["log", "pause", "exit"]
 MOST_ROLLOUTS = 10
+
+
+class AlarmStop(RunStop):
+    """An alarm ends the run (`on_alarm=exit`): nothing is lost, and it can be resumed."""
+
+    exit_code = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,11 @@ class GoldJudge:
         self._workers: set[asyncio.Task[None]] = set()
         self._is_spent = False
 
+    @property
+    def waiting(self) -> int:
+        """Rollouts that wait for the gold judge, or are being scored."""
+        return self._waiting
+
     def offer(self, group: MonitorGroup) -> None:
         """Queue the rollouts of a group that the gold judge is to see, if there is room."""
         chosen = self.chosen(group)
@@ -114,8 +119,12 @@ class GoldJudge:
             group, chosen = self._queue.popleft()
             scores = await self._score(group, chosen)
             self._waiting -= len(chosen)
-            if scores:
+            if not scores:
+                continue
+            try:
                 self._report(GoldScores(group, scores))
+            except Exception:  # as above
+                logger.exception("the gold scores of row %r are left out", group.uid)
 
     async def _score(self, group: MonitorGroup, chosen: Sequence[int]) -> dict[int, float]:
         task = replace(group.task, responses=tuple(group.rollouts[number].completion for number in chosen))

@@ -25,6 +25,7 @@ class MonitorRollout:
         suspects: tokens and markers of the judge's prompt in the texts under judgment.
         redraws: judge calls beyond the first of a question, because a text held no verdict.
         parts: what each part of a composite adds to the reward.
+        criteria: the verdict on each criterion or aspect, from 0 to 1, of a judge that has several.
     """
 
     completion: str
@@ -39,6 +40,7 @@ class MonitorRollout:
     suspects: int = 0
     redraws: int = 0
     parts: Mapping[str, float] = field(default_factory=dict)
+    criteria: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class MonitorGroup:
         uid: of the row.
         task: what a judge of single responses needs beside the response: prompt, reference, rubric, context.
         rollouts: the completions with their judgments.
+        judge_calls: calls to the training judge.
+        cost: US dollars by role, `judge` and `policy`; `None` if it is not known.
         ledger: its number in the ledger of calls; `None` without one.
     """
 
@@ -59,4 +63,13 @@ class MonitorGroup:
     uid: str
     task: JudgeTask
     rollouts: tuple[MonitorRollout, ...]
+    judge_calls: int = 0
+    cost: Mapping[str, float | None] = field(default_factory=dict)
     ledger: int | None = None
+
+
+def verdicts_in(components: Mapping[str, float]) -> Mapping[str, float]:
+    """Return those of the numbers behind a score that are verdicts from 0 to 1, and not on a scale of their own."""
+    return {
+        name: value for name, value in components.items() if 0.0 <= value <= 1.0 and name.rpartition(".")[2] != "raw"
+    }

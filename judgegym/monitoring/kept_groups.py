@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from judgegym.judges.core.tasks import JudgeTask
@@ -66,11 +66,12 @@ class KeptGroup:
         self.gold.update(scores)
         self._line = None
 
-    def line(self, kept: list[str]) -> bytes:
-        """Return its line, which says as what it is kept."""
+    def line(self, kept: Sequence[str], judge: str) -> bytes:
+        """Return its line, which says as what it is kept, and of which of several judges."""
         if self._line is None:
             self._line = wire.dumps(self._fields())
-        return b'{"group":{"kept":' + wire.dumps([*kept]) + b"," + self._line[1:] + b"}\n"
+        head = wire.dumps({**({"judge": judge} if judge else {}), "kept": [*kept]})
+        return b'{"group":' + head[:-1] + b"," + self._line[1:] + b"}\n"
 
     def _fields(self) -> dict[str, JSON]:
         group, task = self.group, self.group.task
@@ -151,22 +152,24 @@ class KeptGroups:
         while len(self._of_alarms) > MOST[ALARM]:
             del self._of_alarms[next(iter(self._of_alarms))]
 
-    def restore(self, lines: Iterable[bytes]) -> None:
-        """Go on from the lines of an earlier run: all groups but its latest and its worst ones stay kept."""
+    def restore(self, lines: Iterable[bytes], judge: str = "") -> None:
+        """Go on from the lines of a judge in an earlier run: but for its latest and worst ones, groups stay kept."""
         for line in lines:
             try:
                 group = wire.lookup(wire.loads(line), "group")
             except ValueError:
                 continue
-            if isinstance(group, dict) and isinstance(group.get("number"), int) and isinstance(group.get("kept"), list):
+            if not isinstance(group, dict) or group.get("judge", "") != judge:
+                continue
+            if isinstance(group.get("number"), int) and isinstance(group.get("kept"), list):
                 self.last_number = max(self.last_number, group["number"])
                 group["kept"] = [name for name in group["kept"] if name in (GAP, ALARM, OVER_THE_RUN)]
                 if group["kept"]:
                     self._earlier.append(wire.dumps({"group": group}) + b"\n")
         self._earlier = self._earlier[-MOST[ALARM] :]
 
-    def lines(self) -> Iterator[bytes]:
-        """Return a line of JSON for each kept group, in the order of their numbers."""
+    def lines(self, judge: str = "") -> Iterator[bytes]:
+        """Return a line of JSON for each kept group, in the order of their numbers; `judge`: of a server of several."""
         yield from self._earlier
         chosen: dict[int, tuple[KeptGroup, list[str]]] = {}
         widest = heapq.nlargest(MOST[GAP], self._widest)
@@ -180,7 +183,7 @@ class KeptGroups:
             for kept in groups:
                 chosen.setdefault(kept.group.number, (kept, []))[1].append(name)
         for _, (kept, names) in sorted(chosen.items()):
-            yield kept.line(names)
+            yield kept.line(names, judge)
 
     def _found(self, number: int) -> KeptGroup | None:
         known = (*reversed(self._recent), *(kept for _, _, kept in self._widest), *self._of_alarms.values())

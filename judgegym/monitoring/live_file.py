@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -34,12 +35,18 @@ Status = Callable[[], Mapping[str, JSON]]
 class LiveFile:
     """Writes the file of one run."""
 
-    def __init__(self, path: Path, groups: KeptGroups, status: Status, replace: Callable[[Path, bytes], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        groups: Mapping[str, KeptGroups],
+        status: Status,
+        replace: Callable[[Path, bytes], None],
+    ) -> None:
         """Go on from the file of an earlier run, if there is one.
 
         Args:
             path: the file.
-            groups: the groups that are kept.
+            groups: the groups that are kept, by the name of the judge; it is empty where a run has one judge.
             status: returns how the run stands.
             replace: replaces a file as a whole or not at all; called in a thread.
         """
@@ -47,22 +54,25 @@ class LiveFile:
         self._is_refused = False
         self._begun = self._written = 0
         self._lock = threading.Lock()
-        with suppress(OSError), path.open("rb") as earlier:
-            groups.restore(earlier)
+        for judge, kept in groups.items():
+            with suppress(OSError), path.open("rb") as earlier:
+                kept.restore(earlier, judge)
 
     async def run(self) -> None:
         """Write the file until cancelled."""
         written, at = -1, 0.0
         while True:
             began = time.monotonic()
-            if self._groups.groups != written or began - at >= _UNCHANGED_S:
-                written, at = self._groups.groups, began
+            groups = sum(kept.groups for kept in self._groups.values())
+            if groups != written or began - at >= _UNCHANGED_S:
+                written, at = groups, began
                 await self.write()
             await asyncio.sleep(max(INTERVAL_S, (time.monotonic() - began) / _SHARE))
 
     async def write(self, *, is_over: bool = False) -> None:
         """Write the file once; `is_over`: the run has ended or was stopped."""
-        content = b"".join([wire.dumps({"status": self._facts(is_over)}), b"\n", *self._groups.lines()])
+        lines = [line for judge, kept in self._groups.items() for line in kept.lines(judge)]
+        content = b"".join([wire.dumps({"status": self._facts(is_over)}), b"\n", *lines])
         self._begun += 1
         try:
             await asyncio.to_thread(self._put, self._begun, content)
@@ -80,13 +90,14 @@ class LiveFile:
                 self._written = number
 
     def _facts(self, is_over: bool) -> dict[str, JSON]:
-        groups = self._groups
+        all_kept = self._groups.values()
+        failures = sum((kept.failures for kept in all_kept), Counter[str]())
         return {
-            "at": time.time(),
+            "at": round(time.time(), 3),
             "is_over": is_over,
-            "groups": groups.groups,
-            "rollouts": groups.rollouts,
-            "failures": dict(groups.failures.most_common()),
-            "reasons": dict(groups.reasons),
+            "groups": sum(kept.groups for kept in all_kept),
+            "rollouts": sum(kept.rollouts for kept in all_kept),
+            "failures": dict(failures.most_common()),
+            "reasons": {status: reason for kept in all_kept for status, reason in kept.reasons.items()},
             **self._status(),
         }

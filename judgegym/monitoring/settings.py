@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import BaseModel, JsonValue, model_validator
@@ -12,12 +13,19 @@ from judgegym.judges.config.fields import operational
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, SINGLE, ScorerSettings
 from judgegym.llm.errors import SettingsError
+from judgegym.monitoring.alarms import AlarmAction
+from judgegym.monitoring.monitors import MONITORS
 
 _ROLLOUTS = ("serve", "process")
+_PROCESS, _SERVE = ("process",), ("serve",)
+
+
+Limits = Mapping[str, tuple[float | None, float | None]]
+"""The lowest and the highest value of monitors, by name; `None` for no such limit."""
 
 
 class MonitorSettings(BaseModel, use_attribute_docstrings=True):
-    """A gold judge, how many rollouts it sees, and when a gap is an alarm."""
+    """A gold judge, how many rollouts it sees, when a gap is an alarm, and limits of other monitors."""
 
     help_group: ClassVar[str] = "monitor"
 
@@ -42,6 +50,34 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
     gold_budget_usd: float | None = operational(None, verbs=_ROLLOUTS, gt=0)
     """Spend at most so many US dollars on the gold judge."""
 
+    monitor_every: int = operational(16, verbs=_PROCESS, ge=1)
+    """Write the monitors' numbers each time that so many groups are judged. serve writes them at each step."""
+    monitor_limits: dict[str, float | list[float | None]] = operational({}, verbs=_ROLLOUTS)
+    """Mark the monitors that go beyond these limits, by name: a number is the highest value, a list of two the lowest
+    and the highest (null for none), as in {"length_mean": 900, "reward_spread_within": [0.05, null]}."""
+    limits_alarm: bool = operational(False, verbs=_ROLLOUTS)
+    """Let a monitor that is beyond its limit three times in a row be an alarm, once a run. Nothing bounds how often
+    such an alarm is false: these numbers drift in healthy runs, too."""
+    alarm_webhook_env: str | None = operational(None, verbs=_ROLLOUTS)
+    """Post each alarm as JSON to the URL in this environment variable (Slack and Mattermost show its text)."""
+
+    @model_validator(mode="after")
+    def _limits_are_of_monitors(self) -> Self:
+        for name, given in self.monitor_limits.items():
+            if name not in MONITORS:
+                raise ValueError(f"monitor_limits: there is no monitor {name!r}; expected one of {', '.join(MONITORS)}")
+            if isinstance(given, list) and (len(given) != 2 or given == [None, None]):
+                raise ValueError(f"monitor_limits.{name}: expected the lowest and the highest value, found {given}")
+        return self
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the monitors."""
+        return {
+            name: (given[0], given[1]) if isinstance(given, list) else (None, given)
+            for name, given in self.monitor_limits.items()
+        }
+
     @model_validator(mode="after")
     def _gold_judge_is_usable(self) -> Self:
         if self.gold_judge:
@@ -64,3 +100,16 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
             raise ValueError(f"gold_judge.judge: expected one of {kinds}, found {kind!r}")
         check_fields("gold_judge.", self.gold_judge)
         return settings_from_keywords(ScorerSettings, self.gold_judge, prefix="gold_judge.")
+
+
+class AlarmSettings(BaseModel, use_attribute_docstrings=True):
+    """What `serve` does at an alarm."""
+
+    help_group: ClassVar[str] = "monitor"
+
+    on_alarm: AlarmAction = operational("log", verbs=_SERVE)
+    """log: go on. pause: send no group, so that the trainer waits, until SIGUSR1, alarm_pause_s or a file named resume
+    in the run directory; groups in progress are finished and kept. exit: end as on a signal, with exit code 3; --resume
+    goes on."""
+    alarm_pause_s: float | None = operational(None, verbs=_SERVE, gt=0)
+    """With on_alarm=pause: go on after so many seconds. If unset, only a person does that."""

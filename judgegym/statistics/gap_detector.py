@@ -43,7 +43,7 @@ class GapCheck:
         error: its standard error; 0 with one rollout of a check in the reference.
         limit: the mean gap that is still within the reference and the tolerance; `None` in the reference.
         evidence: what the bets are worth after this check; 1 in the reference.
-        is_alarm: the evidence is `ALARM_AT` or more.
+        is_alarm: the evidence is the detector's `alarm_at` or more.
     """
 
     step: int
@@ -56,20 +56,22 @@ class GapCheck:
 
 
 @dataclass(slots=True)
-class _Moments:
-    """The sum of numbers, and of their squares."""
+class Moments:
+    """Counts numbers, and adds up them and their squares."""
 
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
 
     def add(self, numbers: Sequence[float]) -> None:
+        """Add numbers."""
         self.count += len(numbers)
         self.total += math.fsum(numbers)
         self.squares += math.fsum(number * number for number in numbers)
 
     @property
     def mean(self) -> float:
+        """Return the mean of one number or more."""
         return self.total / self.count
 
     @property
@@ -86,12 +88,15 @@ class GapDetector:
         checks: how many checks after the reference are planned, 1 or more; further ones are valid, too, and find less.
         reference_rollouts: the first checks, until they have so many rollouts, are the reference.
         tolerance: on the scale of the scores: a gap may grow by so much.
+        alarm_at: the evidence at which it is an alarm; where several detectors watch one run, `ALARM_AT` times their
+            number keeps all alarms together false in at most 1 of `ALARM_AT` runs.
     """
 
     checks: int
     reference_rollouts: int = 384
     tolerance: float = 0.05
-    _reference: _Moments = field(default_factory=_Moments)
+    alarm_at: float = ALARM_AT
+    _reference: Moments = field(default_factory=Moments)
     _values: list[float] = field(default_factory=lambda: [0.0] * len(_BETS))
     _made: int = 0
 
@@ -111,7 +116,7 @@ class GapDetector:
         Raises:
             ValueError: no rollout, or not as many gold scores as training scores.
         """
-        own = _Moments()
+        own = Moments()
         own.add([ours - theirs for ours, theirs in zip(training, gold, strict=True)])
         if not own.count:
             raise ValueError("a check needs at least one rollout")
@@ -125,7 +130,23 @@ class GapDetector:
         together = (_SHRINKAGE * reference.variance + own.count * own.variance) / (_SHRINKAGE + own.count)
         # Judges that never differ have no variance; half a tolerance keeps one odd rollout from being proof.
         error = max(math.sqrt(together / own.count), self.tolerance / (2.0 * math.sqrt(own.count)))
-        z = (own.mean - limit) / error
+        evidence = self._bet((own.mean - limit) / error)
+        return GapCheck(step, own.count, own.mean, error, limit, evidence, is_alarm=evidence >= self.alarm_at)
+
+    def restore(self, check: GapCheck) -> None:
+        """Take a check of the same run into account that an earlier process has made, in the order of the checks."""
+        if check.limit is None:
+            variance = check.error * check.error * check.rollouts
+            squares = check.gap * check.gap * check.rollouts + variance * (check.rollouts - 1)
+            reference = self._reference
+            reference.count += check.rollouts
+            reference.total += check.gap * check.rollouts
+            reference.squares += squares
+        else:
+            self._bet((check.gap - check.limit) / check.error)
+
+    def _bet(self, z: float) -> float:
+        """Return the evidence after a check whose gap is so many standard errors above the limit."""
         self._made += 1
         # Beyond the plan a start has a weight of a convergent series, so that all weights still add up to 2 at most.
         beyond = self._made - self.checks
@@ -133,5 +154,4 @@ class GapDetector:
         for place, bet in enumerate(_BETS):
             grown = (self._values[place] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
             self._values[place] = min(grown, _MOST_EVIDENCE)
-        evidence = math.fsum(self._values) / len(_BETS)
-        return GapCheck(step, own.count, own.mean, error, limit, evidence, is_alarm=evidence >= ALARM_AT)
+        return math.fsum(self._values) / len(_BETS)

@@ -51,6 +51,7 @@ from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.run_page.page import report_of, write_report_after
 
 logger = logging.getLogger(__name__)
@@ -113,10 +114,11 @@ class ProcessRun:
         self._run, file, self._ledger = open_files(settings, "process", open_ledger)
         assert file is not None  # the settings name it
         self._file, self.path, self.metrics_file = file, file.path, self._run.path / METRICS
-        self.monitor = open_monitor(env, self._run, lambda alarm: None)
+        for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
+            (self._run.path / name).unlink(missing_ok=True)
+        self.monitor = open_monitor(env, self._run, every=config.monitor_every)
         self._pipeline.watch = self._watch
         self._live = open_live_file(self.monitor, self._run, self._status)
-        self._watched = self.monitor.kept.last_number
         if file.kept and not self._ledger.is_resumed:
             self._run.close()
             raise RunDirectoryError(
@@ -166,13 +168,13 @@ class ProcessRun:
 
     def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Show the monitor a judged group; the number of groups stands for the trainer's step."""
-        self._watched = number = self._watched + 1
+        number = self.monitor.groups + 1
         self.monitor.add(monitor_group(self._env, task, group, number=number, step=number, calls=calls))
 
     def _status(self) -> dict[str, JSON]:
         """Say how the run stands, for `live.jsonl`."""
         return {
-            "step": self._watched,
+            "step": self.monitor.groups,
             "total_steps": self._wanted,
             "sent": self.groups,
             "dropped": dict(self.recorded.total_dropped),

@@ -23,6 +23,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ from judgegym.llm import wire
 from judgegym.llm.errors import EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.alarms import Alarm
+from judgegym.monitoring.alarms import Alarm, AlarmStop
+from judgegym.monitoring.pause import Pause, PauseState
 from judgegym.reports.training.page import write_training_report_after
 
 
@@ -168,8 +170,8 @@ class ServeRun:
         self.monitor = open_monitor(env, self._run, self._alarmed)
         self._pipeline.watch = self._watch
         self._live = open_live_file(self.monitor, self._run, self._status)
-        self._watched = self.monitor.kept.last_number
-        self._outbox = Outbox(connection)
+        self._pause = Pause(self._run.path, self._config.alarm_pause_s, self._paused)
+        self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluate = evaluate
         self._evaluating: asyncio.Task[None] | None = None
@@ -217,6 +219,7 @@ class ServeRun:
         helpers = [asyncio.create_task(each) for each in (connection.watch(), self._outbox.run(), self._live.run())]
         for helper in helpers:
             helper.add_done_callback(self._ended)
+        self._pause.listen()
         try:
             self._restore(checkpoints)
             place = ("", "")
@@ -255,8 +258,8 @@ class ServeRun:
 
     def _watch(self, task: Any, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Show the monitor a judged group."""
-        self._watched += 1
-        self.monitor.add(monitor_group(self.env, task, group, number=self._watched, step=self._step, calls=calls))
+        number = self.monitor.groups + 1
+        self.monitor.add(monitor_group(self.env, task, group, number=number, step=self._step, calls=calls))
 
     def _status(self) -> dict[str, JSON]:
         """Say how the run stands, for `live.jsonl`."""
@@ -271,7 +274,17 @@ class ServeRun:
         }
 
     def _alarmed(self, alarm: Alarm) -> None:
-        """An alarm is in the log and on disk; training goes on."""
+        """Do what is asked for at an alarm, which is in the log and on disk."""
+        self._log.tell(alarm)
+        if self._config.on_alarm == "pause":
+            self._pause.begin()
+        elif self._config.on_alarm == "exit":
+            self._crashed = self._crashed or AlarmStop(f"an alarm ended the run (env.on_alarm=exit): {alarm.text}")
+            self.connection.changed.set()
+
+    def _paused(self, state: PauseState, by: str) -> None:
+        self.monitor.note("pause", {"state": state, "by": by, "step": self._step})
+        self.connection.changed.set()  # free slots are filled again
 
     def _restore(self, checkpoints: Checkpoints) -> None:
         state = self._ledger.resume(self._step)
@@ -289,7 +302,7 @@ class ServeRun:
     def _fill(self) -> None:
         """Begin a group for each free slot."""
         connection = self.connection
-        if not connection.joined.is_set():
+        if not connection.joined.is_set() or self._pause.is_paused:
             return
         self._source.rescale(connection.status.weight)
         free = available_slots(
@@ -362,6 +375,7 @@ class ServeRun:
         self._disk.retry()
         if now == before:
             return
+        self.monitor.end_step()
         self._step = now
         self._ledger.note_step(now)
         if _crossed(before, now, self._config.steps_per_eval):
@@ -380,7 +394,9 @@ class ServeRun:
         self._logged_at = time.monotonic()
         self.metrics.groups_maybe_double = self._outbox.maybe_double
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
-        await self._log.log(self._step, metrics)
+        of_monitors = {f"monitor/{name}": value for name, value in self.monitor.values.items()}
+        of_monitors["monitor/alarms"] = len(self.monitor.alarms)
+        await self._log.log(self._step, replace(metrics, values={**of_monitors, **metrics.values}))
 
     async def _evaluate_due(self) -> None:
         """Evaluate the step that is due, and then the latest one that has become due meanwhile."""
@@ -396,6 +412,7 @@ class ServeRun:
 
     async def _stop(self, helpers: list[asyncio.Task[None]], checkpoints: Checkpoints) -> None:
         """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
+        self._pause.close()
         await self._outbox.close(_GOODBYE_S)
         running = [*helpers, *self._workers, *([self._evaluating] if self._evaluating is not None else [])]
         for task in running:

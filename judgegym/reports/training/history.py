@@ -11,6 +11,7 @@ from typing import Any
 
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.monitors import MONITORS
 from judgegym.reports.results.run import mapping_of, text_of
 from judgegym.reports.training.curves import Curve
 from judgegym.statistics.gap_detector import ALARM_AT
@@ -34,7 +35,7 @@ _TITLES = {
 }
 _FIRST = (_MEANS, _GAP, _EVIDENCE, _REWARD)
 _LAST = (_ORDER, _PARTS, _CAUSES, _SPEED, _COST, _QUEUE)
-_SPREAD = "reward_std"
+_SPREAD = "reward_spread"
 
 
 class MonitorHistory:
@@ -132,10 +133,9 @@ class MonitorHistory:
         self._curve(_GAP, "gap", has_band=True).add(step, gap, gap - half, gap + half)
         self._add_limits(_GAP, step, [None, limit])
         self._add(_EVIDENCE, "evidence", step, evidence)
-        self._add_limits(_EVIDENCE, step, [None, ALARM_AT])
         self._add(_ORDER, "alike", step, check.get("order_agreement"))
         within = "in the reference" if limit is None else f"limit {limit:+.3f}"
-        self._said[_GAP] = f"{gap:+.3f} ± {half:.3f}, {within}; evidence {evidence or 0:.3g} of {ALARM_AT:.0f}"
+        self._said[_GAP] = f"{gap:+.3f} ± {half:.3f}, {within}; evidence {evidence or 0:.3g}"
         for name, value in ((_GAP, limit is not None and gap > limit), (_EVIDENCE, check.get("is_alarm") is True)):
             (self._beyond.add if value else self._beyond.discard)(name)
 
@@ -159,28 +159,44 @@ class MonitorHistory:
             if (number := _number(limit)) is not None:
                 curve.add(step, number)
 
-    def charts(self) -> list[dict[str, Any]]:
-        """Return the charts: gold judge and reward first, cost and queue last."""
+    def charts(self, gold_judges: int = 1) -> list[dict[str, Any]]:
+        """Return the charts: gold judge and reward first, cost and queue last.
+
+        Args:
+            gold_judges: how many judges of the run have one: their alarms together are bounded.
+        """
         others = [name for name in self._curves if name not in (*_FIRST, *_LAST, _SPREAD)]
         names = [name for name in (*_FIRST, *others, *_LAST) if name in self._curves]
-        return [self._chart(name) for name in names]
+        return [self._chart(name, ALARM_AT * max(1, gold_judges)) for name in names]
 
-    def _chart(self, name: str) -> dict[str, Any]:
+    def _chart(self, name: str, alarm_at: float) -> dict[str, Any]:
         low, high = self._limits.get(name, (Curve(), Curve()))
+        limits = [curve.view(side) for side, curve in (("lowest", low), ("highest", high)) if len(curve)]
+        if name == _EVIDENCE:
+            limits = [{"name": "highest", "x": [self.step], "y": [alarm_at]}]
         unit = f", in {self._unit}" if self._unit and "length" in name and "correlation" not in name else ""
         return {
             "id": name,
-            "title": _TITLES.get(name) or f"{name.replace('_', ' ').capitalize()}{unit}",
+            "title": f"{_title(name)}{unit}",
             "lines": [curve.view(line) for line, curve in self._curves[name].items() if len(curve)],
-            "limits": [curve.view(side) for side, curve in (("lowest", low), ("highest", high)) if len(curve)],
+            "limits": limits,
             "is_beyond": name in self._beyond,
             "is_logarithmic": name == _EVIDENCE,
             "said": self._said.get(name) or self._reasons.get(name, ""),
         }
 
+    def left_out(self) -> list[tuple[str, str]]:
+        """Return the monitors without a value in the last line, and why."""
+        return [(_title(name), reason) for name, reason in list(self._reasons.items())[:_MOST_CHARTS]]
+
     def points(self) -> int:
         """Return how many points all curves have."""
         return sum(len(curve) for curves in self._curves.values() for curve in curves.values())
+
+
+def _title(name: str) -> str:
+    words = _TITLES.get(name) or MONITORS.get(name) or name.replace("_", " ")
+    return words[:1].upper() + words[1:]
 
 
 def _number(value: JSON) -> float | None:

@@ -81,11 +81,10 @@ async def write_training_report_after(path: Path) -> Path | None:
 
 
 def _blocks(run: TrainingRun) -> Iterator[bytes]:
-    groups = [group for number in run.numbers if (group := run.group(number)) is not None]
-    calls = CallsOfRows.read(run.path, {str(group.get("uid")) for group in groups})
-    for group in groups:
-        by_rollout = calls_by_rollout(calls, group)
-        yield packed_block(f"group-{group['number']}", as_json({**group, "calls": by_rollout}))
+    groups = {name: group for name in run.group_ids if (group := run.group(name)) is not None}
+    calls = CallsOfRows.read(run.path, {str(group.get("uid")) for group in groups.values()})
+    for name, group in groups.items():
+        yield packed_block(f"group-{name}", as_json({**group, "calls": calls_by_rollout(calls, group)}))
 
 
 def calls_by_rollout(calls: CallsOfRows, group: Mapping[str, JSON]) -> dict[str, list[dict[str, Any]]]:

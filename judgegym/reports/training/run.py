@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from judgegym.engine.runs.directory import LOCK, read_settings
 from judgegym.llm import wire
@@ -55,7 +56,7 @@ class TrainingRun:
         self._offset, self._file, self._rest, self._last_at = 0, (0, 0), b"", 0.0
         self._live: tuple[int, int, int] | None = None
         self._status: Mapping[str, JSON] = {}
-        self._groups: dict[int, bytes] = {}
+        self._groups: dict[str, bytes] = {}
         self._heads: list[dict[str, JSON]] = []
 
     def poll(self) -> bool:
@@ -129,19 +130,22 @@ class TrainingRun:
             elif "status" in line:
                 self._status = mapping_of(line["status"])
             elif (group := mapping_of(line.get("group"))) and isinstance(number := group.get("number"), int):
-                self._groups[number] = data
+                judge = text_of(group.get("judge"))
+                group_id = f"{crc32(judge.encode('utf-8', 'replace')):x}-{number}"
+                self._groups[group_id] = data
                 start = wire.shorten(text_of(group.get("question")), _START)
-                self._heads.append({**{name: group.get(name) for name in _HEAD}, "start": start})
+                head = {name: group.get(name) for name in _HEAD}
+                self._heads.append({"id": group_id, "judge": judge, **head, "start": start})
         return True
 
     @property
-    def numbers(self) -> list[int]:
-        """Return the numbers of the groups that are kept."""
-        return sorted(self._groups)
+    def group_ids(self) -> list[str]:
+        """Return the ids of the groups that are kept: a digest of the judge's name, and the group's number."""
+        return list(self._groups)
 
-    def group(self, number: int) -> Mapping[str, JSON] | None:
+    def group(self, group_id: str) -> Mapping[str, JSON] | None:
         """Return a kept group with its texts; `None` if it is not kept."""
-        data = self._groups.get(number)
+        data = self._groups.get(group_id)
         line = None if data is None else line_of(data)
         return None if line is None else mapping_of(line.get("group"))
 
@@ -158,7 +162,10 @@ class TrainingRun:
             "judges": [
                 {
                     "name": name,
-                    "charts": self.histories[name].charts(),
+                    "charts": self.histories[name].charts(
+                        sum(bool(each.gold_judge) for each in self.histories.values())
+                    ),
+                    "left_out": self.histories[name].left_out(),
                     "criteria": self.histories[name].criteria,
                 }
                 for name in names

@@ -71,8 +71,8 @@ class TrainingViews:
         run = "/run/{id:[0-9a-f]{16}}"
         return [
             web.get(f"{run}/events", self.events, allow_head=False),
-            web.get(run + "/group/{number:[0-9]{1,12}}", self.group, allow_head=False),
-            web.get(run + "/calls/{number:[0-9]{1,12}}", self.calls, allow_head=False),
+            web.get(run + "/group/{group:[0-9a-f]{1,8}-[0-9]{1,12}}", self.group, allow_head=False),
+            web.get(run + "/calls/{group:[0-9a-f]{1,8}-[0-9]{1,12}}", self.calls, allow_head=False),
         ]
 
     async def page(self, key: str, path: Path) -> web.StreamResponse:
@@ -104,7 +104,7 @@ class TrainingViews:
     async def group(self, request: web.Request) -> web.StreamResponse:
         """Return a kept group with its texts."""
         reader = await self._asked(request)
-        group = reader.run.group(int(request.match_info["number"]))
+        group = reader.run.group(request.match_info["group"])
         if group is None:
             raise web.HTTPGone(text="this group is not kept any more\n")
         return _json(as_json(group))
@@ -112,7 +112,7 @@ class TrainingViews:
     async def calls(self, request: web.Request) -> web.StreamResponse:
         """Return the calls of a kept group, by rollout, as far as the ledger has them."""
         reader = await self._asked(request)
-        group = reader.run.group(int(request.match_info["number"]))
+        group = reader.run.group(request.match_info["group"])
         if group is None:
             raise web.HTTPGone(text="this group is not kept any more\n")
         uid = str(group.get("uid"))

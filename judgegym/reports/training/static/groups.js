@@ -49,6 +49,7 @@ class GroupEntry {
     this.known = words;
     this.summary.replaceChildren(
       make("strong", {}, `Group ${whole(head.number)}`),
+      ...(head.judge === "" ? [] : [make("span", {}, "judge ", inline(head.judge))]),
       make("span", { class: "note" }, `step ${whole(head.step)}`),
       make("span", {}, inline(head.uid)),
       make("span", { class: "number" }, reward === null ? "no reward" : `mean reward ${score(reward)}`),
@@ -63,8 +64,8 @@ class GroupEntry {
     if (this.content.childElementCount > 0) return;
     this.content.replaceChildren(make("p", { class: "note" }, "…"));
     try {
-      const group = await this.load(`group/${this.head.number}`, `group-${this.head.number}`);
-      this.content.replaceChildren(...groupParts(group, this.named, () => this.load(`calls/${this.head.number}`, null)));
+      const group = await this.load(`group/${this.head.id}`, `group-${this.head.id}`);
+      this.content.replaceChildren(...groupParts(group, this.named, () => this.load(`calls/${this.head.id}`, null)));
     } catch (error) {
       this.content.replaceChildren(make("p", { class: "error" }, error.message));
     }
@@ -122,7 +123,7 @@ function rolloutColumn(rollout, isNamed, calls) {
     rollout.score === null ? "no score" : `training judge ${score(rollout.score)}`,
     rollout.gold === null ? null : `gold judge ${score(rollout.gold)}`,
     rollout.status === "ok" ? null : rollout.status,
-    rollout.label,
+    rollout.label === null || Number(rollout.label) === rollout.score ? null : rollout.label,
     rollout.format_fault === null ? null : `format: ${rollout.format_fault}`,
     rollout.finish_reason === null || rollout.finish_reason === "stop" ? null : `ended by ${rollout.finish_reason}`,
     rollout.tokens === null ? null : counted(rollout.tokens, "token"),
@@ -171,25 +172,21 @@ class Groups {
       button.setAttribute("aria-pressed", String(kind === this.kind));
     }
     const chosen = of(this.kind).sort(ORDERS[this.kind]);
-    const numbers = new Set(chosen.map((head) => head.number));
-    const left = [...this.entries.values()].filter((entry) => entry.details.open && !numbers.has(entry.head.number));
-    const known = new Map(heads.map((head) => [head.number, head]));
+    const ids = new Set(chosen.map((head) => head.id));
+    const left = [...this.entries.values()].filter((entry) => entry.details.open && !ids.has(entry.head.id));
+    const known = new Map(heads.map((head) => [head.id, head]));
     const all = [...chosen, ...left.slice(-MOST_LEFT_OPEN).map((entry) => entry.head)].sort(ORDERS[this.kind]);
-    const entries = new Map(all.map((head) => [head.number, this.entries.get(head.number) ?? new GroupEntry(head, this.load)]));
-    for (const [number, entry] of entries) entry.show(known.get(number) ?? entry.head, !known.has(number));
+    const entries = new Map(all.map((head) => [head.id, this.entries.get(head.id) ?? new GroupEntry(head, this.load)]));
+    for (const [id, entry] of entries) entry.show(known.get(id) ?? entry.head, !known.has(id));
     this.entries = entries;
     arrange(at("groups"), [...entries.values()].map((entry) => entry.item));
     at("group-count").textContent = heads.length === 0 ? "No group is there yet." : "";
   }
 
-  has(number) {
-    return this.heads.some((head) => head.number === number);
-  }
-
-  async open(number, rollout) {
-    const head = this.heads.find((each) => each.number === number);
+  async open(id, rollout) {
+    const head = this.heads.find((each) => each.id === id);
     if (head === undefined) return;
     this.choose(head.kept.includes("alarm") ? "alarm" : head.kept[0]);
-    await this.entries.get(number).open(rollout);
+    await this.entries.get(id).open(rollout);
   }
 }

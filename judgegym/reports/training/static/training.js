@@ -36,6 +36,7 @@ function show(state) {
   showAlarms(state);
   showFailures(state);
   showCriteria(state);
+  showLeftOut(state);
 }
 
 /** Change a text only if it is another one, so that nothing is read out again. */
@@ -44,20 +45,25 @@ function said(element, text) {
 }
 
 function showAlarms(state) {
-  const kept = new Set(state.groups.map((head) => head.number));
-  const now = JSON.stringify([state.alarms, state.alarms.flatMap((alarm) => alarm.rollouts.map((place) => kept.has(place.group)))]);
+  const ids = new Map(state.groups.map((head) => [`${head.number} ${head.judge}`, head.id]));
+  const idOf = (alarm, place) => ids.get(`${place.group} ${alarm.judge}`);
+  const now = JSON.stringify(state.alarms.map((alarm) => [alarm, alarm.rollouts.map((place) => idOf(alarm, place))]));
   if (now === alarmsShown) return;
   alarmsShown = now;
   at("alarms").hidden = state.alarms.length === 0;
   const more = state.alarm_count - state.alarms.length;
-  at("alarm-list").replaceChildren(...state.alarms.map((alarm) => alarmView(alarm, kept)), ...(more > 0 ? [make("li", {}, `${whole(more)} earlier ones are in monitor.jsonl.`)] : []));
+  at("alarm-list").replaceChildren(
+    ...state.alarms.map((alarm) => alarmView(alarm, idOf)),
+    ...(more > 0 ? [make("li", {}, `${whole(more)} earlier ones are in monitor.jsonl.`)] : []),
+  );
 }
 
-function alarmView(alarm, kept) {
+function alarmView(alarm, idOf) {
   const places = alarm.rollouts.map((place) => {
+    const id = idOf(alarm, place);
     const words = `rollout ${place.rollout + 1} of group ${place.group}`;
-    const button = make("button", { type: "button", onclick: () => groups.open(place.group, place.rollout) }, words, " (", inline(place.uid), ")");
-    button.disabled = !kept.has(place.group);
+    const button = make("button", { type: "button", onclick: () => groups.open(id, place.rollout) }, words, " (", inline(place.uid), ")");
+    button.disabled = id === undefined;
     if (button.disabled) button.title = "its texts are not kept";
     return button;
   });
@@ -88,6 +94,12 @@ function showCriteria(state) {
   at("criteria-rows").replaceChildren(
     ...rows.map(([name, ...numbers]) => make("tr", {}, make("th", { scope: "row" }, inline(name)), ...numbers.map((each) => make("td", { class: "number" }, typeof each === "number" ? score(each) : "")))),
   );
+}
+
+function showLeftOut(state) {
+  const rows = state.judges.flatMap((judge) => judge.left_out);
+  at("left-out").hidden = rows.length === 0;
+  at("left-out-rows").replaceChildren(...rows.map(([title, reason]) => make("div", {}, make("dt", {}, inline(title)), make("dd", {}, inline(reason)))));
 }
 
 for (const element of document.querySelectorAll(".signs")) element.replaceChildren(...signed(element.textContent));

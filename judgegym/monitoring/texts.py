@@ -1,0 +1,164 @@
+"""What the monitors read in the texts of completions: repetition, refusals, near-duplicates, the language.
+
+A text is known by the runs of three words in its first 256 words, each a hash. Its sketch are the 32 smallest of them
+(min-hash with one permutation): of two texts, the share of the 32 smallest of both that both have estimates how much of
+their runs they share. Guarantees: the same texts give the same numbers in every process; memory is bounded by the last
+2,048 sketches; the language is told of one completion of a group, since that is dear.
+
+Source: Broder, On the resemblance and containment of documents (1997).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from zlib import crc32
+
+from judgegym.judges.config.extras import install_command
+from judgegym.judges.rules.finding import Comparison
+from judgegym.judges.rules.measure import language
+
+_WORDS = 256
+_SKETCH = 32
+_INDEXED = 4
+"""Hashes of a sketch by which it is found. Of texts that are near-duplicates one has one of the other's 4 smallest with
+a probability above 0.99."""
+_KEPT = 2_048
+NEAR = 0.8
+"""Texts that share so much of their runs of words are near-duplicates."""
+_MASK = (1 << 64) - 1
+_FIRST, _SECOND, _THIRD, _MIX = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93
+_REFUSAL = re.compile(
+    r"\W*(?:(?:i['’]m|i am|we['’]re|we are) (?:very |so )?(?:sorry|unable|not able)\b|sorry,|i apologi[sz]e\b|"
+    r"as an ai\b|(?:i|we) (?:can['’]?t|cannot|can not|won['’]?t|will not) (?:\w+ ){0,2}?(?:help|assist|provide|do|"
+    r"answer|comply|fulfill?|create|write|generate|discuss|engage|support|share)\b)",
+    re.IGNORECASE,
+)
+_LOOKED_AT = 1_000
+LEAST_GROUPS_FOR_LANGUAGE = 64
+"""Before so many groups no language is told: the model takes seconds to load, and 100 MB."""
+
+
+class TextFacts(NamedTuple):
+    """What is read in one text.
+
+    Attributes:
+        sketch: its smallest hashes, ascending; empty for an empty text.
+        repetition: the share of its runs of three words that were there before; 0 with fewer words.
+        is_refusal: it begins as a refusal does, in English.
+    """
+
+    sketch: tuple[int, ...]
+    repetition: float
+    is_refusal: bool
+
+
+def facts_of(text: str) -> TextFacts:
+    """Read a text."""
+    hashes = [crc32(word.encode("utf-8", "replace")) for word in text.lower().split(None, _WORDS)[:_WORDS]]
+    if not hashes:
+        return TextFacts((), 0.0, is_refusal=False)
+    while len(hashes) < 3:
+        hashes.append(0)
+    runs = [
+        (((first * _FIRST + second * _SECOND + third * _THIRD) & _MASK) * _MIX & _MASK) >> 16
+        for first, second, third in zip(hashes, hashes[1:], hashes[2:], strict=False)
+    ]
+    distinct = sorted({*runs})
+    return TextFacts(tuple(distinct[:_SKETCH]), 1.0 - len(distinct) / len(runs), _REFUSAL.match(text) is not None)
+
+
+def resemblance(first: Sequence[int], second: Sequence[int]) -> float:
+    """Estimate from the sketches of two texts what share of their runs of words both have; 0 if one is empty."""
+    if not first or not second:
+        return 0.0
+    smallest = sorted({*first, *second})[: max(len(first), len(second))]
+    both = {*first} & {*second}
+    return sum(each in both for each in smallest) / len(smallest)
+
+
+@dataclass(slots=True)
+class NearDuplicates:
+    """The sketches of the latest completions, found by their smallest hashes."""
+
+    _kept: deque[tuple[int, str, tuple[int, ...]]] = field(default_factory=deque)
+    """The number of the group, its row and the sketch."""
+    _index: dict[int, list[tuple[int, str, tuple[int, ...]]]] = field(default_factory=dict)
+
+    def add(self, group: int, uid: str, sketch: tuple[int, ...]) -> tuple[bool, bool]:
+        """Add a completion.
+
+        Returns:
+            Whether an earlier one of its group, and whether one of another row, is a near-duplicate.
+        """
+        if not sketch:
+            return False, False
+        in_group = across = False
+        for hashed in sketch[: 2 * _INDEXED]:
+            for other_group, other_uid, other in self._index.get(hashed, ()):
+                is_own = other_group == group
+                if in_group if is_own else across or other_uid == uid:
+                    continue  # found before, or the same row again
+                if resemblance(sketch, other) >= NEAR:
+                    in_group, across = in_group or is_own, across or not is_own
+        entry = (group, uid, sketch)
+        self._kept.append(entry)
+        for hashed in sketch[:_INDEXED]:
+            found = self._index.setdefault(hashed, [])
+            found.append(entry)
+            if len(found) > _SKETCH:  # a policy that says the same to all: the latest are enough
+                del found[0]
+        if len(self._kept) > _KEPT:
+            self._drop(self._kept.popleft())
+        return in_group, across
+
+    def _drop(self, entry: tuple[int, str, tuple[int, ...]]) -> None:
+        for hashed in entry[2][:_INDEXED]:
+            found = [each for each in self._index.get(hashed, ()) if each is not entry]
+            if found:
+                self._index[hashed] = found
+            else:
+                self._index.pop(hashed, None)
+
+
+@dataclass(slots=True)
+class LanguageWatch:
+    """Tells whether completions are in the language of their prompts; its model is loaded in a thread.
+
+    Attributes:
+        left_out: why it tells nothing; `None` once it does.
+    """
+
+    left_out: str | None = f"it is told from {LEAST_GROUPS_FOR_LANGUAGE} groups on"
+    _compare: Comparison | None = None
+    _loading: asyncio.Future[Comparison] | None = None
+    _groups: int = 0
+
+    def differs(self, prompt: str, completion: str) -> bool | None:
+        """Return whether the languages differ; `None` if that cannot be told, or the model is not there (yet)."""
+        self._groups += 1
+        if self._groups < LEAST_GROUPS_FOR_LANGUAGE:
+            return None
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(asyncio.to_thread(language))
+            self._loading.add_done_callback(self._loaded)
+            self.left_out = "its model is being loaded"
+        if self._compare is None:
+            return None
+        holds = self._compare(completion[:_LOOKED_AT], f"={prompt[:_LOOKED_AT]}")
+        return None if holds.score is None else holds.score == 0.0
+
+    def _loaded(self, loading: asyncio.Future[Comparison]) -> None:
+        if loading.cancelled():
+            return
+        error = loading.exception()
+        if error is None:
+            self._compare, self.left_out = loading.result(), None
+        elif isinstance(error, ImportError):
+            self.left_out = f"py3langid is not installed: {install_command('rules')}"
+        else:
+            self.left_out = f"py3langid cannot be used: {error}"
