@@ -214,10 +214,10 @@ async def test_ledger_stays_small_unless_calls_are_kept(
         await served.ended()
     if is_kept:
         assert len([call for call in read_calls(path) if call.component == "policy"]) >= 24
-        assert sorted(each.name for each in path.iterdir()) == ["calls.jsonl.gz", "config.yaml", "run.log"]
+        assert sorted(each.name for each in path.iterdir()) == ["calls.jsonl.gz", "config.yaml", "monitor.jsonl", "run.log"]
         assert max(sizes) > 100_000
     else:
-        assert sorted(each.name for each in path.iterdir()) == ["config.yaml", "run.log"]
+        assert sorted(each.name for each in path.iterdir()) == ["config.yaml", "monitor.jsonl", "run.log"]
         assert 0 < max(sizes) < 100_000
 
 
