@@ -55,6 +55,7 @@ class MonitorGroup:
         rollouts: the completions with their judgments.
         judge_calls: calls to the training judge.
         cost: US dollars by role, `judge` and `policy`; `None` if it is not known.
+        ledger: its number in the ledger of calls; `None` without one.
     """
 
     number: int
@@ -64,6 +65,7 @@ class MonitorGroup:
     rollouts: tuple[MonitorRollout, ...]
     judge_calls: int = 0
     cost: Mapping[str, float | None] = field(default_factory=dict)
+    ledger: int | None = None
 
 
 def verdicts_in(components: Mapping[str, float]) -> Mapping[str, float]:

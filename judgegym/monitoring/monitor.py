@@ -22,6 +22,8 @@ from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
 from judgegym.monitoring.gold import GoldJudge, GoldScores
 from judgegym.monitoring.group import MonitorGroup
+from judgegym.monitoring.kept_groups import KeptGroups
+from judgegym.monitoring.live_file import MONITOR as MONITOR
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.monitoring.webhook import Webhook
@@ -29,7 +31,6 @@ from judgegym.statistics.gap_detector import ALARM_AT, GapCheck, GapDetector
 
 logger = logging.getLogger(__name__)
 
-MONITOR = "monitor.jsonl"
 PLANNED_CHECKS = 200
 _GOLD_AT_ONCE = 4
 _WEBHOOK_S = 5.0
@@ -75,6 +76,7 @@ class TrainingMonitor:
 
     Attributes:
         gold: the gold judge; `None` without one.
+        kept: the groups that a page shows.
         alarms: those of this run, with those before it was resumed.
         values: the monitors' numbers of the last line.
         groups: how many groups were judged, with those before the run was resumed.
@@ -99,6 +101,7 @@ class TrainingMonitor:
             webhook: is told of each alarm, too.
         """
         self.alarms: list[Alarm] = []
+        self.kept = KeptGroups()
         self.values: Mapping[str, float] = {}
         self.groups = 0
         self._settings, self._watched, self._write, self._on_alarm = settings, watched, write, on_alarm
@@ -148,6 +151,7 @@ class TrainingMonitor:
         self.groups += 1
         self._last_step = group.step
         try:
+            self.kept.add(group)
             self._step_monitors.add(group)
         except Exception:  # boundary of the monitors: none of their errors may end training
             logger.exception("the monitors leave out a group of row %r", group.uid)
@@ -190,6 +194,7 @@ class TrainingMonitor:
     def _add_gold(self, found: GoldScores) -> None:
         """Take the gold scores of a group; compare the judges when enough groups have one."""
         group = found.group
+        self.kept.add_gold(group, found.scores)
         pairs = [(group.rollouts[number].score or 0.0, gold) for number, gold in found.scores.items()]
         scores: dict[str, JSON] = {str(number): score for number, score in found.scores.items()}
         self.note("gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores})
@@ -251,6 +256,7 @@ class TrainingMonitor:
 
     def _raise(self, alarm: Alarm) -> None:
         self.alarms.append(alarm)
+        self.kept.pin(alarm)
         self.note("alarm", asdict(alarm))
         logger.warning("%s", alarm.text)
         if self._webhook is not None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from judgegym.data.rows import Task
 from judgegym.engine.runs.directory import RunDirectory
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.judges.aspects.judge import PanelDetail
@@ -21,11 +23,13 @@ from judgegym.judges.core.tasks import JudgeTask, TaskJudge
 from judgegym.judges.scorers.registry import open_judge
 from judgegym.llm.budget import Budget
 from judgegym.llm.client import ChatClient
+from judgegym.llm.ledger import RowLedger
 from judgegym.llm.usage import Usage
 from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
 from judgegym.monitoring.line_file import earlier_lines
-from judgegym.monitoring.monitor import MONITOR, TrainingMonitor, Watched
+from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, Status
+from judgegym.monitoring.monitor import TrainingMonitor, Watched
 from judgegym.monitoring.webhook import Webhook
 
 
@@ -67,6 +71,13 @@ def open_monitor(
     return monitor
 
 
+def open_live_file(monitor: TrainingMonitor, run: RunDirectory, status: Status) -> LiveFile:
+    """Open the file of a run that says how it stands, and has the groups that a page shows."""
+    live = LiveFile(run.path / LIVE, {"": monitor.kept}, status, write_atomic)
+    monitor.groups = max(monitor.groups, monitor.kept.last_number)  # numbers are those of one group each
+    return live
+
+
 def _open_gold(env: JudgedEnv[Any, Any, Any]) -> tuple[TaskJudge, str]:
     config, settings = env.config, env.config.gold_scorer()
     is_stand_in = "judge" in env.settings.stand_ins
@@ -86,7 +97,13 @@ def _open_gold(env: JudgedEnv[Any, Any, Any]) -> tuple[TaskJudge, str]:
 
 
 def monitor_group(
-    env: JudgedEnv[Any, Any, Any], task: Task, group: JudgedGroup, *, number: int, step: int
+    env: JudgedEnv[Any, Any, Any],
+    task: Task,
+    group: JudgedGroup,
+    *,
+    number: int,
+    step: int,
+    calls: RowLedger | None = None,
 ) -> MonitorGroup:
     """Return what the monitors see of a group."""
     texts = env.texts(task)
@@ -115,10 +132,11 @@ def monitor_group(
         )
         for rollout, judgment, reward in zip(group.rollouts, group.judgments, group.rewards, strict=True)
     )
-    calls = [call for judgment in group.judgments for call in judgment.calls]
-    spent = sum((call.run.usage for call in calls), Usage()).cost
+    judge_calls = [call for judgment in group.judgments for call in judgment.calls]
+    spent = sum((call.run.usage for call in judge_calls), Usage()).cost
     costs = {"judge": spent, "policy": group.policy_run.usage.cost}
-    return MonitorGroup(number, step, task.uid, judged, rollouts, len(calls), costs)
+    ledger = calls.key[1] if isinstance(calls, LedgerOfRow) else None
+    return MonitorGroup(number, step, task.uid, judged, rollouts, len(judge_calls), costs, ledger)
 
 
 def _score(env: JudgedEnv[Any, Any, Any], group: JudgedGroup, judgment: Judgment[Any]) -> float | None:

@@ -41,15 +41,17 @@ from judgegym.environments.training.delivery import Outbox, available_slots, wor
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, open_monitor
+from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointOutage, JudgeGymError
+from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm, AlarmStop
 from judgegym.monitoring.pause import Pause, PauseState
+from judgegym.reports.training.page import write_training_report_after
 
 
 class Checkpoints:
@@ -167,6 +169,7 @@ class ServeRun:
         self._disk = self._run.disk
         self.monitor = open_monitor(env, self._run, self._alarmed)
         self._pipeline.watch = self._watch
+        self._live = open_live_file(self.monitor, self._run, self._status)
         self._pause = Pause(self._run.path, self._config.alarm_pause_s, self._paused)
         self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
@@ -194,6 +197,8 @@ class ServeRun:
                 await self._serve()
                 # Nothing is left to resume.
                 await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
+                if self._config.write_report:
+                    await write_training_report_after(self._run.path)
         finally:
             self._ledger.close()
             self._run.close()
@@ -211,7 +216,7 @@ class ServeRun:
             self._total_steps = registration.num_steps
         checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.name)
         self._checkpoints = checkpoints
-        helpers = [asyncio.create_task(connection.watch()), asyncio.create_task(self._outbox.run())]
+        helpers = [asyncio.create_task(each) for each in (connection.watch(), self._outbox.run(), self._live.run())]
         for helper in helpers:
             helper.add_done_callback(self._ended)
         self._pause.listen()
@@ -251,9 +256,22 @@ class ServeRun:
             parts.append(f"the position in the data is also in {self._checkpoints.folder}")
         return "; ".join(parts)
 
-    def _watch(self, task: Any, group: JudgedGroup) -> None:
+    def _watch(self, task: Any, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Show the monitor a judged group."""
-        self.monitor.add(monitor_group(self.env, task, group, number=self.monitor.groups + 1, step=self._step))
+        number = self.monitor.groups + 1
+        self.monitor.add(monitor_group(self.env, task, group, number=number, step=self._step, calls=calls))
+
+    def _status(self) -> dict[str, JSON]:
+        """Say how the run stands, for `live.jsonl`."""
+        return {
+            "step": self._step,
+            "total_steps": self._total_steps,
+            "sent": self._sent,
+            "dropped": dict(self.metrics.total_dropped),
+            "in_progress": len(self._workers) - self._outbox.waiting,
+            "unsent": self._outbox.waiting,
+            "waits_for": self._disk.waiting or self._source.waiting or self.env.clients.waiting,
+        }
 
     def _alarmed(self, alarm: Alarm) -> None:
         """Do what is asked for at an alarm, which is in the log and on disk."""
@@ -401,6 +419,7 @@ class ServeRun:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await self.monitor.close(_GOODBYE_S)
+        await self._live.write(is_over=True)
         checkpoints.save(self._step, self._sampler.state_dict())
         if self._file is not None:
             self._file.close()

@@ -21,8 +21,9 @@ from judgegym.reports.results.folder import paths_in
 from judgegym.reports.run_page.page import write_report
 from judgegym.reports.view import reports
 from judgegym.reports.view.entries import id_of
-from judgegym.reports.view.reports import Reports
-from judgegym.reports.view.server import app_of, is_own_name, policy_of
+from judgegym.reports.view.loopback import is_own_name
+from judgegym.reports.view.reports import Reports, policy_of
+from judgegym.reports.view.server import app_of
 from tests.command import PATIENCE_S
 from tests.engine.samples_of import sample
 from tests.reports.results.test_run import written
