@@ -103,6 +103,7 @@ class StepMonitors:
         counts = self._counts
         counts["groups"] += 1
         counts["judge_calls"] += group.judge_calls
+        counts["known"] += len(group.rollouts) if group.knows_policy else 0
         for role, cost in group.cost.items():
             before = self._cost.get(role, 0.0)
             self._cost[role] = None if cost is None or before is None else before + cost
@@ -217,16 +218,19 @@ class StepMonitors:
             left_out["length_reward_correlation"] = "lengths or rewards are all the same within their groups"
         else:
             values["length_reward_correlation"] = within.product / math.sqrt(within.first * within.second)
+        of_policy = {"format_fault_rate": "format_fault", "cut_off_rate": "cut_off", "redraw_rate": "redraws"}
+        for name, counted_as in of_policy.items():
+            if counts["known"]:
+                values[name] = counts[counted_as] / counts["known"]
+            else:
+                left_out[name] = "a reward server is not told of it"
         for name, counted in (
-            ("format_fault_rate", counts["format_fault"]),
-            ("cut_off_rate", counts["cut_off"]),
             ("empty_rate", counts["empty"]),
             ("refusal_rate", counts["refusal"]),
             ("near_duplicates_in_group", counts["in_group"]),
             ("near_duplicates_across", counts["across"]),
             ("judge_failed_rate", self._causes[Status.JUDGE_FAILED.value]),
             ("unparsable_rate", self._causes[Status.UNPARSABLE.value]),
-            ("redraw_rate", counts["redraws"]),
             ("suspect_rate", counts["suspects"]),
             ("masked_rate", counts["masked"]),
         ):
