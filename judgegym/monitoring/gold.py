@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from judgegym.judges.core.seeding import derive
 from judgegym.judges.core.tasks import TaskJudge, judge_responses
 from judgegym.llm.errors import BudgetError, JudgeGymError
+from judgegym.llm.ledger import RowLedger, component, current_row, recorded_in
 from judgegym.monitoring.group import MonitorGroup
 from judgegym.monitoring.settings import MonitorSettings
 
@@ -67,7 +68,7 @@ class GoldJudge:
         self.counts: Counter[str] = Counter(scored=0, failed=0, left_out=0)
         self._settings, self._judge, self._seed, self._report = settings, judge, seed, report
         self._at_once = at_once
-        self._queue: deque[tuple[MonitorGroup, tuple[int, ...]]] = deque()
+        self._queue: deque[tuple[MonitorGroup, tuple[int, ...], RowLedger | None]] = deque()
         self._waiting = 0
         self._workers: set[asyncio.Task[None]] = set()
         self._is_spent = False
@@ -78,14 +79,17 @@ class GoldJudge:
         return self._waiting
 
     def offer(self, group: MonitorGroup) -> None:
-        """Queue the rollouts of a group that the gold judge is to see, if there is room."""
+        """Queue the rollouts of a group that the gold judge is to see, if there is room.
+
+        Its calls are recorded in the ledger in which calls are recorded here, if there is one.
+        """
         chosen = self.chosen(group)
         if not chosen:
             return
         if self._is_spent or self._waiting + len(chosen) > self._settings.gold_queue:
             self.counts["left_out"] += len(chosen)
             return
-        self._queue.append((group, chosen))
+        self._queue.append((group, chosen, current_row()))
         self._waiting += len(chosen)
         if len(self._workers) < self._at_once:
             worker = asyncio.get_running_loop().create_task(self._work())
@@ -94,7 +98,8 @@ class GoldJudge:
 
     def chosen(self, group: MonitorGroup) -> tuple[int, ...]:
         """Return the numbers of the rollouts that the gold judge sees; the first is that of the gap."""
-        settings, uid = self._settings, f"{group.uid}\x1f{group.number}"
+        settings, number = self._settings, group.number if group.ledger is None else group.ledger
+        uid = f"{group.uid}\x1f{number}"  # a group that is judged again in a resumed run has its number in the ledger
         scored = [number for number, rollout in enumerate(group.rollouts) if rollout.score is not None]
         if not scored or derive(self._seed, uid, "gold") / _WHOLE >= settings.gold_share:
             return ()
@@ -116,8 +121,9 @@ class GoldJudge:
 
     async def _work(self) -> None:
         while self._queue:
-            group, chosen = self._queue.popleft()
-            scores = await self._score(group, chosen)
+            group, chosen, row = self._queue.popleft()
+            with recorded_in(row), component("gold"):
+                scores = await self._score(group, chosen)
             self._waiting -= len(chosen)
             if not scores:
                 continue

@@ -55,6 +55,7 @@ class MonitorGroup:
         rollouts: the completions with their judgments.
         judge_calls: calls to the training judge.
         cost: US dollars by role, `judge` and `policy`; `None` if it is not known.
+        knows_policy: whether format, finish reason and redraws are known; a reward server is not told of them.
         ledger: its number in the ledger of calls; `None` without one.
     """
 
@@ -66,6 +67,7 @@ class MonitorGroup:
     judge_calls: int = 0
     cost: Mapping[str, float | None] = field(default_factory=dict)
     ledger: int | None = None
+    knows_policy: bool = True
 
 
 def verdicts_in(components: Mapping[str, float]) -> Mapping[str, float]:

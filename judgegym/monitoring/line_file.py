@@ -1,7 +1,7 @@
 """`monitor.jsonl` where no run directory of `serve` or `process` holds it: the reward server's and the plugins' own.
 
-Guarantees: lines are whole; one process writes a file; a disk that refuses lines ends nothing: at most a thousand wait
-in memory, further ones are dropped, and both are said once.
+Guarantees: lines are whole; one process writes a file; a disk that refuses lines ends nothing: the latest thousand wait
+in memory, which is said once.
 
 The lines of an earlier process, for a run that goes on.
 """
@@ -66,7 +66,7 @@ class LineFile:
             self._is_refused = False
         except OSError as error:
             if not self._is_refused:
-                what = f"at most {_MOST_WAITING} lines are kept in memory"
+                what = f"the latest {_MOST_WAITING} lines are kept in memory"
                 logger.warning("%s cannot be written to: %s; %s", self._path, error.strerror, what)
             self._is_refused = True
 

@@ -16,7 +16,7 @@ from statistics import fmean
 from judgegym.judges.core.judgment import Status
 from judgegym.llm.wire import CUT_OFF, JSON, REFUSALS, is_blank
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
-from judgegym.monitoring.texts import LanguageWatch, NearDuplicates, TextFacts, facts_of
+from judgegym.monitoring.texts import LanguageWatch, NearDuplicates, facts_of, is_refusal
 from judgegym.statistics.gap_detector import Moments
 
 MONITORS: Mapping[str, str] = {
@@ -47,6 +47,8 @@ MONITORS: Mapping[str, str] = {
 
 _END = 1e-9
 _MOST_CRITERIA = 64
+_READ = 4
+"""So many completions of a group are compared with others, and read for repetition."""
 _CHANCE = 2.576
 """The quantile of a normal distribution that chance exceeds, on both sides together, once in 100 times."""
 _LEAST_FOR_CORRELATION = 12
@@ -103,6 +105,7 @@ class StepMonitors:
         counts = self._counts
         counts["groups"] += 1
         counts["judge_calls"] += group.judge_calls
+        counts["known"] += len(group.rollouts) if group.knows_policy else 0
         for role, cost in group.cost.items():
             before = self._cost.get(role, 0.0)
             self._cost[role] = None if cost is None or before is None else before + cost
@@ -111,7 +114,12 @@ class StepMonitors:
         lengths = [float(len(each.completion) if each.tokens is None else each.tokens) for each in group.rollouts]
         self._lengths.add(lengths)
         for rollout in group.rollouts:
-            self._add_rollout(group, rollout, facts_of(rollout.completion))
+            self._add_rollout(rollout)
+        for rollout in group.rollouts[:_READ]:
+            facts = facts_of(rollout.completion)
+            in_group, across = self._near.add(group.number, group.uid, facts.sketch)
+            counts.update(in_group=in_group, across=across)
+            self._repetition.add([facts.repetition])
         rewarded = [
             (length, each.reward, each)
             for length, each in zip(lengths, group.rollouts, strict=True)
@@ -129,22 +137,18 @@ class StepMonitors:
         counts["languages"] += differs is not None
         counts["other_language"] += bool(differs)
 
-    def _add_rollout(self, group: MonitorGroup, rollout: MonitorRollout, facts: TextFacts) -> None:
+    def _add_rollout(self, rollout: MonitorRollout) -> None:
         counts = self._counts
-        in_group, across = self._near.add(group.number, group.uid, facts.sketch)
         counts.update(
             rollouts=1,
             masked=rollout.reward is None,
             format_fault=rollout.format_fault is not None,
             cut_off=rollout.finish_reason == CUT_OFF,
             empty=is_blank(rollout.completion),
-            refusal=facts.is_refusal or rollout.finish_reason in REFUSALS,
-            in_group=in_group,
-            across=across,
+            refusal=rollout.finish_reason in REFUSALS or is_refusal(rollout.completion),
             redraws=rollout.redraws,
             suspects=rollout.suspects,
         )
-        self._repetition.add([facts.repetition])
         if rollout.status != Status.OK.value:
             self._causes[rollout.status] += 1
         if rollout.score is not None:
@@ -217,21 +221,27 @@ class StepMonitors:
             left_out["length_reward_correlation"] = "lengths or rewards are all the same within their groups"
         else:
             values["length_reward_correlation"] = within.product / math.sqrt(within.first * within.second)
+        of_policy = {"format_fault_rate": "format_fault", "cut_off_rate": "cut_off", "redraw_rate": "redraws"}
+        for name, counted_as in of_policy.items():
+            if counts["known"]:
+                values[name] = counts[counted_as] / counts["known"]
+            else:
+                left_out[name] = "a reward server is not told of it"
         for name, counted in (
-            ("format_fault_rate", counts["format_fault"]),
-            ("cut_off_rate", counts["cut_off"]),
             ("empty_rate", counts["empty"]),
             ("refusal_rate", counts["refusal"]),
-            ("near_duplicates_in_group", counts["in_group"]),
-            ("near_duplicates_across", counts["across"]),
             ("judge_failed_rate", self._causes[Status.JUDGE_FAILED.value]),
             ("unparsable_rate", self._causes[Status.UNPARSABLE.value]),
-            ("redraw_rate", counts["redraws"]),
             ("suspect_rate", counts["suspects"]),
             ("masked_rate", counts["masked"]),
         ):
             values[name] = counted / rollouts
-        values["repetition"] = self._repetition.mean if self._repetition.count else 0.0
+        read = max(1, self._repetition.count)
+        values["near_duplicates_in_group"], values["near_duplicates_across"] = (
+            counts["in_group"] / read,
+            counts["across"] / read,
+        )
+        values["repetition"] = self._repetition.total / read
         if counts["languages"]:
             values["language_switch_rate"] = counts["other_language"] / counts["languages"]
         else:

@@ -1,6 +1,6 @@
 """What the monitors read in the texts of completions: repetition, refusals, near-duplicates, the language.
 
-A text is known by the runs of three words in its first 256 words, each a hash. Its sketch are the 32 smallest of them
+A text is known by the runs of three words in its first 128 words, each a hash. Its sketch are the 32 smallest of them
 (min-hash with one permutation): of two texts, the share of the 32 smallest of both that both have estimates how much of
 their runs they share. Guarantees: the same texts give the same numbers in every process; memory is bounded by the last
 2,048 sketches; the language is told of one completion of a group, since that is dear.
@@ -10,11 +10,12 @@ Source: Broder, On the resemblance and containment of documents (1997).
 
 from __future__ import annotations
 
-import asyncio
 import re
+import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 from zlib import crc32
 
@@ -22,7 +23,7 @@ from judgegym.judges.config.extras import install_command
 from judgegym.judges.rules.finding import Comparison
 from judgegym.judges.rules.measure import language
 
-_WORDS = 256
+_CHARACTERS, _WORDS = 2_000, 128
 _SKETCH = 32
 _INDEXED = 4
 """Hashes of a sketch by which it is found. Of texts that are near-duplicates one has one of the other's 4 smallest with
@@ -30,8 +31,6 @@ a probability above 0.99."""
 _KEPT = 2_048
 NEAR = 0.8
 """Texts that share so much of their runs of words are near-duplicates."""
-_MASK = (1 << 64) - 1
-_FIRST, _SECOND, _THIRD, _MIX = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93
 _REFUSAL = re.compile(
     r"\W*(?:(?:i['’]m|i am|we['’]re|we are) (?:very |so )?(?:sorry|unable|not able)\b|sorry,|i apologi[sz]e\b|"
     r"as an ai\b|(?:i|we) (?:can['’]?t|cannot|can not|won['’]?t|will not) (?:\w+ ){0,2}?(?:help|assist|provide|do|"
@@ -39,7 +38,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _LOOKED_AT = 1_000
-LEAST_GROUPS_FOR_LANGUAGE = 64
+LEAST_GROUPS_FOR_LANGUAGE = 256
 """Before so many groups no language is told: the model takes seconds to load, and 100 MB."""
 
 
@@ -49,27 +48,28 @@ class TextFacts(NamedTuple):
     Attributes:
         sketch: its smallest hashes, ascending; empty for an empty text.
         repetition: the share of its runs of three words that were there before; 0 with fewer words.
-        is_refusal: it begins as a refusal does, in English.
     """
 
     sketch: tuple[int, ...]
     repetition: float
-    is_refusal: bool
 
 
 def facts_of(text: str) -> TextFacts:
     """Read a text."""
-    hashes = [crc32(word.encode("utf-8", "replace")) for word in text.lower().split(None, _WORDS)[:_WORDS]]
-    if not hashes:
-        return TextFacts((), 0.0, is_refusal=False)
-    while len(hashes) < 3:
-        hashes.append(0)
-    runs = [
-        (((first * _FIRST + second * _SECOND + third * _THIRD) & _MASK) * _MIX & _MASK) >> 16
-        for first, second, third in zip(hashes, hashes[1:], hashes[2:], strict=False)
-    ]
+    words = text[:_CHARACTERS].lower().encode("utf-8", "replace").split(None, _WORDS)[:_WORDS]
+    if not words:
+        return TextFacts((), 0.0)
+    data = b" ".join(words)
+    starts = [0, *accumulate(len(word) + 1 for word in words)]
+    ends = starts[3:] or starts[-1:]
+    runs = [crc32(data[start : end - 1]) for start, end in zip(starts, ends, strict=False)]
     distinct = sorted({*runs})
-    return TextFacts(tuple(distinct[:_SKETCH]), 1.0 - len(distinct) / len(runs), _REFUSAL.match(text) is not None)
+    return TextFacts(tuple(distinct[:_SKETCH]), 1.0 - len(distinct) / len(runs))
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether a text begins as a refusal does, in English."""
+    return _REFUSAL.match(text) is not None
 
 
 def resemblance(first: Sequence[int], second: Sequence[int]) -> float:
@@ -135,7 +135,7 @@ class LanguageWatch:
 
     left_out: str | None = f"it is told from {LEAST_GROUPS_FOR_LANGUAGE} groups on"
     _compare: Comparison | None = None
-    _loading: asyncio.Future[Comparison] | None = None
+    _is_loading: bool = False
     _groups: int = 0
 
     def differs(self, prompt: str, completion: str) -> bool | None:
@@ -143,22 +143,20 @@ class LanguageWatch:
         self._groups += 1
         if self._groups < LEAST_GROUPS_FOR_LANGUAGE:
             return None
-        if self._loading is None:
-            self._loading = asyncio.ensure_future(asyncio.to_thread(language))
-            self._loading.add_done_callback(self._loaded)
-            self.left_out = "its model is being loaded"
+        if not self._is_loading:
+            self._is_loading, self.left_out = True, "its model is being loaded"
+            threading.Thread(target=self._load, name="language", daemon=True).start()  # no run waits for it to end
         if self._compare is None:
             return None
         holds = self._compare(completion[:_LOOKED_AT], f"={prompt[:_LOOKED_AT]}")
         return None if holds.score is None else holds.score == 0.0
 
-    def _loaded(self, loading: asyncio.Future[Comparison]) -> None:
-        if loading.cancelled():
-            return
-        error = loading.exception()
-        if error is None:
-            self._compare, self.left_out = loading.result(), None
-        elif isinstance(error, ImportError):
+    def _load(self) -> None:
+        try:
+            self._compare = language()
+        except ImportError:
             self.left_out = f"py3langid is not installed: {install_command('rules')}"
-        else:
+        except Exception as error:  # noqa: BLE001  # boundary of a library: a damaged installation is no reason to stop
             self.left_out = f"py3langid cannot be used: {error}"
+        else:
+            self.left_out = None

@@ -49,7 +49,7 @@ from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
-from judgegym.llm.ledger import RowLedger
+from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.run_page.page import report_of, write_report_after
@@ -114,17 +114,17 @@ class ProcessRun:
         self._run, file, self._ledger = open_files(settings, "process", open_ledger)
         assert file is not None  # the settings name it
         self._file, self.path, self.metrics_file = file, file.path, self._run.path / METRICS
-        for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
-            (self._run.path / name).unlink(missing_ok=True)
-        self.monitor = open_monitor(env, self._run, every=config.monitor_every)
-        self._pipeline.watch = self._watch
-        self._live = open_live_file(self.monitor, self._run, self._status)
         if file.kept and not self._ledger.is_resumed:
             self._run.close()
             raise RunDirectoryError(
                 f"{file.path} cannot be resumed: its groups are complete, and the answers were not kept "
                 "(--keep_calls=False)"
             )
+        for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
+            (self._run.path / name).unlink(missing_ok=True)
+        self.monitor = open_monitor(env, self._run, every=config.monitor_every)
+        self._pipeline.watch = self._watch
+        self._live = open_live_file(self.monitor, self._run, self._status)
 
     async def run(self, display: ProgressDisplay) -> None:
         """Write `total_steps` groups, as many at once as there are workers; `display` shows the progress.
@@ -169,7 +169,8 @@ class ProcessRun:
     def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Show the monitor a judged group; the number of groups stands for the trainer's step."""
         number = self.monitor.groups + 1
-        self.monitor.add(monitor_group(self._env, task, group, number=number, step=number, calls=calls))
+        with recorded_in(calls):  # the gold judge's calls, too, are not made again in a resumed run
+            self.monitor.add(monitor_group(self._env, task, group, number=number, step=number, calls=calls))
 
     def _status(self) -> dict[str, JSON]:
         """Say how the run stands, for `live.jsonl`."""
