@@ -7,9 +7,9 @@ and takes the numbers of `await response.json()`. Both run in turn, round by rou
 garbage collector of commands; the ratio is that of the medians.
 
 The target is that of a server which takes 50 ms for an answer: with 32 requests at once these are at most 640 responses
-a second, the pace of a reward model on a GPU: on an H200 classifiers of 0.5, 1.5 and 7 billion parameters took 25, 57 and
-205 ms for 32 responses of 250 tokens, and ours got 0.99, 0.99 and 1.00 of the plain loop's responses. A server that answers at once shows what the client costs, with one
-response in a request and with 16; no target is set for it.
+a second, the pace of a reward model on a GPU: on an H200 classifiers of 0.5, 1.5 and 7 billion parameters took 25, 57
+and 205 ms for 32 responses of 250 tokens, and ours got 0.99, 0.99 and 1.00 of the plain loop's responses. A server that
+answers at once shows what the client costs, with one response in a request and with 16; no target is set for it.
 
     python -m benchmarks.rows.reward_models [--responses 10000] [--concurrency 32] [--rounds 2]
 """

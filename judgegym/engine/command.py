@@ -25,6 +25,7 @@ from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import ConfigLine, LoadedSettings
 from judgegym.judges.core import event_loop
 from judgegym.llm.errors import EndpointOutage
+from judgegym.monitoring.alarms import AlarmStop
 
 FAILED = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -120,7 +121,7 @@ def run_command(
 
 @contextmanager
 def resumable(again: Callable[[], str], kept: Callable[[], str], how: str = "resume") -> Iterator[None]:
-    """Say how to resume, where a signal, a full disk or an endpoint's outage ends the run.
+    """Say how to resume, where a signal, a full disk, an endpoint's outage or an alarm ends the run.
 
     Args:
         again: the command that resumes the run.
@@ -137,6 +138,8 @@ def resumable(again: Callable[[], str], kept: Callable[[], str], how: str = "res
     except EndpointOutage as error:
         message = f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again()}"
         raise EndpointOutage(message, error.exit_code) from error
+    except AlarmStop as error:
+        raise AlarmStop(f"{error}\nThe run was stopped: {kept()}. To {how}:\n  {again()}") from error
 
 
 def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:

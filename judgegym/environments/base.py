@@ -104,6 +104,8 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         headline: the metric, and its label, that the progress display and the training log show; a ratio, mean or rate
             that `record_metrics` adds to, so that each row's share of it is known.
         training_headline: the name of that metric in training, if it is another one.
+        reward_range: the lowest and the highest reward of a judged completion, from which monitors of training make a
+            score from 0 to 1, as a gold judge gives it.
         metric_notes: what a metric means whose name may mislead, for the table of an evaluation.
         offline_samples: the settings that name the bundled samples, for `--offline`.
         offline_prompts: the prompts of a judge of its own, for `--offline`; references are `path/to/file.py:NAME`.
@@ -128,6 +130,7 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
     name: ClassVar[str]
     headline: ClassVar[tuple[str, str]]
     training_headline: ClassVar[str | None] = None
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     metric_notes: ClassVar[Mapping[str, str]] = {}
     offline_samples: ClassVar[Mapping[str, str]] = {}
     offline_prompts: ClassVar[Sequence[str | PromptFormat]] = ()

@@ -37,6 +37,7 @@ class ArenaHardEnv(ArenaEnv[ArenaDetail]):
     """A policy's answer against a baseline's, judged in both orders."""
 
     training_headline = "winrate"
+    reward_range = (-1.0, 1.0)
     metric_notes = {
         "win_rate": "share of rows won in both orders; the win rate is overall_winrate",
         "tie_rate": "share of rows neither won nor lost in both orders",

@@ -14,12 +14,13 @@ from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm.errors import RunDirectoryError, SettingsError
+from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.run_page.items import MOST_ITEMS, ORDERS
 
 if TYPE_CHECKING:
     from judgegym.reports.labels.correction import Correction
 
-_FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG)
+_FILES_OF_RUN = (METRICS, SAMPLES, FAILURES, CONFIG, MONITOR, LIVE)
 _ABOUT = "Write the page of a run: its result, charts, and every sample with what the judge was asked and said."
 
 
@@ -39,8 +40,10 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.r
 
 def _write(options: argparse.Namespace) -> int:
     require("environments")
+    from judgegym.reports.results.folder import is_training_run
     from judgegym.reports.results.run import run_of_file
     from judgegym.reports.run_page.page import report_of, write_report  # late: --help comes at once
+    from judgegym.reports.training.page import write_training_report
 
     run: Path = options.run
     if run.name in _FILES_OF_RUN and run.is_file():
@@ -49,9 +52,12 @@ def _write(options: argparse.Namespace) -> int:
         raise RunDirectoryError(f"{run}: there is no such run directory, scored file or file of groups")
     correction = None if options.labels is None else _corrected(run, options.labels)
     try:
-        path = write_report(
-            run, order=options.order, most=options.samples, output=options.output, correction=correction
-        )
+        if is_training_run(run):
+            path = write_training_report(run, output=options.output)
+        else:
+            path = write_report(
+                run, order=options.order, most=options.samples, output=options.output, correction=correction
+            )
     except OSError as error:
         target = str(options.output or report_of(run))
         what = "written" if error.filename == target else "read"
@@ -86,7 +92,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     """Its arguments."""
     parser = OneLineParser(prog, _ABOUT)
     add = parser.add_argument
-    run = "a run directory of evaluate, a file of score, or a file of groups of process"
+    run = "a run directory of evaluate, serve or the reward server, a file of score, or a file of groups of process"
     add("run", type=Path, metavar="RUN", help=run)
     output = "write the page here; by default report.html in the run directory"
     add("--output", type=Path, metavar="FILE", help=output)

@@ -79,6 +79,7 @@ def document(
     scripts: Sequence[str],
     data: Iterable[bytes] = (),
     sends_forms: bool = False,
+    connects: bool = False,
 ) -> Iterator[bytes]:
     """Write a document, part by part: `data` is read while it is written, so that not all of it is in memory.
 
@@ -89,6 +90,7 @@ def document(
         scripts: classic scripts, run in this order when everything else is there; what one declares the next ones see.
         data: blocks that the scripts read (`json_block`, `packed_block`).
         sends_forms: whether forms may be sent to the server that the page came from.
+        connects: whether its scripts may ask that server for more.
 
     Raises:
         ValueError: a style or script would end its own element.
@@ -103,6 +105,7 @@ def document(
             "img-src data:",
             "base-uri 'none'",
             "form-action 'self'" if sends_forms else "form-action 'none'",
+            *(["connect-src 'self'"] if connects else []),
             "require-trusted-types-for 'script'",
             "trusted-types 'none'",
         )

@@ -36,7 +36,12 @@ _OTHER_FILES = 256
 _COLLECTIONS = (50_000, 20, 100)
 """So many new objects between collections. Requests leave no cycles behind; with Python's own 700, thousands of
 requests in flight were walked through again and again, which took more time than answering them."""
-_GROUPS = {"judge": "judge", "server": "server", "run": "endpoints and random choices"}
+_GROUPS = {
+    "judge": "judge",
+    "server": "server",
+    "monitor": "monitors of what trainers ask",
+    "run": "endpoints and random choices",
+}
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.server") -> int:
@@ -86,6 +91,8 @@ def _run(arguments: list[str], prog: str) -> int:
         loaded, {mount.judge for mount in settings.judges().values()}
     )  # errors are reported once, not by each worker
     check_one_process(gathering(settings.judges()), settings.workers)
+    if settings.is_watched and settings.workers > 1:
+        raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
     if settings.workers > 1 and workers.worker_place() is None:
         presets.check(settings.profile)
         return workers.supervise(settings, arguments)

@@ -39,6 +39,7 @@ from judgegym.llm.transport import open_session
 from judgegym.server.answers import NotYetError, OverloadError
 from judgegym.server.cohorts.local import Gatherer, LocalCohorts
 from judgegym.server.cohorts.register import Connect
+from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import JudgeHealth, RecentJudgment, Record, Telemetry, watch
 from judgegym.server.pending import Asked, PendingJudgment, PendingJudgments, RecentScores
 from judgegym.server.settings import JudgeMount
@@ -82,6 +83,7 @@ class Core:
         telemetry: Telemetry | None = None,
         judge_identity: str = "",
         connect: Connect = nullcontext,
+        monitors: ServerMonitors | None = None,
     ) -> None:
         """Prepare; the session and the caches are opened on entry.
 
@@ -93,6 +95,7 @@ class Core:
             telemetry: counts responses and cohorts; by default they are not counted.
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
             connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
+            monitors: watch what is answered; opened and closed with this core.
         """
         self.telemetry = telemetry or Telemetry()
         self._settings = mounts
@@ -100,6 +103,7 @@ class Core:
         self._max_pending = max_pending
         self._identity = judge_identity
         self._connect = connect
+        self._monitors = monitors
         self._stack = AsyncExitStack()
         self._scorers: dict[str, TaskJudge] = {}
         self._health: dict[str, JudgeHealth] = {}
@@ -128,6 +132,9 @@ class Core:
             )
             self._stack.push_async_callback(self._own_cohorts.aclose)
             self._cohorts = await self._stack.enter_async_context(self._connect(self._own_cohorts))
+            if self._monitors is not None:
+                self._stack.push_async_callback(self._monitors.aclose)
+                await self._monitors.open(session, self._identity)
         except BaseException:  # any error: close the session, then raise it
             await self._stack.aclose()
             raise
@@ -241,6 +248,8 @@ class Core:
         for task, of_task in zip(tasks, results, strict=True):
             if len(of_task) == 1:  # one that failed knows the scores of its group that are known
                 of_task[0] = self._recent_scores.completed(mount, task, of_task[0])
+            if self._monitors is not None:
+                self._monitors.judged(mount, task, of_task)
         return results
 
     async def _wait(self, wait: _Wait, asked: Sequence[PendingJudgment]) -> None:

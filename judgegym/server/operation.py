@@ -199,6 +199,7 @@ _COUNTERS: Mapping[str, tuple[str, str]] = {
     "cached_prompt_tokens": ("Prompt tokens that judges' endpoints had in a prefix cache", "judge"),
     "cost_usd": ("US dollars that judges cost", "judge"),
     "cohorts_closed": ("Cohorts closed with all members (full), or without some (short)", "judge how"),
+    "alarms": ("Alarms of monitors", "judge monitor"),
     "late_members": ("Members that came after their cohort was closed", "judge"),
 }
 """What each counter counts, and its labels."""
@@ -220,6 +221,12 @@ class Telemetry:
 
     def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
         """Count a request and its latency; so many judgments are in flight or waiting."""
+
+    def alarmed(self, judge: str, monitor: str) -> None:
+        """Count an alarm."""
+
+    def monitored(self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]) -> None:
+        """Take the latest numbers of a judge's monitors, and how many responses its gold judge has scored or not."""
 
     def exposition(self, pending: int) -> bytes:
         """The metrics in Prometheus' text format, with so many judgments in flight or waiting.
@@ -275,6 +282,8 @@ class PrometheusTelemetry(Telemetry):
         }
         self._open_cohorts = _Children(gauge("cohorts_open", "Cohorts that wait for members", "judge"))
         self._in_flight = gauge("in_flight", "Judgments under way or waiting")
+        self._monitors = _Children(gauge("monitor", "The latest number of a monitor", "judge", "monitor"))
+        self._gold = _Children(gauge("gold_responses", "Responses for the gold judge, by outcome", "judge", "outcome"))
 
     def judged(self, judge: str, result: ResponseJudgment) -> None:
         """See `Telemetry`."""
@@ -309,6 +318,17 @@ class PrometheusTelemetry(Telemetry):
         else:
             self._open_cohorts[judge,].dec()
             self._counters["cohorts_closed"][judge, event].inc()
+
+    def alarmed(self, judge: str, monitor: str) -> None:
+        """See `Telemetry`."""
+        self._counters["alarms"][judge, monitor].inc()
+
+    def monitored(self, judge: str, values: Mapping[str, float], gold: Mapping[str, int]) -> None:
+        """See `Telemetry`."""
+        for name, value in values.items():
+            self._monitors[judge, name].set(value)
+        for outcome, count in gold.items():
+            self._gold[judge, outcome].set(count)
 
     def requested(self, judge: str, protocol: str, code: int, seconds: float, pending: int) -> None:
         """See `Telemetry`."""

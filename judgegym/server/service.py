@@ -32,6 +32,7 @@ from judgegym.server import openapi
 from judgegym.server.answers import UNUSABLE, RequestError
 from judgegym.server.cohorts.register import Connect
 from judgegym.server.core import Core
+from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry, telemetry
 from judgegym.server.protocols.base import RequestBody
 from judgegym.server.protocols.native import ScoreBody, result_json
@@ -83,17 +84,21 @@ async def opened(
 
     Raises:
         SettingsError: a judge's settings are wrong.
+        RunDirectoryError: another process uses the run directory, or it cannot be written to.
     """
     settings = loaded.settings
     async with _judges(settings) as (mounts, identity):
+        counts = telemetry()
+        monitors = _monitors(settings, mounts, counts) if settings.is_watched else None
         core = Core(
             mounts,
             deadline_s=settings.deadline,
             queue_s=settings.queue_deadline,
             max_pending=settings.max_pending,
-            telemetry=telemetry(),
+            telemetry=counts,
             judge_identity=identity,
             connect=connect,
+            monitors=monitors,
         )
         async with core:
             watching = asyncio.create_task(core.watch())
@@ -101,6 +106,20 @@ async def opened(
                 yield Service(settings, mounts, core)
             finally:
                 watching.cancel()
+
+
+def _monitors(settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], counts: Telemetry) -> ServerMonitors:
+    """The monitors of all judges; with `--offline` their gold judge is the stand-in, too."""
+    first = mounts[""]
+    stand_in = {"judge_base_url": first.judge_base_url, "judge_model_name": first.judge_model_name}
+    return ServerMonitors(
+        settings,
+        mounts,
+        counts,
+        run_dir=settings.run_dir,
+        seed=settings.seed,
+        stand_in=stand_in if settings.offline else None,
+    )
 
 
 @asynccontextmanager

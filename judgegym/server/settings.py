@@ -21,6 +21,7 @@ from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSet
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
+from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server.answers import FailureAnswers, OnFailure
 
 Trainer = Literal["nemo_gym", "openrlhf", "slime", "verl", "trl", "verifiers"]
@@ -171,7 +172,7 @@ else:  # `for` is a keyword: a class body cannot declare it
     )
 
 
-class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
+class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeMount):
     """Everything that `python -m judgegym.server` accepts."""
 
     help_group: ClassVar[str] = "server"
@@ -236,6 +237,15 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, JudgeMount):
     """Refuse a request whose body takes longer than this many seconds to arrive, with 408."""
     drain_timeout: float = setting(110.0, ge=0)
     """On SIGTERM, wait up to this many seconds for requests in flight."""
+
+    run_dir: Path | None = setting(None, common=True, group="monitor")
+    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
+    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there are monitors: for the files of a folder, or for a gold judge."""
+        return self.run_dir is not None or bool(self.gold_judge)
 
     def failure_answers(self) -> FailureAnswers:
         """What is sent where there is no score."""

@@ -212,12 +212,14 @@ async def test_ledger_stays_small_unless_calls_are_kept(
             await trainer.take(1)
             sizes.append((path / "calls.jsonl").stat().st_size if (path / "calls.jsonl").exists() else 0)
         await served.ended()
+    files = sorted(each.name for each in path.iterdir())
+    always = ["config.yaml", "live.jsonl", "monitor.jsonl", "report.html", "run.log"]
     if is_kept:
         assert len([call for call in read_calls(path) if call.component == "policy"]) >= 24
-        assert sorted(each.name for each in path.iterdir()) == ["calls.jsonl.gz", "config.yaml", "run.log"]
+        assert files == ["calls.jsonl.gz", *always]
         assert max(sizes) > 100_000
     else:
-        assert sorted(each.name for each in path.iterdir()) == ["config.yaml", "run.log"]
+        assert files == always
         assert 0 < max(sizes) < 100_000
 
 

@@ -17,6 +17,7 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls, without_credentials, without_secret_fields
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.settings import AlarmSettings, MonitorSettings
 
 
 class CompletionSettings(BaseModel, use_attribute_docstrings=True):
@@ -97,7 +98,15 @@ class AskedEndpoints:
     policy: tuple[str, ...]
 
 
-class EnvConfig(CompletionSettings, RunSettings, RolloutSettings, TrainerSettings, JudgeSettings):
+class EnvConfig(
+    CompletionSettings,
+    RunSettings,
+    RolloutSettings,
+    TrainerSettings,
+    MonitorSettings,
+    AlarmSettings,
+    JudgeSettings,
+):
     """The settings that every environment has under `env`.
 
     Settings that Atropos also has keep its names, and its defaults but for the exceptions in the test of this module.

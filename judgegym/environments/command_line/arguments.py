@@ -87,6 +87,7 @@ GROUPS = {
     OTHER_GROUP: "this environment",
     "rollouts": "rollouts (how groups are sampled, and which are kept)",
     "trainer": "trainer (the rollout API and the trainer behind it)",
+    "monitor": "monitors (a gold judge beside training, alarms)",
 }
 
 

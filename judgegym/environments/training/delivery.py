@@ -29,6 +29,7 @@ from judgegym.environments.training.rollout_api import ApiRefusal, ApiStatus, Ap
 from judgegym.llm import wire
 from judgegym.llm.urls import split_urls
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.pause import Pause
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +49,12 @@ class Outbox:
         is_posting: a post is on its way, or its answer was lost and its groups are looked for.
     """
 
-    def __init__(self, connection: TrainerConnection) -> None:
-        """Begin empty."""
+    def __init__(self, connection: TrainerConnection, pause: Pause | None = None) -> None:
+        """Begin empty; post nothing while a pause lasts."""
         self.maybe_double = 0
         self.undecided = 0
         self.is_posting = False
-        self._connection = connection
+        self._connection, self._pause = connection, pause
         self._last: bytes | None = None
         self._waiting: deque[tuple[bytes, asyncio.Future[str | None]]] = deque()
         self._on_its_way = 0
@@ -122,6 +123,8 @@ class Outbox:
         """
         connection = self._connection
         while True:
+            if self._pause is not None:
+                await self._pause.over()
             await connection.joined.wait()
             try:
                 arrived = await self._arrive(groups)

@@ -28,6 +28,7 @@ from judgegym.judges.core.group import Look, MemberDetail
 from judgegym.judges.core.judgment import Judgment, ScoreParts, Status
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.alarms import Alarm
 
 logger = logging.getLogger(__name__)
 
@@ -266,6 +267,7 @@ class TrainingLog:
         self._retokenizer = retokenizer
         self._rollouts: deque[list[tuple[TokenSequence, float]]] = deque(maxlen=config.num_rollouts_to_keep)
         self._run: Any = None
+        self._telling: set[asyncio.Future[None]] = set()
 
     async def open(self, name: str, place: tuple[str, str], settings: Mapping[str, JSON]) -> None:
         """Open a run at Weights & Biases, if `use_wandb` is on, in the trainer's group and project (`place`)."""
@@ -306,10 +308,26 @@ class TrainingLog:
             rows = [[text, score] for text, (_, score) in zip(texts, shown, strict=True)]
             await asyncio.to_thread(_log_wandb, self._run, step, metrics, rows)
 
+    def tell(self, alarm: Alarm) -> None:
+        """Send an alarm to Weights & Biases, which may mail it; nobody waits for that."""
+        if self._run is not None:
+            telling = asyncio.ensure_future(asyncio.to_thread(_alert_wandb, self._run, alarm))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
+
     async def close(self) -> None:
         """Close the run."""
+        if self._telling:
+            await asyncio.wait(self._telling)
         if self._run is not None:
             await asyncio.to_thread(self._run.finish)
+
+
+def _alert_wandb(run: Any, alarm: Alarm) -> None:
+    try:
+        run.alert(title=f"ALARM {alarm.monitor}"[:64], text=alarm.text)
+    except Exception as error:  # noqa: BLE001  # boundary of another's service: the alarm is in the log and on disk
+        logger.warning("Weights & Biases was not told of the alarm: %s", error)
 
 
 def _log_wandb(run: Any, step: int, metrics: Metrics, rows: list[list[Any]]) -> None:

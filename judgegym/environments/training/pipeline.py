@@ -33,12 +33,14 @@ class GroupPipeline:
 
     Attributes:
         max_token_len: groups with a sequence of this many tokens or more are dropped; ≤ 0: none is.
+        watch: sees each judged group, and the ledger of its calls, before it is dropped or handed on.
     """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any], source: RolloutSource, metrics: TrainingMetrics) -> None:
         """Sample rollouts from `source`, and record each group in `metrics`; `run` makes the groups."""
         self.env = env
         self.max_token_len = -1
+        self.watch: Callable[[Task, JudgedGroup, RowLedger | None], None] = lambda task, group, calls: None
         self._source = source
         self._metrics = metrics
         self._guard = FailureGuard()
@@ -66,6 +68,7 @@ class GroupPipeline:
             self._guard.record_unsampled(error)
             return self._drop("policy_failed", f"group {uid!r} is dropped, its policy failed: {why_unsampled(error)}")
         self._metrics.record_group(task, group)
+        self.watch(task, group, calls)
         self._guard.record_judged(group.judgments, has_scores=group.scores is not None)
         if group.together is not None and group.together.is_alone:
             return self._drop("nothing_to_compare", f"group {uid!r} is dropped: it has nothing to compare")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from functools import partial
 from pathlib import Path
@@ -43,11 +44,14 @@ from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.training.delivery import worker_slots
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
+from judgegym.llm.ledger import RowLedger, recorded_in
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.run_page.page import report_of, write_report_after
 
 logger = logging.getLogger(__name__)
@@ -116,6 +120,11 @@ class ProcessRun:
                 f"{file.path} cannot be resumed: its groups are complete, and the answers were not kept "
                 "(--keep_calls=False)"
             )
+        for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
+            (self._run.path / name).unlink(missing_ok=True)
+        self.monitor = open_monitor(env, self._run, every=config.monitor_every)
+        self._pipeline.watch = self._watch
+        self._live = open_live_file(self.monitor, self._run, self._status)
 
     async def run(self, display: ProgressDisplay) -> None:
         """Write `total_steps` groups, as many at once as there are workers; `display` shows the progress.
@@ -135,7 +144,13 @@ class ProcessRun:
         try:
             with self._run.log.ending():
                 with display.following(self._progress, self._run.log.write, left=self._wanted):
-                    await run_each(self._take, self._make, disk=disk, in_flight=at_once)
+                    live = asyncio.create_task(self._live.run())
+                    try:
+                        await run_each(self._take, self._make, disk=disk, in_flight=at_once)
+                        await self.monitor.close(math.inf)
+                    finally:
+                        live.cancel()
+                        await self._live.write(is_over=True)
                 await file.finish()
                 self.metrics = self.recorded.flush(max_token_len=-1)
                 for name, reason in self.metrics.left_out.items():
@@ -150,6 +165,22 @@ class ProcessRun:
             self._ledger.close()
             self._run.close()
         self.seconds = time.monotonic() - started
+
+    def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
+        """Show the monitor a judged group; the number of groups stands for the trainer's step."""
+        number = self.monitor.groups + 1
+        with recorded_in(calls):  # the gold judge's calls, too, are not made again in a resumed run
+            self.monitor.add(monitor_group(self._env, task, group, number=number, step=number, calls=calls))
+
+    def _status(self) -> dict[str, JSON]:
+        """Say how the run stands, for `live.jsonl`."""
+        return {
+            "step": self.monitor.groups,
+            "total_steps": self._wanted,
+            "sent": self.groups,
+            "dropped": dict(self.recorded.total_dropped),
+            "waits_for": self._run.disk.waiting or self._source.waiting or self._env.clients.waiting,
+        }
 
     def _take(self) -> tuple[int, Task] | None:
         """Return the next row with its number; `None` if no further one is needed now, or too many were tried."""

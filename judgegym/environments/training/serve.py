@@ -23,6 +23,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,17 @@ from judgegym.environments.training.delivery import Outbox, available_slots, wor
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
+from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointOutage, JudgeGymError
+from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
+from judgegym.monitoring.alarms import Alarm, AlarmStop
+from judgegym.monitoring.pause import Pause, PauseState
+from judgegym.reports.training.page import write_training_report_after
 
 
 class Checkpoints:
@@ -161,7 +167,11 @@ class ServeRun:
         open_ledger = partial(GroupLedger, keep=self._keeps_calls)
         self._run, self._file, self._ledger = open_files(env.settings, "serve", open_ledger)
         self._disk = self._run.disk
-        self._outbox = Outbox(connection)
+        self.monitor = open_monitor(env, self._run, self._alarmed)
+        self._pipeline.watch = self._watch
+        self._live = open_live_file(self.monitor, self._run, self._status)
+        self._pause = Pause(self._run.path, self._config.alarm_pause_s, self._paused)
+        self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
         self._evaluate = evaluate
         self._evaluating: asyncio.Task[None] | None = None
@@ -187,6 +197,8 @@ class ServeRun:
                 await self._serve()
                 # Nothing is left to resume.
                 await asyncio.to_thread(pack, self._run.path, keep=self._keeps_calls)
+                if self._config.write_report:
+                    await write_training_report_after(self._run.path)
         finally:
             self._ledger.close()
             self._run.close()
@@ -204,9 +216,10 @@ class ServeRun:
             self._total_steps = registration.num_steps
         checkpoints = Checkpoints(registration, self._config.wandb_name or self.env.name)
         self._checkpoints = checkpoints
-        helpers = [asyncio.create_task(connection.watch()), asyncio.create_task(self._outbox.run())]
+        helpers = [asyncio.create_task(each) for each in (connection.watch(), self._outbox.run(), self._live.run())]
         for helper in helpers:
             helper.add_done_callback(self._ended)
+        self._pause.listen()
         try:
             self._restore(checkpoints)
             place = ("", "")
@@ -243,6 +256,36 @@ class ServeRun:
             parts.append(f"the position in the data is also in {self._checkpoints.folder}")
         return "; ".join(parts)
 
+    def _watch(self, task: Any, group: JudgedGroup, calls: RowLedger | None) -> None:
+        """Show the monitor a judged group."""
+        number = self.monitor.groups + 1
+        self.monitor.add(monitor_group(self.env, task, group, number=number, step=self._step, calls=calls))
+
+    def _status(self) -> dict[str, JSON]:
+        """Say how the run stands, for `live.jsonl`."""
+        return {
+            "step": self._step,
+            "total_steps": self._total_steps,
+            "sent": self._sent,
+            "dropped": dict(self.metrics.total_dropped),
+            "in_progress": len(self._workers) - self._outbox.waiting,
+            "unsent": self._outbox.waiting,
+            "waits_for": self._disk.waiting or self._source.waiting or self.env.clients.waiting,
+        }
+
+    def _alarmed(self, alarm: Alarm) -> None:
+        """Do what is asked for at an alarm, which is in the log and on disk."""
+        self._log.tell(alarm)
+        if self._config.on_alarm == "pause":
+            self._pause.begin()
+        elif self._config.on_alarm == "exit":
+            self._crashed = self._crashed or AlarmStop(f"an alarm ended the run (env.on_alarm=exit): {alarm.text}")
+            self.connection.changed.set()
+
+    def _paused(self, state: PauseState, by: str) -> None:
+        self.monitor.note("pause", {"state": state, "by": by, "step": self._step})
+        self.connection.changed.set()  # free slots are filled again
+
     def _restore(self, checkpoints: Checkpoints) -> None:
         state = self._ledger.resume(self._step)
         if state is not None:
@@ -259,7 +302,7 @@ class ServeRun:
     def _fill(self) -> None:
         """Begin a group for each free slot."""
         connection = self.connection
-        if not connection.joined.is_set():
+        if not connection.joined.is_set() or self._pause.is_paused:
             return
         self._source.rescale(connection.status.weight)
         free = available_slots(
@@ -332,6 +375,7 @@ class ServeRun:
         self._disk.retry()
         if now == before:
             return
+        self.monitor.end_step()
         self._step = now
         self._ledger.note_step(now)
         if _crossed(before, now, self._config.steps_per_eval):
@@ -350,7 +394,9 @@ class ServeRun:
         self._logged_at = time.monotonic()
         self.metrics.groups_maybe_double = self._outbox.maybe_double
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
-        await self._log.log(self._step, metrics)
+        of_monitors = {f"monitor/{name}": value for name, value in self.monitor.values.items()}
+        of_monitors["monitor/alarms"] = len(self.monitor.alarms)
+        await self._log.log(self._step, replace(metrics, values={**of_monitors, **metrics.values}))
 
     async def _evaluate_due(self) -> None:
         """Evaluate the step that is due, and then the latest one that has become due meanwhile."""
@@ -366,11 +412,14 @@ class ServeRun:
 
     async def _stop(self, helpers: list[asyncio.Task[None]], checkpoints: Checkpoints) -> None:
         """Wait for the post on its way, cancel all tasks, save the state of the sampler, and unregister."""
+        self._pause.close()
         await self._outbox.close(_GOODBYE_S)
         running = [*helpers, *self._workers, *([self._evaluating] if self._evaluating is not None else [])]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        await self.monitor.close(_GOODBYE_S)
+        await self._live.write(is_over=True)
         checkpoints.save(self._step, self._sampler.state_dict())
         if self._file is not None:
             self._file.close()

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 
 from judgegym.judges.config.extras import missing_extra
-from judgegym.llm.errors import EndpointOutage, UserError
+from judgegym.llm.errors import UserError
 
 BAD_INPUT = 2
 
@@ -34,14 +34,13 @@ def harmless(text: str) -> str:
 def exit_code(command: Callable[[], int]) -> int:
     """Run a command: 2 with a message if its input is wrong, 130 after Ctrl-C, 141 if the output pipe is closed.
 
-    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects every request.
+    An endpoint's outage ends it with 2 if the endpoint was never there, and with 1 if it rejects every request; an
+    alarm of a monitor with 3.
     """
     try:
         return quiet_at_broken_pipe(command)
-    except EndpointOutage as error:
-        message, code = str(error), error.exit_code
     except UserError as error:
-        message, code = str(error), BAD_INPUT
+        message, code = str(error), getattr(error, "exit_code", BAD_INPUT)
     except ModuleNotFoundError as error:
         missing = missing_extra(error)
         if missing is None:

@@ -1,4 +1,4 @@
-"""The runs in a folder, at any depth: those of `evaluate`, the evaluations of `serve`, and files of groups.
+"""The runs in a folder, at any depth: those of `evaluate`, training runs, their evaluations, and files of groups.
 
 Guarantees: what lies outside of the folder is not found, because no symbolic link is followed; what is damaged or may
 not be read is listed with the reason, and hides nothing else.
@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TypeAlias
 
-from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES
+from judgegym.engine.runs.directory import CONFIG, FAILURES, METRICS, SAMPLES, read_settings
 from judgegym.llm.errors import RunDirectoryError
+from judgegym.monitoring.live_file import LIVE, MONITOR
 from judgegym.reports.results.run import SavedRun
 
 _DEEPEST = 4
@@ -35,6 +37,24 @@ class SavedGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedTraining:
+    """The run directory of a training: of `serve`, `process` or the reward server.
+
+    Attributes:
+        path: the directory.
+        run: its settings.
+        date: when one of its files last changed.
+    """
+
+    path: Path
+    run: SavedRun
+    date: datetime
+
+
+FoundRun: TypeAlias = "SavedRun | SavedGroups | SavedTraining | UnreadableRun"
+
+
+@dataclass(frozen=True, slots=True)
 class UnreadableRun:
     """A run or a folder of which a file is damaged or may not be read, and what is wrong with it."""
 
@@ -43,7 +63,7 @@ class UnreadableRun:
     date: datetime
 
 
-def runs_in(folder: Path) -> list[SavedRun | SavedGroups | UnreadableRun]:
+def runs_in(folder: Path) -> list[FoundRun]:
     """Read the runs in a folder, the newest first; a folder that is a run directory itself has that one.
 
     Raises:
@@ -81,7 +101,7 @@ def _paths(folder: Path, depth: int) -> Iterator[Path]:
         return
     if groups is not None:
         yield groups
-    if found:
+    if found or is_training_run(folder):
         yield folder
     for entry in folders:
         yield from _paths(entry, depth - 1)
@@ -89,6 +109,11 @@ def _paths(folder: Path, depth: int) -> Iterator[Path]:
 
 def _is_run(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (SAMPLES, METRICS, FAILURES))
+
+
+def is_training_run(path: Path) -> bool:
+    """Whether a directory is the run directory of a training, which has no samples of its own."""
+    return any((path / name).is_file() for name in (MONITOR, LIVE)) and not _is_run(path)
 
 
 def _groups_of(folder: Path) -> Path | None:
@@ -99,7 +124,7 @@ def _groups_of(folder: Path) -> Path | None:
     return groups if groups.is_file() and not groups.is_symlink() else None
 
 
-def _opened(path: Path) -> SavedRun | SavedGroups | UnreadableRun | None:
+def _opened(path: Path) -> FoundRun | None:
     """What lies at a path; `None` if it was removed meanwhile."""
     try:
         date = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
@@ -108,8 +133,16 @@ def _opened(path: Path) -> SavedRun | SavedGroups | UnreadableRun | None:
     try:
         if path.is_file():
             return SavedGroups(path, SavedRun.open(path.with_suffix(_RUN_OF_GROUPS)), date)
+        if is_training_run(path):
+            changed = max((path / name).stat().st_mtime for name in (MONITOR, LIVE) if (path / name).exists())
+            return SavedTraining(path, _settings_of(path), datetime.fromtimestamp(changed, timezone.utc))
         return SavedRun.open(path)
     except RunDirectoryError as error:
         return UnreadableRun(path, str(error), date)
     except OSError as error:
         return UnreadableRun(path, f"it cannot be read: {error.strerror}", date)
+
+
+def _settings_of(path: Path) -> SavedRun:
+    """Return a training run's settings; the reward server may have written none."""
+    return SavedRun(path, read_settings(path), {}, {}, datetime.fromtimestamp(path.stat().st_mtime, timezone.utc))

@@ -29,7 +29,20 @@ logger = logging.getLogger(__name__)
 
 _STATIC = Path(__file__).parent / "static"
 _SCRIPTS = (
-    *("dom", "signs", "texts", "markdown", "tree", "data", "search", "highlights", "address", "filters", "controls"),
+    *(
+        "dom",
+        "signs",
+        "texts",
+        "markdown",
+        "tree",
+        "unpack",
+        "data",
+        "search",
+        "highlights",
+        "address",
+        "filters",
+        "controls",
+    ),
     *("list", "rows", "calls", "detail", "keys", "page"),
 )
 _WORDS = {"rows": "sample", "groups": "group", "responses": "response"}

@@ -10,8 +10,9 @@ from typing import Any
 from judgegym.engine.runs.directory import FAILURES, SAMPLES
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
-from judgegym.reports.results.folder import SavedGroups, UnreadableRun
-from judgegym.reports.results.run import SavedRun, objects_in
+from judgegym.monitoring.live_file import LIVE
+from judgegym.reports.results.folder import FoundRun, SavedGroups, SavedTraining, UnreadableRun
+from judgegym.reports.results.run import SavedRun, mapping_of, objects_in
 
 _FAILED = ("eval/judge_failed_count", "eval/unparsable_count", "eval/policy_failed_count")
 _LONGEST_COUNTED = 100_000_000
@@ -30,7 +31,7 @@ def name_of(path: Path, folder: Path) -> str:
     return os.fsencode(shown).decode("utf-8", "replace")
 
 
-def entry_of(run: SavedRun | SavedGroups | UnreadableRun, folder: Path) -> dict[str, Any]:
+def entry_of(run: FoundRun, folder: Path) -> dict[str, Any]:
     """The line of a run: its columns, its `id` in addresses, its `state`, and whether it can be opened and compared."""
     texts = dict.fromkeys(("environment", "policy", "judge", "interval", "metric", "data", "state"), "")
     entry = {
@@ -44,6 +45,14 @@ def entry_of(run: SavedRun | SavedGroups | UnreadableRun, folder: Path) -> dict[
     }
     if isinstance(run, UnreadableRun):
         return {**entry, "state": f"cannot be read: {run.reason}", "is_open": False}
+    if isinstance(run, SavedTraining):
+        status = mapping_of(_status(run.path / LIVE))
+        step, rollouts = status.get("step"), status.get("rollouts")
+        rows = _cell(f"{rollouts:,} rollouts", rollouts) if isinstance(rollouts, int) else _cell("")
+        known = {"policy": run.run.policy, "judge": run.run.judge, "rows": rows}
+        known["data"] = _named(wire.lookup(run.run.config, "env.train_prompt_dataset"))
+        ended = ", ended" if status.get("is_over") is True else ""
+        return {**entry, **known, "state": f"training{f', step {step}' if isinstance(step, int) else ''}{ended}"}
     if isinstance(run, SavedGroups):
         groups, data = _lines(run.path), wire.lookup(run.run.config, "env.train_prompt_dataset")
         rows = _cell("groups" if groups is None else f"{groups:,} groups", groups)
@@ -97,6 +106,15 @@ def _named(name: JSON) -> str:
 
 def _count(number: JSON) -> dict[str, Any]:
     return _cell(f"{number:,}", number) if isinstance(number, int | float) else _cell("")
+
+
+def _status(path: Path) -> JSON:
+    """How a training run stands, as the first line of its live file says."""
+    try:
+        with path.open("rb") as file:
+            return wire.lookup(wire.loads(file.readline(_BLOCK)), "status")
+    except (OSError, ValueError):
+        return None
 
 
 def _lines(path: Path) -> int | None:

@@ -22,11 +22,12 @@ from judgegym.reports.compare.comparison import NotComparableError, compare_runs
 from judgegym.reports.compare.conditions import CONDITIONS, Condition
 from judgegym.reports.compare.page import html
 from judgegym.reports.document import base_style, document, render
-from judgegym.reports.results.folder import paths_in, runs_in
+from judgegym.reports.results.folder import is_training_run, paths_in, runs_in
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.view.entries import entry_of, id_of
 from judgegym.reports.view.loopback import UNFRAMED, html_response, loopback_app, serve_on_loopback
 from judgegym.reports.view.reports import Reports, in_thread, report_policy
+from judgegym.reports.view.training import TrainingViews
 
 MOST_COMPARED = 20
 _STATIC = Path(__file__).parent / "static"
@@ -49,10 +50,11 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
 def app_of(folder: Path, reports: Reports) -> web.Application:
     """The application over a folder."""
     views = _Views(folder, reports)
-    app = loopback_app({"GET"}, _told)
+    app = loopback_app({"GET", "POST"}, _told)
     app.router.add_get("/", views.overview, allow_head=False)
     app.router.add_get("/run/{id:[0-9a-f]{16}}", views.report, allow_head=False)
     app.router.add_get("/compare", views.compare, allow_head=False)
+    app.add_routes(views.training.routes())
     return app
 
 
@@ -101,6 +103,7 @@ class _Views:
         self._folder = folder
         self._reports = reports
         self._one = asyncio.Semaphore(1)
+        self.training = TrainingViews(self._paths)
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         """The list of all runs."""
@@ -117,6 +120,8 @@ class _Views:
         path = (await in_thread(self._paths)).get(key)
         if path is None:
             return _problem(404, "There is no such run", "It is not in the folder any more.")
+        if is_training_run(path):
+            return await self.training.page(key, path)
         return await _sent(request, await self._reports.of(key, path))
 
     async def compare(self, request: web.Request) -> web.StreamResponse:

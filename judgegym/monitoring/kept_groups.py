@@ -1,0 +1,241 @@
+"""The groups that a page of the run shows: a bounded number, whatever the run's length.
+
+Kept are the latest ones, those of the lowest reward among the last thousand, those with the widest gap to the gold
+judge, those that an alarm names, and some at even distances over the whole run. Long texts are cut in their middle.
+
+Guarantees: memory and the size of what is written are bounded; a group is written as JSON once, however often the file
+is; nothing depends on the clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.monitoring.alarms import Alarm
+from judgegym.monitoring.group import MonitorGroup, MonitorRollout
+
+LATEST, WORST, GAP, ALARM, OVER_THE_RUN = "latest", "worst", "gap", "alarm", "over the run"
+MOST = {LATEST: 12, WORST: 12, GAP: 12, ALARM: 40, OVER_THE_RUN: 24}
+RECENT = 1_000
+"""Among so many last groups those of the lowest reward are found, and those that an alarm names."""
+_RECENT_CHARACTERS = 32_000_000
+_MOST_ROLLOUTS = 16
+_TEXT, _EXPLANATION, _TEXT_OF_ROW = 8_000, 2_000, 4_000
+_MOST_CAUSES = 40
+_TITLES = ("reference", "rubric", "context")
+
+
+@dataclass(slots=True)
+class KeptGroup:
+    """A group with cut texts.
+
+    Attributes:
+        group: the group.
+        gold: the gold judge's scores by rollout.
+        numbers: of the rollouts whose texts are kept.
+        characters: the length of its texts.
+    """
+
+    group: MonitorGroup
+    gold: dict[int, float]
+    numbers: tuple[int, ...]
+    characters: int
+    _line: bytes | None = None
+
+    @property
+    def reward(self) -> float:
+        """Return the mean reward; infinite where no rollout has one."""
+        rewards = [each.reward for each in self.group.rollouts if each.reward is not None]
+        return math.fsum(rewards) / len(rewards) if rewards else math.inf
+
+    @property
+    def gap(self) -> float:
+        """Return the widest gap of training score − gold score."""
+        scores = ((self.group.rollouts[number].score, gold) for number, gold in self.gold.items())
+        return max((score - gold for score, gold in scores if score is not None), default=-math.inf)
+
+    def add_gold(self, scores: Mapping[int, float]) -> None:
+        """Note the gold judge's scores."""
+        self.gold.update(scores)
+        self._line = None
+
+    def line(self, kept: Sequence[str], judge: str) -> bytes:
+        """Return its line, which says as what it is kept, and of which of several judges."""
+        if self._line is None:
+            self._line = wire.dumps(self._fields())
+        head = wire.dumps({**({"judge": judge} if judge else {}), "kept": [*kept]})
+        return b'{"group":' + head[:-1] + b"," + self._line[1:] + b"}\n"
+
+    def _fields(self) -> dict[str, JSON]:
+        group, task = self.group, self.group.task
+        rollouts: list[JSON] = [
+            {"number": number, **asdict(group.rollouts[number]), "gold": self.gold.get(number)}
+            for number in self.numbers
+        ]
+        return {
+            "number": group.number,
+            "step": group.step,
+            "uid": group.uid,
+            "ledger": group.ledger,
+            "question": task.prompt,
+            "texts": {title: text for title in _TITLES if (text := getattr(task, title))},
+            "size": len(group.rollouts),
+            "rewards": [each.reward for each in group.rollouts],
+            "scores": [each.score for each in group.rollouts],
+            "gold": [self.gold.get(number) for number in range(len(group.rollouts))],
+            "rollouts": rollouts,
+        }
+
+
+@dataclass(slots=True)
+class KeptGroups:
+    """The groups of one run.
+
+    Attributes:
+        groups: how many were judged.
+        rollouts: how many rollouts they had.
+        failures: rollouts by what went wrong: the status of the judgment, the format's fault, a cut-off completion.
+        reasons: the last explanation of each status.
+        last_number: the highest number of a group of an earlier run that is resumed; 0 without one.
+    """
+
+    groups: int = 0
+    rollouts: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
+    last_number: int = 0
+    _earlier: list[bytes] = field(default_factory=list)
+    _recent: deque[KeptGroup] = field(default_factory=deque)
+    _characters: int = 0
+    _widest: list[tuple[float, int, KeptGroup]] = field(default_factory=list)
+    _of_alarms: dict[int, KeptGroup] = field(default_factory=dict)
+    _spread: list[KeptGroup] = field(default_factory=list)
+    _stride: int = 1
+
+    def add(self, group: MonitorGroup) -> None:
+        """Note a judged group."""
+        self.groups += 1
+        self.rollouts += len(group.rollouts)
+        for rollout in group.rollouts:
+            self._count(rollout)
+        kept = _cut_group(group)
+        self._recent.append(kept)
+        self._characters += kept.characters
+        while len(self._recent) > RECENT or (self._characters > _RECENT_CHARACTERS and len(self._recent) > 1):
+            self._characters -= self._recent.popleft().characters
+        if (self.groups - 1) % self._stride == 0:
+            self._spread.append(kept)
+            if len(self._spread) > MOST[OVER_THE_RUN]:
+                self._spread = self._spread[::2]
+                self._stride *= 2
+
+    def add_gold(self, group: MonitorGroup, scores: Mapping[int, float]) -> None:
+        """Note the gold judge's scores of a group, which may have been judged long before."""
+        kept = self._found(group.number) or _cut_group(group)
+        kept.add_gold(scores)
+        heapq.heappush(self._widest, (kept.gap, group.number, kept))
+        if len(self._widest) > MOST[GAP] + MOST[ALARM]:  # an alarm names some of them later
+            heapq.heappop(self._widest)
+
+    def pin(self, alarm: Alarm) -> None:
+        """Keep the groups that an alarm names, as far as they are still in memory."""
+        for place in alarm.rollouts:
+            if (kept := self._found(place.group)) is not None:
+                self._of_alarms[place.group] = kept
+        while len(self._of_alarms) > MOST[ALARM]:
+            del self._of_alarms[next(iter(self._of_alarms))]
+
+    def restore(self, lines: Iterable[bytes], judge: str = "") -> None:
+        """Go on from the lines of a judge in an earlier run: but for its latest and worst ones, groups stay kept."""
+        for line in lines:
+            try:
+                group = wire.lookup(wire.loads(line), "group")
+            except ValueError:
+                continue
+            if not isinstance(group, dict) or group.get("judge", "") != judge:
+                continue
+            if isinstance(group.get("number"), int) and isinstance(group.get("kept"), list):
+                self.last_number = max(self.last_number, group["number"])
+                group["kept"] = [name for name in group["kept"] if name in (GAP, ALARM, OVER_THE_RUN)]
+                if group["kept"]:
+                    self._earlier.append(wire.dumps({"group": group}) + b"\n")
+        self._earlier = self._earlier[-MOST[ALARM] :]
+
+    def lines(self, judge: str = "") -> Iterator[bytes]:
+        """Return a line of JSON for each kept group, in the order of their numbers; `judge`: of a server of several."""
+        yield from self._earlier
+        chosen: dict[int, tuple[KeptGroup, list[str]]] = {}
+        widest = heapq.nlargest(MOST[GAP], self._widest)
+        for name, groups in (
+            (LATEST, list(self._recent)[-MOST[LATEST] :]),
+            (WORST, heapq.nsmallest(MOST[WORST], self._recent, key=lambda kept: kept.reward)),
+            (GAP, [kept for gap, _, kept in widest if gap > 0]),
+            (ALARM, list(self._of_alarms.values())),
+            (OVER_THE_RUN, self._spread),
+        ):
+            for kept in groups:
+                chosen.setdefault(kept.group.number, (kept, []))[1].append(name)
+        for _, (kept, names) in sorted(chosen.items()):
+            yield kept.line(names, judge)
+
+    def _found(self, number: int) -> KeptGroup | None:
+        known = (*reversed(self._recent), *(kept for _, _, kept in self._widest), *self._of_alarms.values())
+        return next((kept for kept in known if kept.group.number == number), None)
+
+    def _count(self, rollout: MonitorRollout) -> None:
+        causes = [rollout.status] if rollout.status != "ok" else []
+        if rollout.format_fault is not None:
+            causes.append(f"format: {rollout.format_fault}")
+        if rollout.finish_reason == "length":
+            causes.append("cut off at the longest completion")
+        if rollout.reward is None:
+            causes.append("masked")
+        for cause in causes:
+            known = cause in self.failures or len(self.failures) < _MOST_CAUSES
+            self.failures[cause if known else "others"] += 1
+        if rollout.status != "ok" and rollout.explanation:
+            self.reasons[rollout.status] = cut(rollout.explanation, 300)
+
+
+def _cut_group(group: MonitorGroup) -> KeptGroup:
+    """Cut the texts of a group; of a large one keep those of the lowest and the highest rewards."""
+    numbers: list[int] = list(range(len(group.rollouts)))
+    if len(numbers) > _MOST_ROLLOUTS:
+        by_reward = sorted(numbers, key=lambda number: (group.rollouts[number].reward or 0.0, number))
+        numbers = sorted([*by_reward[: _MOST_ROLLOUTS // 2], *by_reward[-_MOST_ROLLOUTS // 2 :]])
+    wanted = set(numbers)
+    rollouts = tuple(
+        replace(
+            rollout,
+            completion=cut(rollout.completion, _TEXT) if number in wanted else "",
+            explanation=cut(rollout.explanation, _EXPLANATION) if number in wanted else "",
+        )
+        for number, rollout in enumerate(group.rollouts)
+    )
+    of = group.task
+    task = JudgeTask(
+        cut(of.prompt, _TEXT_OF_ROW),
+        (),
+        reference=None if of.reference is None else cut(of.reference, _TEXT_OF_ROW),
+        rubric=None if of.rubric is None else cut(of.rubric, _TEXT_OF_ROW),
+        context=None if of.context is None else cut(of.context, _TEXT_OF_ROW),
+    )
+    characters = sum(len(text or "") for text in (task.prompt, task.reference, task.rubric, task.context))
+    characters += sum(len(each.completion) + len(each.explanation) for each in rollouts)
+    return KeptGroup(replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters)
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text in its middle, and say how much is missing: what a policy exploits is often at the end."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    missing = len(text) - most
+    return f"{text[: most - end]}\n[… {missing:,} characters are left out …]\n{text[len(text) - end :]}"

@@ -1,0 +1,264 @@
+"""The monitors of one training run: groups in, lines of `monitor.jsonl` and alarms out.
+
+Guarantees: no reward depends on it; nothing waits for it; memory is bounded, whatever the number of groups. Alarms of
+the gap between training judge and gold judge are false in at most 1 of 200 runs (`statistics.gap_detector`), over the
+whole run and all judges of a server together; no other monitor is an alarm unless the user asks for it
+(`limits_alarm`). A run that is resumed goes on with the evidence that it had.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import combinations
+from typing import Any, cast
+
+from judgegym.judges.core.tasks import TaskJudge
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
+from judgegym.monitoring.gold import GoldJudge, GoldScores
+from judgegym.monitoring.group import MonitorGroup
+from judgegym.monitoring.kept_groups import KeptGroups
+from judgegym.monitoring.live_file import MONITOR as MONITOR
+from judgegym.monitoring.monitors import MONITORS, StepMonitors
+from judgegym.monitoring.settings import MonitorSettings
+from judgegym.monitoring.webhook import Webhook
+from judgegym.statistics.gap_detector import ALARM_AT, GapCheck, GapDetector
+
+logger = logging.getLogger(__name__)
+
+PLANNED_CHECKS = 200
+_GOLD_AT_ONCE = 4
+_WEBHOOK_S = 5.0
+_IN_A_ROW = 3
+"""Steps beyond a limit before it is an alarm, if the user asks for that."""
+_GAP = "gap between training judge and gold judge"
+_ADVICE = (
+    "The training judge pays for something that the gold judge does not see: read these rollouts with both judgments, "
+    "then mend the judge's prompt, add a part that bounds what the policy exploits, or go back to a checkpoint before "
+    "that step."
+)
+_ADVICE_OF_LIMITS = "Read some rollouts of that step: such numbers drift in healthy runs, too."
+
+WriteLine = Callable[[bytes], object]
+RaiseAlarm = Callable[[Alarm], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a monitor watches.
+
+    Attributes:
+        seed: of the choice of rollouts for the gold judge.
+        judge: what the training judge is called; `None` if the policy is the judge.
+        gold: the gold judge; `None` without one.
+        gold_name: what it is called.
+        every: write a line each time that so many groups are judged; `None` where `end_step` says when.
+        mount: the name of the judge in a server of several; `None` elsewhere.
+        judges: how many judges of the server have a gold judge: all their alarms together keep the bound.
+    """
+
+    seed: int
+    judge: str | None
+    gold: TaskJudge | None
+    gold_name: str | None = None
+    every: int | None = None
+    mount: str | None = None
+    judges: int = 1
+
+
+class TrainingMonitor:
+    """Watches one run.
+
+    Attributes:
+        gold: the gold judge; `None` without one.
+        kept: the groups that a page shows.
+        alarms: those of this run, with those before it was resumed.
+        values: the monitors' numbers of the last line.
+        groups: how many groups were judged, with those before the run was resumed.
+    """
+
+    def __init__(
+        self,
+        settings: MonitorSettings,
+        watched: Watched,
+        *,
+        write: WriteLine,
+        on_alarm: RaiseAlarm,
+        webhook: Webhook | None = None,
+    ) -> None:
+        """Begin without a group.
+
+        Args:
+            settings: how it is watched.
+            watched: what is watched.
+            write: appends a line of JSON to `monitor.jsonl`.
+            on_alarm: called once for each alarm, after it is written and logged.
+            webhook: is told of each alarm, too.
+        """
+        self.alarms: list[Alarm] = []
+        self.kept = KeptGroups()
+        self.values: Mapping[str, float] = {}
+        self.groups = 0
+        self._settings, self._watched, self._write, self._on_alarm = settings, watched, write, on_alarm
+        self._webhook = webhook
+        alarm_at = ALARM_AT * watched.judges
+        self._detector = GapDetector(
+            PLANNED_CHECKS, settings.gold_reference, settings.gold_tolerance, alarm_at=alarm_at
+        )
+        self._false = f"over the whole run a false alarm comes in at most 1 of {ALARM_AT:.0f} runs"
+        self._step_monitors = StepMonitors()
+        self._last_step = 0
+        self._beyond: dict[str, tuple[int, int]] = {}
+        """Of each monitor beyond its limit how many times in a row, and since which step."""
+        self._training: list[float] = []
+        self._gold: list[float] = []
+        self._ordered, self._alike = 0, 0
+        self._worst: list[tuple[float, int, RolloutPlace]] = []
+        self._above_since: int | None = None
+        self.gold: GoldJudge | None = None
+        if watched.gold is not None:
+            self.gold = GoldJudge(
+                settings, watched.gold, seed=watched.seed, at_once=_GOLD_AT_ONCE, report=self._add_gold
+            )
+
+    def begin(self, earlier: Iterable[Mapping[str, JSON]] = ()) -> None:
+        """Write the first line; go on from the lines of an earlier process, if the run is resumed."""
+        for line in earlier:
+            if line.get("judge") == self._watched.mount:
+                self._restore(cast("Mapping[str, Any]", line))
+        self.note("begin", {"judge": self._watched.judge, "gold_judge": self._watched.gold_name})
+
+    def _restore(self, line: Mapping[str, Any]) -> None:
+        try:
+            if (check := line.get("check")) is not None:
+                known = {each.name: check[each.name] for each in fields(GapCheck)}
+                self._detector.restore(GapCheck(**known))
+            elif (alarm := line.get("alarm")) is not None:
+                places = tuple(RolloutPlace(**place) for place in alarm["rollouts"])
+                self.alarms.append(Alarm(**{**alarm, "rollouts": places}))
+            elif (step := line.get("step")) is not None:
+                self.groups += int(step["groups"])
+        except (LookupError, TypeError, ValueError) as error:  # of another version, or changed by hand
+            logger.warning("a line of %s is left out: %r", MONITOR, error)
+
+    def add(self, group: MonitorGroup) -> None:
+        """Watch a judged group. Its numbers are read when it is added; none of its errors may end training."""
+        self.groups += 1
+        self._last_step = group.step
+        try:
+            self.kept.add(group)
+            self._step_monitors.add(group)
+        except Exception:  # boundary of the monitors: none of their errors may end training
+            logger.exception("the monitors leave out a group of row %r", group.uid)
+        if self.gold is not None:
+            self.gold.offer(group)
+        if self._watched.every is not None and self._step_monitors.groups >= self._watched.every:
+            self.end_step()
+
+    def end_step(self) -> None:
+        """Write the numbers of the groups since the last line, if there are any."""
+        if not self._step_monitors.groups:
+            return
+        line = self._step_monitors.line(self._last_step, self._settings.limits)
+        if self.gold is not None:
+            line["gold"] = {**self.gold.counts, "waiting": self.gold.waiting}
+        self.values = cast("Mapping[str, float]", line["values"])
+        self.note("step", line)
+        if self._settings.limits_alarm:
+            self._check_limits(cast("list[str]", line["beyond"]))
+
+    async def close(self, within_s: float) -> None:
+        """End: let the gold judge finish what is queued for so many seconds, and write what it has counted.
+
+        The webhook has five seconds more.
+        """
+        counts: dict[str, JSON] = {}
+        if self.gold is not None:
+            await self.gold.close(within_s)
+            counts = {"gold": dict(self.gold.counts)}
+        self.end_step()
+        self.note("end", counts)
+        if self._webhook is not None:
+            await self._webhook.close(_WEBHOOK_S)
+
+    def note(self, kind: str, line: Mapping[str, JSON]) -> None:
+        """Write a line."""
+        mount: dict[str, JSON] = {} if self._watched.mount is None else {"judge": self._watched.mount}
+        self._write(wire.dumps({**mount, "at": round(time.time(), 3), kind: {**line}}) + b"\n")
+
+    def _add_gold(self, found: GoldScores) -> None:
+        """Take the gold scores of a group; compare the judges when enough groups have one."""
+        group = found.group
+        self.kept.add_gold(group, found.scores)
+        pairs = [(group.rollouts[number].score or 0.0, gold) for number, gold in found.scores.items()]
+        scores: dict[str, JSON] = {str(number): score for number, score in found.scores.items()}
+        self.note("gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores})
+        for (ours, theirs), (other_ours, other_theirs) in combinations(pairs, 2):
+            if ours != other_ours and theirs != other_theirs:
+                self._ordered += 1
+                self._alike += (ours > other_ours) == (theirs > other_theirs)
+        number, gold = next(iter(found.scores.items()))
+        score = group.rollouts[number].score
+        assert score is not None  # only those with one are chosen
+        self._training.append(score)
+        self._gold.append(gold)
+        place = RolloutPlace(group.number, group.uid, number)
+        heapq.heappush(self._worst, (score - gold, group.number, place))
+        if len(self._worst) > MOST_ROLLOUTS:
+            heapq.heappop(self._worst)
+        if len(self._training) >= self._settings.gold_rollouts:
+            self._check(group.step)
+
+    def _check(self, step: int) -> None:
+        check = self._detector.add(step, self._training, self._gold)
+        means = {"training": sum(self._training) / check.rollouts, "gold": sum(self._gold) / check.rollouts}
+        alike = self._alike / self._ordered if self._ordered else None
+        self.note("check", {**asdict(check), **means, "order_agreement": alike})
+        is_above = check.limit is not None and check.gap > check.limit
+        self._above_since = (step if self._above_since is None else self._above_since) if is_above else None
+        if check.is_alarm and not self._has_alarm(_GAP):
+            assert check.limit is not None  # there is no alarm in the reference
+            seen = (
+                f"training scores are {check.gap:+.3f} above gold scores (limit {check.limit:+.3f}, evidence "
+                f"{check.evidence:.0f}; {self._false})"
+            )
+            worst = tuple(place for _, _, place in sorted(self._worst, reverse=True))
+            since = step if self._above_since is None else self._above_since
+            self._raise(Alarm(_GAP, step, since, seen, _ADVICE, worst))
+        self._training, self._gold, self._ordered, self._alike = [], [], 0, 0
+        if not check.is_alarm:
+            self._worst = []
+
+    def _check_limits(self, beyond: list[str]) -> None:
+        """Raise an alarm for each monitor that is beyond its limit again and again, once a run."""
+        before = self._beyond
+        self._beyond = {name: before.get(name, (0, self._last_step)) for name in beyond}
+        for name, (times, since) in self._beyond.items():
+            self._beyond[name] = (times + 1, since)
+            if times + 1 >= _IN_A_ROW and not self._has_alarm(name):
+                low, high = self._settings.limits[name]
+                limit = " and ".join(
+                    f"{words} {bound:g}" for words, bound in (("at least", low), ("at most", high)) if bound is not None
+                )
+                seen = (
+                    f"{MONITORS[name]} {self.values[name]:.3f} (your limit: {limit}), {times + 1} times in a row; "
+                    "nothing bounds how often an alarm of such a limit is false"
+                )
+                self._raise(Alarm(name, self._last_step, since, seen, _ADVICE_OF_LIMITS))
+
+    def _has_alarm(self, monitor: str) -> bool:
+        return any(alarm.monitor == monitor for alarm in self.alarms)
+
+    def _raise(self, alarm: Alarm) -> None:
+        self.alarms.append(alarm)
+        self.kept.pin(alarm)
+        self.note("alarm", asdict(alarm))
+        logger.warning("%s", alarm.text)
+        if self._webhook is not None:
+            self._webhook.tell(alarm)
+        self._on_alarm(alarm)

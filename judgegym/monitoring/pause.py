@@ -1,0 +1,112 @@
+"""Hold back the groups of `serve` after an alarm, until somebody or a time lets it go on (`on_alarm=pause`).
+
+Four ways go on: SIGUSR1 to the process, `alarm_pause_s`, `judgegym view`, and a file `resume` in the run directory,
+which is what the page's server writes (`request_resume`). The run removes that file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+logger = logging.getLogger(__name__)
+
+RESUME = "resume"
+"""The file in the run directory."""
+_POLL_S = 0.5
+
+Resumed = Literal["signal", "time", "page"]
+PauseState = Literal["paused", "resumed"]
+
+
+def request_resume(run: Path) -> None:
+    """Let a paused `serve` go on, whose run directory this is; nothing happens where none is paused.
+
+    Raises:
+        OSError: the directory cannot be written to.
+    """
+    (run / RESUME).touch()
+
+
+class Pause:
+    """The gate before the groups of a run."""
+
+    def __init__(
+        self, run: Path, after_s: float | None, report: Callable[[PauseState, Resumed | Literal["alarm"]], None]
+    ) -> None:
+        """Begin open.
+
+        Args:
+            run: the run directory.
+            after_s: go on after so many seconds; `None`: only when told.
+            report: told of each change, and why.
+        """
+        self._path, self._after_s, self._report = run / RESUME, after_s, report
+        self._open = asyncio.Event()
+        self._open.set()
+        self._watching: asyncio.Task[None] | None = None
+        self._has_handler = False
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether groups are held back."""
+        return not self._open.is_set()
+
+    async def over(self) -> None:
+        """Wait until groups may be sent."""
+        await self._open.wait()
+
+    def listen(self) -> None:
+        """Take SIGUSR1, which would end the process, as the word to go on; only the main thread can."""
+        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.resume, "signal")
+            self._has_handler = True
+
+    def begin(self) -> None:
+        """Hold back all groups from now on."""
+        if self.is_paused:
+            return
+        self._path.unlink(missing_ok=True)  # an old one
+        self._open.clear()
+        self._report("paused", "alarm")
+        until = "" if self._after_s is None else f", or after {self._after_s:g} s"
+        logger.warning(
+            "paused: no group is sent, the trainer waits. It goes on with the button of judgegym view, `touch %s`, "
+            "SIGUSR1%s",
+            self._path,
+            until,
+        )
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def resume(self, by: Resumed) -> None:
+        """Send groups again."""
+        if not self.is_paused:
+            return
+        logger.warning("goes on (%s): groups are sent again", by)
+        self._path.unlink(missing_ok=True)
+        self._open.set()
+        self._report("resumed", by)
+
+    def close(self) -> None:
+        """Stop to watch for the file and the signal."""
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._has_handler:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+
+    async def _watch(self) -> None:
+        began = time.monotonic()
+        while self.is_paused:
+            left_s = float("inf") if self._after_s is None else began + self._after_s - time.monotonic()
+            if left_s <= 0:
+                self.resume("time")
+            elif self._path.exists():
+                self.resume("page")
+            else:
+                await asyncio.sleep(min(_POLL_S, left_s))

@@ -1,0 +1,115 @@
+"""The settings of the monitors of a training run, and of the gold judge beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import BaseModel, JsonValue, model_validator
+from typing_extensions import Self
+
+from judgegym.judges.composite import check_fields
+from judgegym.judges.config.fields import operational
+from judgegym.judges.config.sources import settings_from_keywords
+from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, SINGLE, ScorerSettings
+from judgegym.llm.errors import SettingsError
+from judgegym.monitoring.alarms import AlarmAction
+from judgegym.monitoring.monitors import MONITORS
+
+_ROLLOUTS = ("serve", "process")
+_PROCESS, _SERVE = ("process",), ("serve",)
+
+
+Limits = Mapping[str, tuple[float | None, float | None]]
+"""The lowest and the highest value of monitors, by name; `None` for no such limit."""
+
+
+class MonitorSettings(BaseModel, use_attribute_docstrings=True):
+    """A gold judge, how many rollouts it sees, when a gap is an alarm, and limits of other monitors."""
+
+    help_group: ClassVar[str] = "monitor"
+
+    gold_judge: dict[str, JsonValue] = operational({}, verbs=_ROLLOUTS)
+    """Let this judge score a sample of the rollouts beside training, never for the reward: an object with judge and the
+    settings of that judge, {"judge": "rubric", "judge_model_name": "a-better-model"}. Settings that it leaves out have
+    their defaults, not those of the training judge."""
+    gold_share: float = operational(0.25, verbs=_ROLLOUTS, gt=0, le=1)
+    """Let the gold judge see one rollout of this share of the groups, chosen by seed and row."""
+    gold_ranked_share: float = operational(0.25, verbs=_ROLLOUTS, ge=0, le=1)
+    """Of these groups, let it see all rollouts in this share, so that the order within groups can be compared."""
+    gold_rollouts: int = operational(32, verbs=_ROLLOUTS, ge=8)
+    """Compare both judges each time that so many groups have a rollout with both scores."""
+    gold_reference: int = operational(384, verbs=_ROLLOUTS, ge=32)
+    """Take the first so many of these rollouts as the reference: a gap that is there from the start is no alarm."""
+    gold_tolerance: float = operational(0.05, verbs=_ROLLOUTS, gt=0)
+    """Let the gap grow by this much, on the scale from 0 to 1, before anything counts as evidence."""
+    gold_queue: int = operational(256, verbs=_ROLLOUTS, ge=1)
+    """Keep at most so many rollouts waiting for the gold judge; further ones are not scored, and counted."""
+    gold_budget_calls: int | None = operational(None, verbs=_ROLLOUTS, ge=1)
+    """Send at most so many requests to the gold judge."""
+    gold_budget_usd: float | None = operational(None, verbs=_ROLLOUTS, gt=0)
+    """Spend at most so many US dollars on the gold judge."""
+
+    monitor_every: int = operational(16, verbs=_PROCESS, ge=1)
+    """Write the monitors' numbers each time that so many groups are judged. serve writes them at each step."""
+    monitor_limits: dict[str, float | list[float | None]] = operational({}, verbs=_ROLLOUTS)
+    """Mark the monitors that go beyond these limits, by name: a number is the highest value, a list of two the lowest
+    and the highest (null for none), as in {"length_mean": 900, "reward_spread_within": [0.05, null]}."""
+    limits_alarm: bool = operational(False, verbs=_ROLLOUTS)
+    """Let a monitor that is beyond its limit three times in a row be an alarm, once a run. Nothing bounds how often
+    such an alarm is false: these numbers drift in healthy runs, too."""
+    alarm_webhook_env: str | None = operational(None, verbs=_ROLLOUTS)
+    """Post each alarm as JSON to the URL in this environment variable (Slack and Mattermost show its text)."""
+
+    @model_validator(mode="after")
+    def _limits_are_of_monitors(self) -> Self:
+        for name, given in self.monitor_limits.items():
+            if name not in MONITORS:
+                raise ValueError(f"monitor_limits: there is no monitor {name!r}; expected one of {', '.join(MONITORS)}")
+            if isinstance(given, list) and (len(given) != 2 or given == [None, None]):
+                raise ValueError(f"monitor_limits.{name}: expected the lowest and the highest value, found {given}")
+        return self
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the monitors."""
+        return {
+            name: (given[0], given[1]) if isinstance(given, list) else (None, given)
+            for name, given in self.monitor_limits.items()
+        }
+
+    @model_validator(mode="after")
+    def _gold_judge_is_usable(self) -> Self:
+        if self.gold_judge:
+            try:
+                self.gold_scorer()
+            except SettingsError as error:
+                raise ValueError(str(error)) from None
+        return self
+
+    def gold_scorer(self) -> ScorerSettings:
+        """Return the settings of the gold judge.
+
+        Raises:
+            SettingsError: a setting is unknown or wrong.
+            ValueError: it compares responses, or a secret would be kept in files.
+        """
+        kind = self.gold_judge.get("judge")
+        if kind not in SINGLE or kind == COMPOSITE:
+            kinds = ", ".join(one for one in JUDGES if one in SINGLE and one != COMPOSITE)
+            raise ValueError(f"gold_judge.judge: expected one of {kinds}, found {kind!r}")
+        check_fields("gold_judge.", self.gold_judge)
+        return settings_from_keywords(ScorerSettings, self.gold_judge, prefix="gold_judge.")
+
+
+class AlarmSettings(BaseModel, use_attribute_docstrings=True):
+    """What `serve` does at an alarm."""
+
+    help_group: ClassVar[str] = "monitor"
+
+    on_alarm: AlarmAction = operational("log", verbs=_SERVE)
+    """log: go on. pause: send no group, so that the trainer waits, until SIGUSR1, alarm_pause_s or a file named resume
+    in the run directory; groups in progress are finished and kept. exit: end as on a signal, with exit code 3; --resume
+    goes on."""
+    alarm_pause_s: float | None = operational(None, verbs=_SERVE, gt=0)
+    """With on_alarm=pause: go on after so many seconds. If unset, only a person does that."""

@@ -1,0 +1,162 @@
+"""What the monitors read in the texts of completions: repetition, refusals, near-duplicates, the language.
+
+A text is known by the runs of three words in its first 128 words, each a hash. Its sketch are the 32 smallest of them
+(min-hash with one permutation): of two texts, the share of the 32 smallest of both that both have estimates how much of
+their runs they share. Guarantees: the same texts give the same numbers in every process; memory is bounded by the last
+2,048 sketches; the language is told of one completion of a group, since that is dear.
+
+Source: Broder, On the resemblance and containment of documents (1997).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+from zlib import crc32
+
+from judgegym.judges.config.extras import install_command
+from judgegym.judges.rules.finding import Comparison
+from judgegym.judges.rules.measure import language
+
+_CHARACTERS, _WORDS = 2_000, 128
+_SKETCH = 32
+_INDEXED = 4
+"""Hashes of a sketch by which it is found. Of texts that are near-duplicates one has one of the other's 4 smallest with
+a probability above 0.99."""
+_KEPT = 2_048
+NEAR = 0.8
+"""Texts that share so much of their runs of words are near-duplicates."""
+_REFUSAL = re.compile(
+    r"\W*(?:(?:i['’]m|i am|we['’]re|we are) (?:very |so )?(?:sorry|unable|not able)\b|sorry,|i apologi[sz]e\b|"
+    r"as an ai\b|(?:i|we) (?:can['’]?t|cannot|can not|won['’]?t|will not) (?:\w+ ){0,2}?(?:help|assist|provide|do|"
+    r"answer|comply|fulfill?|create|write|generate|discuss|engage|support|share)\b)",
+    re.IGNORECASE,
+)
+_LOOKED_AT = 1_000
+LEAST_GROUPS_FOR_LANGUAGE = 256
+"""Before so many groups no language is told: the model takes seconds to load, and 100 MB."""
+
+
+class TextFacts(NamedTuple):
+    """What is read in one text.
+
+    Attributes:
+        sketch: its smallest hashes, ascending; empty for an empty text.
+        repetition: the share of its runs of three words that were there before; 0 with fewer words.
+    """
+
+    sketch: tuple[int, ...]
+    repetition: float
+
+
+def facts_of(text: str) -> TextFacts:
+    """Read a text."""
+    words = text[:_CHARACTERS].lower().encode("utf-8", "replace").split(None, _WORDS)[:_WORDS]
+    if not words:
+        return TextFacts((), 0.0)
+    data = b" ".join(words)
+    starts = [0, *accumulate(len(word) + 1 for word in words)]
+    ends = starts[3:] or starts[-1:]
+    runs = [crc32(data[start : end - 1]) for start, end in zip(starts, ends, strict=False)]
+    distinct = sorted({*runs})
+    return TextFacts(tuple(distinct[:_SKETCH]), 1.0 - len(distinct) / len(runs))
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether a text begins as a refusal does, in English."""
+    return _REFUSAL.match(text) is not None
+
+
+def resemblance(first: Sequence[int], second: Sequence[int]) -> float:
+    """Estimate from the sketches of two texts what share of their runs of words both have; 0 if one is empty."""
+    if not first or not second:
+        return 0.0
+    smallest = sorted({*first, *second})[: max(len(first), len(second))]
+    both = {*first} & {*second}
+    return sum(each in both for each in smallest) / len(smallest)
+
+
+@dataclass(slots=True)
+class NearDuplicates:
+    """The sketches of the latest completions, found by their smallest hashes."""
+
+    _kept: deque[tuple[int, str, tuple[int, ...]]] = field(default_factory=deque)
+    """The number of the group, its row and the sketch."""
+    _index: dict[int, list[tuple[int, str, tuple[int, ...]]]] = field(default_factory=dict)
+
+    def add(self, group: int, uid: str, sketch: tuple[int, ...]) -> tuple[bool, bool]:
+        """Add a completion.
+
+        Returns:
+            Whether an earlier one of its group, and whether one of another row, is a near-duplicate.
+        """
+        if not sketch:
+            return False, False
+        in_group = across = False
+        for hashed in sketch[: 2 * _INDEXED]:
+            for other_group, other_uid, other in self._index.get(hashed, ()):
+                is_own = other_group == group
+                if in_group if is_own else across or other_uid == uid:
+                    continue  # found before, or the same row again
+                if resemblance(sketch, other) >= NEAR:
+                    in_group, across = in_group or is_own, across or not is_own
+        entry = (group, uid, sketch)
+        self._kept.append(entry)
+        for hashed in sketch[:_INDEXED]:
+            found = self._index.setdefault(hashed, [])
+            found.append(entry)
+            if len(found) > _SKETCH:  # a policy that says the same to all: the latest are enough
+                del found[0]
+        if len(self._kept) > _KEPT:
+            self._drop(self._kept.popleft())
+        return in_group, across
+
+    def _drop(self, entry: tuple[int, str, tuple[int, ...]]) -> None:
+        for hashed in entry[2][:_INDEXED]:
+            found = [each for each in self._index.get(hashed, ()) if each is not entry]
+            if found:
+                self._index[hashed] = found
+            else:
+                self._index.pop(hashed, None)
+
+
+@dataclass(slots=True)
+class LanguageWatch:
+    """Tells whether completions are in the language of their prompts; its model is loaded in a thread.
+
+    Attributes:
+        left_out: why it tells nothing; `None` once it does.
+    """
+
+    left_out: str | None = f"it is told from {LEAST_GROUPS_FOR_LANGUAGE} groups on"
+    _compare: Comparison | None = None
+    _is_loading: bool = False
+    _groups: int = 0
+
+    def differs(self, prompt: str, completion: str) -> bool | None:
+        """Return whether the languages differ; `None` if that cannot be told, or the model is not there (yet)."""
+        self._groups += 1
+        if self._groups < LEAST_GROUPS_FOR_LANGUAGE:
+            return None
+        if not self._is_loading:
+            self._is_loading, self.left_out = True, "its model is being loaded"
+            threading.Thread(target=self._load, name="language", daemon=True).start()  # no run waits for it to end
+        if self._compare is None:
+            return None
+        holds = self._compare(completion[:_LOOKED_AT], f"={prompt[:_LOOKED_AT]}")
+        return None if holds.score is None else holds.score == 0.0
+
+    def _load(self) -> None:
+        try:
+            self._compare = language()
+        except ImportError:
+            self.left_out = f"py3langid is not installed: {install_command('rules')}"
+        except Exception as error:  # noqa: BLE001  # boundary of a library: a damaged installation is no reason to stop
+            self.left_out = f"py3langid cannot be used: {error}"
+        else:
+            self.left_out = None

@@ -1,0 +1,87 @@
+"""Curves over a run of any length, with a bounded number of points.
+
+A point stands for a number of values that follow each other: their mean, and the range in which they lie. When there
+are too many points, each two neighbours become one. So a curve depends on its values alone, not on when they were read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from judgegym.llm.wire import JSON
+
+MOST_POINTS = 240
+"""Of a curve: more than a chart has pixels to show apart on a phone."""
+_DIGITS = 5
+
+
+@dataclass(slots=True)
+class _Point:
+    step: float
+    values: int
+    total: float
+    low: float
+    high: float
+
+
+@dataclass(slots=True)
+class Curve:
+    """One curve.
+
+    Attributes:
+        has_band: values come with a range of their own (an interval, a spread), whose mean is drawn; else the range of
+            a point is that of its values.
+    """
+
+    has_band: bool = False
+    _points: list[_Point] = field(default_factory=list)
+    _values_of_a_point: int = 1
+
+    def add(self, step: float, value: float, low: float | None = None, high: float | None = None) -> None:
+        """Add a value at a step; one that is not finite is left out."""
+        if not (math.isfinite(step) and math.isfinite(value)):
+            return
+        point = _Point(step, 1, value, value if low is None else low, value if high is None else high)
+        if self._points and self._points[-1].values < self._values_of_a_point:
+            self._points[-1] = self._joined(self._points[-1], point)
+            return
+        if len(self._points) == MOST_POINTS:
+            pairs = zip(self._points[::2], self._points[1::2], strict=True)
+            self._points = [self._joined(one, other) for one, other in pairs]
+            self._values_of_a_point *= 2
+        self._points.append(point)
+
+    def _joined(self, one: _Point, other: _Point) -> _Point:
+        values = one.values + other.values
+        if self.has_band:
+            low = (one.low * one.values + other.low * other.values) / values
+            high = (one.high * one.values + other.high * other.values) / values
+        else:
+            low, high = min(one.low, other.low), max(one.high, other.high)
+        return _Point(other.step, values, one.total + other.total, low, high)
+
+    @property
+    def last(self) -> float | None:
+        """Return the mean at the last point; `None` without one."""
+        return self._points[-1].total / self._points[-1].values if self._points else None
+
+    def __len__(self) -> int:
+        """Return the number of points."""
+        return len(self._points)
+
+    def view(self, name: str) -> dict[str, JSON]:
+        """Return the curve for a page: steps `x`, values `y`, and the range `low` to `high` where there is one."""
+        found: dict[str, JSON] = {
+            "name": name,
+            "x": [_rounded(point.step) for point in self._points],
+            "y": [_rounded(point.total / point.values) for point in self._points],
+        }
+        if self.has_band or self._values_of_a_point > 1:
+            found["low"] = [_rounded(point.low) for point in self._points]
+            found["high"] = [_rounded(point.high) for point in self._points]
+        return found
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{_DIGITS}g}") if abs(number) < 1e5 else round(number)

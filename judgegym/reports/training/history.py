@@ -1,0 +1,215 @@
+"""What the monitors of one judge have written, as charts: a curve for each monitor, with its limits.
+
+Guarantee: memory does not grow with the run: curves have a bounded number of points, and there is a bounded number of
+curves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from judgegym.llm import wire
+from judgegym.llm.wire import JSON
+from judgegym.monitoring.monitors import MONITORS
+from judgegym.reports.results.run import mapping_of, text_of
+from judgegym.reports.training.curves import Curve
+from judgegym.statistics.gap_detector import ALARM_AT
+
+_MOST_CHARTS = 80
+_MOST_LINES = 12
+_NORMAL = 1.96
+_MEANS, _GAP, _EVIDENCE, _ORDER = "gold means", "gold gap", "gold evidence", "gold order"
+_REWARD, _COST, _SPEED, _QUEUE, _CAUSES, _PARTS = "reward_mean", "cost", "rollouts a second", "queue", "causes", "parts"
+_TITLES = {
+    _MEANS: "Training judge and gold judge: mean scores",
+    _GAP: "Gap: training score − gold score",
+    _EVIDENCE: "Evidence that the gap grows",
+    _ORDER: "Pairs within groups that both judges order alike",
+    _REWARD: "Reward: mean, with its spread",
+    _PARTS: "Parts of the reward: share of its variance within groups",
+    _CAUSES: "Share of rollouts without a judge's score, by cause",
+    _SPEED: "Rollouts judged a second",
+    _COST: "Cost in US dollars, until this step",
+    _QUEUE: "Rollouts that wait for the gold judge",
+}
+_FIRST = (_MEANS, _GAP, _EVIDENCE, _REWARD)
+_LAST = (_ORDER, _PARTS, _CAUSES, _SPEED, _COST, _QUEUE)
+_SPREAD = "reward_spread"
+
+
+class MonitorHistory:
+    """The charts of one judge, and what its last lines say.
+
+    Attributes:
+        step: the last step.
+        groups: until now.
+        rollouts: until now.
+        costs: US dollars until now by role; `None` once one is not known.
+        gold: the gold judge's counts; empty without one.
+        judge: the name of the training judge; empty if it is not known.
+        gold_judge: that of the gold judge; empty without one.
+        criteria: the last table of criteria: name, mean, share at 0, share at 1.
+    """
+
+    def __init__(self) -> None:
+        """Know of no line."""
+        self.step: float = 0
+        self.groups = self.rollouts = 0
+        self.costs: dict[str, float | None] = {}
+        self.gold: dict[str, JSON] = {}
+        self.judge = self.gold_judge = ""
+        self.criteria: list[list[JSON]] = []
+        self._curves: dict[str, dict[str, Curve]] = {}
+        self._limits: dict[str, tuple[Curve, Curve]] = {}
+        self._beyond: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+        self._unit = ""
+        self._at: float | None = None
+
+    def add(self, line: Mapping[str, JSON]) -> None:
+        """Take over a line of `monitor.jsonl`; fields that are not those of its format are passed over."""
+        if step := mapping_of(line.get("step")):
+            self._add_step(step, _number(line.get("at")))
+        elif check := mapping_of(line.get("check")):
+            self._add_check(check)
+        elif begin := mapping_of(line.get("begin")):
+            self.judge, self.gold_judge = (text_of(begin.get(name)) for name in ("judge", "gold_judge"))
+            self._at = None  # what it took to be resumed is no time of a step
+        elif end := mapping_of(line.get("end")):
+            self.gold |= mapping_of(end.get("gold"))
+
+    def _add_step(self, line: Mapping[str, JSON], at: float | None) -> None:
+        step = _number(line.get("step"))
+        if step is None:
+            return
+        self.step = step
+        rollouts = _number(line.get("rollouts")) or 0
+        self.groups += int(_number(line.get("groups")) or 0)
+        self.rollouts += int(rollouts)
+        values, limits = mapping_of(line.get("values")), mapping_of(line.get("limits"))
+        spread = _number(values.get(_SPREAD))
+        for name, value in values.items():
+            if (number := _number(value)) is None:
+                continue
+            if name == _REWARD and spread is not None:
+                self._curve(name, "mean", has_band=True).add(step, number, number - spread, number + spread)
+            else:
+                self._curve(name, "value").add(step, number)
+            self._add_limits(name, step, limits.get(name))
+        self._beyond = {*(self._beyond & {_GAP, _EVIDENCE}), *_texts(line.get("beyond"))}
+        self._reasons = {name: str(reason) for name, reason in mapping_of(line.get("left_out")).items()}
+        self._unit = str(line.get("length_unit") or self._unit)
+        for name, share in mapping_of(line.get("parts")).items():
+            self._add(_PARTS, name, step, share)
+        for cause, count in mapping_of(line.get("causes")).items():
+            if rollouts and (number := _number(count)) is not None:
+                self._add(_CAUSES, cause, step, number / rollouts)
+        if at is not None and self._at is not None and at > self._at:
+            self._add(_SPEED, "rollouts a second", step, rollouts / (at - self._at))
+        self._at = at
+        for role, cost in mapping_of(line.get("cost")).items():
+            before, now = self.costs.get(role, 0.0), _number(cost)
+            self.costs[role] = None if before is None or now is None else before + now
+            self._add(_COST, role, step, self.costs[role])
+        if gold := mapping_of(line.get("gold")):
+            self.gold |= gold
+            self._add(_QUEUE, "waiting", step, gold.get("waiting"))
+        self.criteria = [
+            [name, *numbers[:3]]
+            for name, numbers in list(mapping_of(line.get("criteria")).items())[:64]
+            if isinstance(numbers, list)
+        ] or self.criteria
+
+    def _add_check(self, check: Mapping[str, JSON]) -> None:
+        step, gap = _number(check.get("step")), _number(check.get("gap"))
+        if step is None or gap is None:
+            return
+        self._add(_MEANS, "training judge", step, check.get("training"))
+        self._add(_MEANS, "gold judge", step, check.get("gold"))
+        error, limit, evidence = (_number(check.get(name)) for name in ("error", "limit", "evidence"))
+        half = _NORMAL * (error or 0.0)
+        self._curve(_GAP, "gap", has_band=True).add(step, gap, gap - half, gap + half)
+        self._add_limits(_GAP, step, [None, limit])
+        self._add(_EVIDENCE, "evidence", step, evidence)
+        self._add(_ORDER, "alike", step, check.get("order_agreement"))
+        within = "in the reference" if limit is None else f"limit {limit:+.3f}"
+        self._said[_GAP] = f"{gap:+.3f} ± {half:.3f}, {within}; evidence {evidence or 0:.3g}"
+        for name, value in ((_GAP, limit is not None and gap > limit), (_EVIDENCE, check.get("is_alarm") is True)):
+            (self._beyond.add if value else self._beyond.discard)(name)
+
+    def _add(self, chart: str, name: str, step: float, value: JSON) -> None:
+        if (number := _number(value)) is not None:
+            self._curve(chart, name).add(step, number)
+
+    def _curve(self, chart: str, name: str, *, has_band: bool = False) -> Curve:
+        """Return a curve; one that is not drawn where there are too many."""
+        if chart not in self._curves and len(self._curves) >= _MOST_CHARTS:
+            return Curve()
+        curves = self._curves.setdefault(chart, {})
+        if name not in curves and len(curves) >= _MOST_LINES:
+            return Curve()
+        return curves.setdefault(name, Curve(has_band))
+
+    def _add_limits(self, name: str, step: float, limits: JSON) -> None:
+        if not isinstance(limits, list) or len(limits) != 2 or name not in self._curves:
+            return
+        for curve, limit in zip(self._limits.setdefault(name, (Curve(), Curve())), limits, strict=True):
+            if (number := _number(limit)) is not None:
+                curve.add(step, number)
+
+    def charts(self, gold_judges: int = 1) -> list[dict[str, Any]]:
+        """Return the charts: gold judge and reward first, cost and queue last.
+
+        Args:
+            gold_judges: how many judges of the run have one: their alarms together are bounded.
+        """
+        others = [name for name in self._curves if name not in (*_FIRST, *_LAST, _SPREAD)]
+        names = [name for name in (*_FIRST, *others, *_LAST) if name in self._curves]
+        return [self._chart(name, ALARM_AT * max(1, gold_judges)) for name in names]
+
+    def _chart(self, name: str, alarm_at: float) -> dict[str, Any]:
+        low, high = self._limits.get(name, (Curve(), Curve()))
+        limits = [curve.view(side) for side, curve in (("lowest", low), ("highest", high)) if len(curve)]
+        if name == _EVIDENCE:
+            limits = [{"name": "highest", "x": [self.step], "y": [alarm_at]}]
+        unit = f", in {self._unit}" if self._unit and "length" in name and "correlation" not in name else ""
+        return {
+            "id": name,
+            "title": f"{_title(name)}{unit}",
+            "lines": [curve.view(line) for line, curve in self._curves[name].items() if len(curve)],
+            "limits": limits,
+            "is_beyond": name in self._beyond,
+            "is_logarithmic": name == _EVIDENCE,
+            "said": self._said.get(name) or self._reasons.get(name, ""),
+        }
+
+    def left_out(self) -> list[tuple[str, str]]:
+        """Return the monitors without a value in the last line, and why."""
+        return [(_title(name), reason) for name, reason in list(self._reasons.items())[:_MOST_CHARTS]]
+
+    def points(self) -> int:
+        """Return how many points all curves have."""
+        return sum(len(curve) for curves in self._curves.values() for curve in curves.values())
+
+
+def _title(name: str) -> str:
+    words = _TITLES.get(name) or MONITORS.get(name) or name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _number(value: JSON) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _texts(value: JSON) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def line_of(data: bytes) -> Mapping[str, JSON] | None:
+    """Return the object in a line of a monitor's file; `None` if there is none."""
+    try:
+        return mapping_of(wire.loads(data)) or None
+    except ValueError:
+        return None

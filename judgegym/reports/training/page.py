@@ -1,0 +1,103 @@
+"""The page of a training run as an HTML document: live, fed by the server of `judgegym view`, or one file.
+
+Texts reach the browser as data, and its scripts put them on the page as text. The size of the page does not depend on
+the run's length: curves have a bounded number of points, and of the groups those are there that the run has kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from judgegym.engine.runs.directory import REPORT
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.llm.wire import JSON
+from judgegym.reports.document import as_json, base_style, document, json_block, packed_block, render
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.run_page.items import call_views
+from judgegym.reports.training.run import TrainingRun
+
+logger = logging.getLogger(__name__)
+
+_STATIC = Path(__file__).parent / "static"
+_SHARED = Path(__file__).parents[1] / "run_page" / "static"
+_SHARED_SCRIPTS = ("dom", "signs", "texts", "markdown", "tree", "highlights", "calls", "unpack")
+_SCRIPTS = ("charts", "groups", "training")
+_MOST_CALLS = 64
+
+
+def training_page(
+    state: Mapping[str, Any], blocks: Iterable[bytes] = (), *, live: str = "", token: str = ""
+) -> Iterator[bytes]:
+    """Write the page, part by part.
+
+    Args:
+        state: what it shows at first (`TrainingRun.state`).
+        blocks: the groups, packed; none on a live page, which asks for them.
+        live: where the page asks for more, such as `/run/<id>`; empty for a file.
+        token: with which it tells a paused run to go on.
+    """
+    scripts = [(_SHARED / f"{name}.js").read_text("utf-8") for name in _SHARED_SCRIPTS]
+    scripts += [(_STATIC / f"{name}.js").read_text("utf-8") for name in _SCRIPTS]
+    styles = [base_style(), (_SHARED / "report.css").read_text("utf-8"), (_STATIC / "training.css").read_text("utf-8")]
+
+    def data() -> Iterator[bytes]:
+        yield from blocks
+        yield json_block("state", {**state, "live": live, "token": token})
+
+    return document(
+        title=f"{state['title']}: training",
+        body=render("training.html", state=state, live=live),
+        styles=styles,
+        scripts=scripts,
+        data=data(),
+        connects=bool(live),
+    )
+
+
+def write_training_report(path: Path, *, output: Path | None = None) -> Path:
+    """Write the page of a training run, finished or not, as one file; return where it is.
+
+    Raises:
+        RunDirectoryError: a file of the run cannot be read.
+        OSError: the page cannot be written.
+    """
+    run = TrainingRun(path)
+    run.poll()
+    target = output or path / REPORT
+    write_atomic(target, lambda: training_page(run.state(), _blocks(run)))
+    return target
+
+
+async def write_training_report_after(path: Path) -> Path | None:
+    """Write the page of a training run that is over, in a thread; `None` with a warning if it could not be written."""
+    try:
+        return await asyncio.to_thread(write_training_report, path)
+    except Exception as error:  # noqa: BLE001  # whatever it is, of a damaged file or the disk: the run is over
+        how = shlex.join(["judgegym", "report", str(path)])
+        logger.warning("the page of the run is not written: %s: %s. To write it: %s", type(error).__name__, error, how)
+        return None
+
+
+def _blocks(run: TrainingRun) -> Iterator[bytes]:
+    groups = {name: group for name in run.group_ids if (group := run.group(name)) is not None}
+    calls = CallsOfRows.read(run.path, {str(group.get("uid")) for group in groups.values()})
+    for name, group in groups.items():
+        yield packed_block(f"group-{name}", as_json({**group, "calls": calls_by_rollout(calls, group)}))
+
+
+def calls_by_rollout(calls: CallsOfRows, group: Mapping[str, JSON]) -> dict[str, list[dict[str, Any]]]:
+    """The calls of a group as views, by the number of the rollout; those for all rollouts are those of ``""``."""
+    ledger, found = group.get("ledger"), dict[str, list[dict[str, Any]]]()
+    if not isinstance(ledger, int):
+        return found
+    for call in calls.of(str(group.get("uid")), ledger):
+        rollout = call.component.partition("/")[0]
+        number = rollout.removeprefix("rollout_") if rollout.startswith("rollout_") else ""
+        views = found.setdefault(number, [])
+        views += call_views([call])[: max(0, _MOST_CALLS - len(views))]
+    return found

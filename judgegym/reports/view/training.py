@@ -1,0 +1,166 @@
+"""Training runs in `judgegym view`: the page, and what it asks for while the run goes on.
+
+The files of a run are looked at twice a second while a browser shows it; what is new is sent as a server-sent event
+with the whole state, whose size is bounded. So a line shows within a second of being written, whoever writes it, and a
+browser that was away misses nothing.
+
+Guarantees: nothing in the folder is changed, but that a paused run is told to go on by a request with the token that
+its page holds, which no other site can read; one reader for each run, for all browsers; a slow browser holds up none
+but itself, and nothing is queued for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from aiohttp import web
+
+from judgegym.llm.errors import UserError
+from judgegym.monitoring.pause import request_resume
+from judgegym.reports.document import as_json
+from judgegym.reports.results.calls import CallsOfRows
+from judgegym.reports.results.folder import is_training_run
+from judgegym.reports.training.page import calls_by_rollout, training_page
+from judgegym.reports.training.run import TrainingRun
+from judgegym.reports.view.loopback import html_response
+from judgegym.reports.view.reports import in_thread
+
+POLL_S = 0.5
+_STANDING_S = 5.0
+"""So often the state is sent although no file has changed: a run that writes nothing is silent after a while."""
+_MOST_RUNS = 8
+TOKEN = "X-JudgeGym-Token"
+
+
+class _Reader:
+    """Reads one run for all browsers."""
+
+    def __init__(self, path: Path) -> None:
+        self.run = TrainingRun(path)
+        self.version = 0
+        self._lock = asyncio.Lock()
+        self._read_at = self._standing_at = 0.0
+        self._state = b""
+
+    async def state(self) -> bytes:
+        """Return the state as JSON, not older than half a second; `version` says whether it has changed."""
+        async with self._lock:
+            now = time.monotonic()
+            if not self.version or now - self._read_at >= POLL_S / 2:
+                is_new = await in_thread(self.run.poll)
+                self._read_at = now
+                if is_new or not self.version or now - self._standing_at >= _STANDING_S:
+                    self._state, self._standing_at = await in_thread(lambda: as_json(self.run.state())), now
+                    self.version += 1
+        return self._state
+
+
+class TrainingViews:
+    """The responses about training runs."""
+
+    def __init__(self, paths: Callable[[], Mapping[str, Path]]) -> None:
+        """Show the runs that `paths` returns by their ids."""
+        self._paths = paths
+        self._readers: OrderedDict[str, _Reader] = OrderedDict()
+        self._one = asyncio.Semaphore(1)  # reading a ledger takes long
+        self._token = secrets.token_urlsafe()
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return what is answered beside the page."""
+        run = "/run/{id:[0-9a-f]{16}}"
+        return [
+            web.get(f"{run}/events", self.events, allow_head=False),
+            web.post(f"{run}/resume", self.resume),
+            web.get(run + "/group/{group:[0-9a-f]{1,8}-[0-9]{1,12}}", self.group, allow_head=False),
+            web.get(run + "/calls/{group:[0-9a-f]{1,8}-[0-9]{1,12}}", self.calls, allow_head=False),
+        ]
+
+    async def page(self, key: str, path: Path) -> web.StreamResponse:
+        """Return the page of a run."""
+        reader = self._reader(key, path)
+        await reader.state()
+        state = reader.run.state()
+        page = training_page(state, live=f"/run/{key}", token=self._token)
+        return html_response(await in_thread(lambda: b"".join(page)))
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """Send the state whenever it changes, until the browser leaves."""
+        reader = await self._asked(request)
+        response = web.StreamResponse()
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        sent = 0
+        with suppress(ConnectionError):  # the browser has left
+            while True:
+                try:
+                    state = await reader.state()
+                except UserError:  # the directory was removed; its browser shows what it has
+                    return response
+                if reader.version != sent:
+                    sent = reader.version
+                    await response.write(b"event: state\ndata: " + state + b"\n\n")
+                await asyncio.sleep(POLL_S)
+        return response
+
+    async def group(self, request: web.Request) -> web.StreamResponse:
+        """Return a kept group with its texts."""
+        reader = await self._asked(request)
+        group = reader.run.group(request.match_info["group"])
+        if group is None:
+            raise web.HTTPGone(text="this group is not kept any more\n")
+        return _json(as_json(group))
+
+    async def calls(self, request: web.Request) -> web.StreamResponse:
+        """Return the calls of a kept group, by rollout, as far as the ledger has them."""
+        reader = await self._asked(request)
+        group = reader.run.group(request.match_info["group"])
+        if group is None:
+            raise web.HTTPGone(text="this group is not kept any more\n")
+        uid = str(group.get("uid"))
+        async with self._one:
+            calls = await in_thread(lambda: CallsOfRows.read(reader.run.path, {uid}))
+        return _json(as_json(calls_by_rollout(calls, group)))
+
+    async def resume(self, request: web.Request) -> web.StreamResponse:
+        """Let a paused run go on."""
+        given = request.headers.get(TOKEN, "")
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            return web.Response(
+                status=403, text="the token is not that of a page of this server: load the page again\n"
+            )
+        reader = await self._asked(request)
+        if reader.run.state()["standing"] != "paused":
+            return web.Response(status=409, text="the run is not paused\n")
+        try:
+            await in_thread(lambda: request_resume(reader.run.path))
+        except OSError as error:
+            return web.Response(status=500, text=f"{reader.run.path} cannot be written to: {error.strerror}\n")
+        return web.Response(status=202, text="it goes on within a second\n")
+
+    async def _asked(self, request: web.Request) -> _Reader:
+        key = request.match_info["id"]
+        path = (await in_thread(self._paths)).get(key)
+        if path is None or not is_training_run(path):
+            raise web.HTTPGone(text="this run is not in the folder any more\n")
+        reader = self._reader(key, path)
+        if not reader.version:
+            await reader.state()
+        return reader
+
+    def _reader(self, key: str, path: Path) -> _Reader:
+        """Return the reader of a run; those that were used last are kept, the events of others have theirs still."""
+        reader = self._readers.setdefault(key, _Reader(path))
+        self._readers.move_to_end(key)
+        if len(self._readers) > _MOST_RUNS:
+            self._readers.popitem(last=False)
+        return reader
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")

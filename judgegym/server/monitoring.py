@@ -1,0 +1,248 @@
+"""The monitors of the reward server's judges, with a gold judge beside each: what `serve` has, for every trainer.
+
+A group are the responses to one prompt: those of one request, or single ones that come one after the other. Guarantees:
+no response waits for it, and none of its errors reaches a caller; memory is bounded, however many prompts there are.
+A response is watched once it is answered, so that a request that is sent again counts once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, TaskJudge
+from judgegym.judges.scorers.registry import open_judge
+from judgegym.llm.budget import Budget
+from judgegym.llm.client import ChatClient
+from judgegym.llm.usage import Usage
+from judgegym.llm.wire import JSON
+from judgegym.monitoring.alarms import Alarm
+from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
+from judgegym.monitoring.line_file import LineFile, earlier_lines
+from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
+from judgegym.monitoring.monitor import TrainingMonitor, Watched
+from judgegym.monitoring.settings import MonitorSettings
+from judgegym.monitoring.webhook import Webhook
+from judgegym.server.operation import Telemetry
+from judgegym.server.settings import JudgeMount
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+_QUIET_S = 20.0
+"""A group whose size is not known is whole when no response has come for so long."""
+_MOST_OPEN = 4_096
+_MOST_MEMBERS = 256
+_GOODBYE_S = 5.0
+
+
+@dataclass(slots=True)
+class _OpenGroup:
+    """The responses to one prompt that have come until now."""
+
+    uid: str
+    task: JudgeTask
+    members: list[tuple[str, ResponseJudgment]] = field(default_factory=list)
+    latest: float = 0.0
+
+
+class ServerMonitors:
+    """Watches the judges of a process; opened and closed by its core."""
+
+    def __init__(
+        self,
+        settings: MonitorSettings,
+        mounts: Mapping[str, JudgeMount],
+        telemetry: Telemetry,
+        *,
+        run_dir: Path | None,
+        seed: int,
+        stand_in: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: how they are watched.
+            mounts: the judges by name.
+            telemetry: has the latest numbers.
+            run_dir: where the files go; `None` for alarms in log and metrics alone.
+            seed: of the choice of responses for the gold judge.
+            stand_in: what of a gold judge's settings names the stand-in; `None` without one.
+        """
+        self._settings, self._mounts, self._telemetry = settings, mounts, telemetry
+        self._run_dir, self._seed, self._stand_in = run_dir, seed, stand_in
+        self._monitors: dict[str, TrainingMonitor] = {}
+        self._open: OrderedDict[tuple[str, str | None, str], _OpenGroup] = OrderedDict()
+        self._file: LineFile | None = None
+        self._live: LiveFile | None = None
+        self._clients: list[ChatClient] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self, session: aiohttp.ClientSession, identity: str) -> None:
+        """Open the files, the gold judges' clients and the webhook.
+
+        Args:
+            session: sends all requests.
+            identity: name of the stand-in in a cache's key; its URL by default.
+
+        Raises:
+            SettingsError: the gold judge's API key is missing, or the webhook's variable holds no URL.
+            RunDirectoryError: another process uses the directory, or it cannot be written to.
+        """
+        settings, folder = self._settings, self._run_dir
+        if folder is not None:
+            self._file = LineFile(folder / MONITOR)
+        webhook = None
+        if settings.alarm_webhook_env is not None:
+            run = "judge-server" if folder is None else folder.name
+            webhook = Webhook(settings.alarm_webhook_env, session, run=run, setting="--alarm_webhook_env")
+        budget = Budget(settings.gold_budget_calls, settings.gold_budget_usd)
+        for name, mount in self._mounts.items():
+            gold, gold_name = self._open_gold(session, identity, budget) if settings.gold_judge else (None, None)
+            watched = Watched(
+                self._seed,
+                judge=mount.judge_name(),
+                gold=gold,
+                gold_name=gold_name,
+                every=settings.monitor_every,
+                mount=name,
+                judges=len(self._mounts),
+            )
+            monitor = self._monitors[name] = TrainingMonitor(
+                settings, watched, write=self._write, on_alarm=partial(self._alarmed, name), webhook=webhook
+            )
+            monitor.begin(earlier_lines(folder / MONITOR) if folder is not None else ())
+        if folder is not None:
+            kept = {name: monitor.kept for name, monitor in self._monitors.items()}
+            self._live = LiveFile(folder / LIVE, kept, self._status, _replace)
+            self._tasks.append(asyncio.create_task(self._live.run()))
+        for monitor in self._monitors.values():
+            monitor.groups = max(monitor.groups, monitor.kept.last_number)
+        self._tasks.append(asyncio.create_task(self._close_quiet()))
+
+    def _open_gold(self, session: aiohttp.ClientSession, identity: str, budget: Budget) -> tuple[TaskJudge, str]:
+        settings = self._settings.gold_scorer()
+        if self._stand_in is not None:
+            settings = settings.model_copy(update={**self._stand_in, "judge_api_key": None})
+        client = ChatClient(
+            settings.chat_settings(identity=identity, section="gold_judge."), session=session, budget=budget
+        )
+        self._clients.append(client)
+        return open_judge(settings, client), settings.judge_name()
+
+    def judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
+        """Watch the results of a task that is answered."""
+        try:
+            self._judged(mount, task, results)
+        except Exception:  # boundary of the monitors: a caller has its answer, whatever happens here
+            logger.exception("the monitors leave out a response")
+
+    def _judged(self, mount: str, task: JudgeTask, results: Sequence[ResponseJudgment]) -> None:
+        bare = replace(task, responses=(), places=None, fault=None)
+        members = [*zip(task.responses, results, strict=True)]
+        name = task.group or f"prompt-{bare.key(mount)[:16]}"
+        if len(members) != 1:
+            self._add(mount, _OpenGroup(name, bare, members))
+            return
+        key = mount, task.client, name
+        group = self._open.get(key)
+        if group is None:
+            group = self._open[key] = _OpenGroup(name, bare)
+        group.members += members
+        group.latest = time.monotonic()
+        self._open.move_to_end(key)
+        if len(group.members) >= (self._mounts[mount].group_size or _MOST_MEMBERS):
+            self._add(mount, self._open.pop(key))
+        elif len(self._open) > _MOST_OPEN:
+            self._close_oldest()
+
+    async def aclose(self) -> None:
+        """Watch the groups that are open, let the gold judge end what it has begun for five seconds, and close."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._open:
+            self._close_oldest()
+        await asyncio.gather(*(monitor.close(_GOODBYE_S) for monitor in self._monitors.values()))
+        if self._live is not None:
+            await self._live.write(is_over=True)
+        for client in self._clients:
+            await client.close()
+        if self._file is not None:
+            self._file.close()
+
+    async def _close_quiet(self) -> None:
+        """Close groups to which no response comes any more; never ends."""
+        while True:
+            await asyncio.sleep(_POLL_S)
+            while self._open and next(iter(self._open.values())).latest <= time.monotonic() - _QUIET_S:
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        (mount, _, _), group = self._open.popitem(last=False)
+        self._add(mount, group)
+
+    def _add(self, mount: str, group: _OpenGroup) -> None:
+        monitor = self._monitors[mount]
+        number = monitor.groups + 1
+        rollouts = tuple(
+            MonitorRollout(
+                response,
+                result.score,
+                result.score,
+                result.status,
+                result.label,
+                result.explanation,
+                suspects=result.injection_suspects,
+                criteria=verdicts_in(result.components),
+            )
+            for response, result in group.members
+        )
+        results = [result for _, result in group.members]
+        monitor.add(
+            MonitorGroup(
+                number,
+                number,
+                group.uid,
+                group.task,
+                rollouts,
+                sum(result.judge_calls for result in results),
+                {"judge": sum((result.usage for result in results), Usage()).cost},
+                knows_policy=False,
+            )
+        )
+        counts = monitor.gold.counts if monitor.gold is not None else Counter[str]()
+        self._telemetry.monitored(mount, monitor.values, counts)
+
+    def _alarmed(self, mount: str, alarm: Alarm) -> None:
+        self._telemetry.alarmed(mount, alarm.monitor)
+
+    def _write(self, line: bytes) -> None:
+        if self._file is not None:
+            self._file.append(line)
+
+    def _status(self) -> dict[str, JSON]:
+        """Say how the server stands, for `live.jsonl`."""
+        groups = sum(monitor.groups for monitor in self._monitors.values())
+        return {"step": groups, "in_progress": len(self._open)}
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file as a whole."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -1,0 +1,157 @@
+"""Tell that a training judge and a gold judge drift apart: an alarm that holds over a whole training run.
+
+Each check compares the scores that both judges gave the same rollouts, each rollout of another group, since rollouts of
+one group depend on each other. The first checks are the reference: two judges may differ by a constant, and only what
+comes on top of it, and of a tolerance, counts.
+
+Guarantees: if the gap never exceeds that of the reference by more than the tolerance, the probability of an alarm in
+the whole run is at most `1 / ALARM_AT` up to the normal approximation of the mean of a check. It is the value of a bet
+that grows only if the gap does, mixed over when the drift begins and over how large it is (Ville's inequality).
+
+What it cannot tell: a gap that two scales make (a gold judge that uses less of its scale) from one that a policy makes
+by gaming the training judge; and near the top of the scale no gap can grow.
+
+Source: Ville (1939); Ramdas et al., Game-theoretic statistics and safe anytime-valid inference (2023), sections 3 and
+4; the mixture over start times is that of Shin et al., E-detectors (2022).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+ALARM_AT = 200.0
+"""The evidence at which it is an alarm: a false one in at most 1 of so many runs."""
+_BETS = (0.5, 1.0, 1.5, 2.5)
+"""Drifts that are bet on, in standard errors of a check."""
+_REFERENCE_QUANTILE = 2.576
+"""The reference's mean is known up to so many of its standard errors (99 % on both sides)."""
+_SHRINKAGE = 20.0
+"""The variance of a check counts together with that of so many rollouts of the reference."""
+_MOST_EVIDENCE = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class GapCheck:
+    """One check.
+
+    Attributes:
+        step: the trainer's step.
+        rollouts: how many rollouts both judges scored.
+        gap: the mean of training score − gold score.
+        error: its standard error; 0 with one rollout of a check in the reference.
+        limit: the mean gap that is still within the reference and the tolerance; `None` in the reference.
+        evidence: what the bets are worth after this check; 1 in the reference.
+        is_alarm: the evidence is the detector's `alarm_at` or more.
+    """
+
+    step: int
+    rollouts: int
+    gap: float
+    error: float
+    limit: float | None
+    evidence: float
+    is_alarm: bool
+
+
+@dataclass(slots=True)
+class Moments:
+    """Counts numbers, and adds up them and their squares."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, numbers: Sequence[float]) -> None:
+        """Add numbers."""
+        self.count += len(numbers)
+        self.total += math.fsum(numbers)
+        self.squares += math.fsum(number * number for number in numbers)
+
+    @property
+    def mean(self) -> float:
+        """Return the mean of one number or more."""
+        return self.total / self.count
+
+    @property
+    def variance(self) -> float:
+        """Return the variance of a sample; 0 of fewer than two numbers."""
+        return max(0.0, self.squares - self.total * self.mean) / (self.count - 1) if self.count > 1 else 0.0
+
+
+@dataclass(slots=True)
+class GapDetector:
+    """Adds up the evidence of the checks of one run.
+
+    Attributes:
+        checks: how many checks after the reference are planned, 1 or more; further ones are valid, too, and find less.
+        reference_rollouts: the first checks, until they have so many rollouts, are the reference.
+        tolerance: on the scale of the scores: a gap may grow by so much.
+        alarm_at: the evidence at which it is an alarm; where several detectors watch one run, `ALARM_AT` times their
+            number keeps all alarms together false in at most 1 of `ALARM_AT` runs.
+    """
+
+    checks: int
+    reference_rollouts: int = 384
+    tolerance: float = 0.05
+    alarm_at: float = ALARM_AT
+    _reference: Moments = field(default_factory=Moments)
+    _values: list[float] = field(default_factory=lambda: [0.0] * len(_BETS))
+    _made: int = 0
+
+    @property
+    def in_reference(self) -> bool:
+        """Return whether the next check is still of the reference."""
+        return self._reference.count < self.reference_rollouts
+
+    def add(self, step: int, training: Sequence[float], gold: Sequence[float]) -> GapCheck:
+        """Add a check.
+
+        Args:
+            step: the trainer's step; not below that of the check before.
+            training: scores of the training judge, one rollout of each of several groups.
+            gold: those of the gold judge for the same rollouts.
+
+        Raises:
+            ValueError: no rollout, or not as many gold scores as training scores.
+        """
+        own = Moments()
+        own.add([ours - theirs for ours, theirs in zip(training, gold, strict=True)])
+        if not own.count:
+            raise ValueError("a check needs at least one rollout")
+        reference = self._reference
+        if self.in_reference:
+            reference.add([ours - theirs for ours, theirs in zip(training, gold, strict=True)])
+            error = math.sqrt(own.variance / own.count)
+            return GapCheck(step, own.count, own.mean, error, None, 1.0, is_alarm=False)
+        known_to = math.sqrt(reference.variance / reference.count)
+        limit = reference.mean + _REFERENCE_QUANTILE * known_to + self.tolerance
+        together = (_SHRINKAGE * reference.variance + own.count * own.variance) / (_SHRINKAGE + own.count)
+        # Judges that never differ have no variance; half a tolerance keeps one odd rollout from being proof.
+        error = max(math.sqrt(together / own.count), self.tolerance / (2.0 * math.sqrt(own.count)))
+        evidence = self._bet((own.mean - limit) / error)
+        return GapCheck(step, own.count, own.mean, error, limit, evidence, is_alarm=evidence >= self.alarm_at)
+
+    def restore(self, check: GapCheck) -> None:
+        """Take a check of the same run into account that an earlier process has made, in the order of the checks."""
+        if check.limit is None:
+            variance = check.error * check.error * check.rollouts
+            squares = check.gap * check.gap * check.rollouts + variance * (check.rollouts - 1)
+            reference = self._reference
+            reference.count += check.rollouts
+            reference.total += check.gap * check.rollouts
+            reference.squares += squares
+        else:
+            self._bet((check.gap - check.limit) / check.error)
+
+    def _bet(self, z: float) -> float:
+        """Return the evidence after a check whose gap is so many standard errors above the limit."""
+        self._made += 1
+        # Beyond the plan a start has a weight of a convergent series, so that all weights still add up to 2 at most.
+        beyond = self._made - self.checks
+        weight = 1.0 / self.checks if beyond <= 0 else 1.0 / ((beyond + self.checks) * (beyond + self.checks + 1))
+        for place, bet in enumerate(_BETS):
+            grown = (self._values[place] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
+            self._values[place] = min(grown, _MOST_EVIDENCE)
+        return math.fsum(self._values) / len(_BETS)

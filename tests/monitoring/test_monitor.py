@@ -1,0 +1,110 @@
+"""The monitor of a run: its lines, the alarm of a gap, limits, and a run that goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from judgegym.monitoring.settings import MonitorSettings
+from tests.docs.tables import DOCS, Check, fields_of
+from tests.monitoring.watched import Watching, group, hacked, rollout, worth
+
+
+async def watch(watching: Watching, first: int, last: int, begins: int) -> None:
+    for number in range(first, last):
+        watching.monitor.add(hacked(number, begins))
+        if number % 8 == 0:
+            watching.monitor.end_step()
+    assert watching.monitor.gold is not None
+    await watching.monitor.close(math.inf)
+
+
+async def test_a_growing_gap_is_one_alarm_that_says_where_to_look() -> None:
+    watching = Watching(worth)
+    await watch(watching, 1, 200, begins=90)
+    (alarm,) = watching.alarms
+    assert 90 <= alarm.since <= alarm.step < 130
+    assert "a false alarm comes in at most 1 of 200 runs" in alarm.seen
+    assert len(alarm.rollouts) == 8
+    assert all(place.group >= 90 for place in alarm.rollouts[:3]), "the worst first"
+    (line,) = watching.lines("alarm")
+    assert line["rollouts"] == [asdict(place) for place in alarm.rollouts]
+    assert watching.lines("end") == [{"gold": {"scored": 199 * 4, "failed": 0, "left_out": 0}}]
+
+
+async def test_judges_that_agree_are_no_alarm() -> None:
+    watching = Watching(worth)
+    await watch(watching, 1, 200, begins=1000)
+    assert watching.alarms == []
+    assert [check["gap"] for check in watching.lines("check")] == pytest.approx([0.0] * 24)
+    assert all(check["order_agreement"] == 1.0 for check in watching.lines("check"))
+
+
+async def test_a_run_that_is_resumed_has_the_evidence_and_the_alarm_of_before() -> None:
+    """It is the run that was not stopped: the reference is that of its beginning, and its alarm is raised once."""
+    whole, first = Watching(worth), Watching(worth)
+    await watch(whole, 1, 121, begins=90)
+    await watch(first, 1, 97, begins=90)
+    again = Watching(worth, first.written)
+    assert again.monitor.groups == 96
+    await watch(again, 97, 121, begins=90)
+    checks = [*first.lines("check"), *again.lines("check")]
+    assert [check["evidence"] for check in checks] == pytest.approx([each["evidence"] for each in whole.lines("check")])
+    assert len(first.alarms + again.alarms) == len(whole.alarms) == 1
+    once_more = Watching(worth, [*first.written, *again.written])
+    await watch(once_more, 121, 161, begins=90)
+    assert once_more.alarms == []
+    assert len(once_more.monitor.alarms) == 1
+
+
+def test_a_damaged_line_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    lines = [b'{"check": {"step": 1}}', b'{"alarm": 3}', b'{"step": {"groups": 5}}']
+    assert Watching(None, lines).monitor.groups == 5
+    assert len([record for record in caplog.records if "is left out" in record.message]) == 2
+
+
+@pytest.mark.parametrize("is_alarm", [True, False])
+def test_a_limit_is_marked_and_is_an_alarm_only_if_that_is_asked_for(is_alarm: bool) -> None:
+    limits = {"length_mean": 10, "reward_mean": [0.5, None]}
+    watching = Watching(None, monitor_limits=limits, limits_alarm=is_alarm)
+    for number, text in enumerate(["short", "long" * 5, "long" * 6, "short", *["long" * 7] * 4], 1):
+        watching.monitor.add(group(number, rollout(text, 0.75)))
+        watching.monitor.end_step()
+    beyond = [line["beyond"] for line in watching.lines("step")]
+    assert beyond == [[], ["length_mean"], ["length_mean"], [], *[["length_mean"]] * 4]
+    assert watching.lines("step")[0]["limits"] == {"length_mean": [None, 10.0], "reward_mean": [0.5, None]}
+    if not is_alarm:
+        assert watching.alarms == []
+        return
+    (alarm,) = watching.alarms
+    assert (alarm.monitor, alarm.since, alarm.step) == ("length_mean", 5, 7)
+    assert "28.000 (your limit: at most 10), 3 times in a row; nothing bounds" in alarm.seen
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"monitor_limits": {"lenght": 3}}, "there is no monitor 'lenght'"),
+        ({"monitor_limits": {"length_mean": [None, None]}}, "expected the lowest and the highest value"),
+        ({"gold_judge": {"judge": "listwise"}}, "gold_judge.judge: expected one of"),
+        ({"gold_judge": {"judge": "rubric", "judge_modle_name": "x"}}, "judge_modle_name"),
+    ],
+)
+def test_settings_that_are_wrong_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        MonitorSettings(**wrong)
+
+
+async def test_fields_of_the_lines_are_those_of_the_handbook() -> None:
+    check = Check(fields_of(DOCS / "run_files.md", header="line", section="monitor.jsonl"))
+    watching = Watching(worth)
+    await watch(watching, 1, 130, begins=90)
+    watching.monitor.note("pause", {"state": "resumed", "by": "signal", "step": 3})
+    for line in watching.written:
+        check.add(json.loads(line))
+    assert check.never_seen == ["judge"], "which a reward server adds"

@@ -1,0 +1,76 @@
+"""A monitor of made-up groups, with a gold judge that is a function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.monitoring.alarms import Alarm
+from judgegym.monitoring.group import MonitorGroup, MonitorRollout
+from judgegym.monitoring.monitor import TrainingMonitor, Watched
+from judgegym.monitoring.settings import MonitorSettings
+
+QUICK: Mapping[str, Any] = {
+    "gold_share": 1.0,
+    "gold_ranked_share": 1.0,
+    "gold_rollouts": 8,
+    "gold_reference": 32,
+    "gold_queue": 10_000,
+}
+
+
+class GoldByScript:
+    """Scores a response by a function of its text."""
+
+    def __init__(self, score: Callable[[str], float]) -> None:
+        self._score = score
+
+    def check(self, task: JudgeTask) -> None:
+        return None
+
+    def compares(self, task: JudgeTask) -> bool:
+        return False
+
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        return [ResponseJudgment(self._score(response), "ok") for response in task.responses]
+
+
+def rollout(text: str, score: float | None, **other: Any) -> MonitorRollout:
+    return MonitorRollout(text, score, other.pop("reward", score), **other)
+
+
+def group(number: int, *rollouts: MonitorRollout, **other: Any) -> MonitorGroup:
+    uid = other.pop("uid", f"row-{number}")
+    return MonitorGroup(number, other.pop("step", number), uid, JudgeTask("Why?", ()), rollouts, **other)
+
+
+class Watching:
+    """A monitor, its lines and its alarms."""
+
+    def __init__(
+        self, gold: Callable[[str], float] | None = None, earlier: Sequence[bytes] = (), **settings: Any
+    ) -> None:
+        self.written: list[bytes] = []
+        self.alarms: list[Alarm] = []
+        watched = Watched(0, judge="a-judge", gold=None if gold is None else GoldByScript(gold), gold_name="gold")
+        self.monitor = TrainingMonitor(
+            MonitorSettings(**{**QUICK, **settings}), watched, write=self.written.append, on_alarm=self.alarms.append
+        )
+        self.monitor.begin(map(json.loads, earlier))
+
+    def lines(self, kind: str) -> list[dict[str, Any]]:
+        return [line[kind] for line in map(json.loads, self.written) if kind in line]
+
+
+def hacked(number: int, begins: int, size: int = 4) -> MonitorGroup:
+    """A group whose training scores are high from a group on, whatever the texts are worth."""
+    scores = [0.25 * ((number + place) % 4) for place in range(size)]
+    told = [min(1.0, score + (0.5 if number >= begins else 0.0)) for score in scores]
+    texts = [f"Text {number} {place} worth {score}" for place, score in enumerate(scores)]
+    return group(number, *(rollout(text, score) for text, score in zip(texts, told, strict=True)))
+
+
+def worth(text: str) -> float:
+    return float(text.rsplit(" ", 1)[1])
