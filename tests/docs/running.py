@@ -31,7 +31,7 @@ from tests.docs.reasons import PORT, SHELL, why_not_run, why_not_run_python, wor
 from tests.forking import ROOT, Forked
 from tests.trainer import free_port
 
-DEFAULT_PORTS = {"judge-server": 8400, "view": 8300, "run-api": 8000, "offline-server": 8500}
+DEFAULT_PORTS = {"judge-server": 8400, "view": 8300, "label": 8301, "run-api": 8000, "offline-server": 8500}
 _ENDED_BY_CTRL_C = (0, 130)
 _OWN = frozenset({".git", ".venv", "build", "data", "runs", "examples"})
 _API = "--env.rollout_server_url"
@@ -71,7 +71,7 @@ def steps_of(page: Path) -> list[Step]:
 def _listens_at(command: Command) -> int | None:
     """The port at which a server of the page listens; none for what is no server."""
     server = command.program if command.program == "run-api" else (words_of_judgegym(command) or [""])[0]
-    if server not in DEFAULT_PORTS or {"--help", "--help_all"} & set(command.words):
+    if server not in DEFAULT_PORTS or {"--help", "--help_all", "--export", "--import"} & set(command.words):
         return None
     given = PORT.search(" ".join(command.words))
     return int(given["port"]) if given else DEFAULT_PORTS[server]

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from judgegym.engine.records import Sample, digest, explained
 from judgegym.engine.runs.lines import DiskFile, LineWriter, RawLine, whole_lines
@@ -35,13 +35,7 @@ _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _LineT = TypeVar("_LineT")
 
 
-def _name(text: str) -> str:
-    if not text.strip():
-        raise ValueError("expected a name, found nothing")
-    return text
-
-
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, Field(pattern=r"\S")]
 
 
 @dataclass(frozen=True, slots=True)

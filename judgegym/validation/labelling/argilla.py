@@ -18,7 +18,7 @@ from judgegym.llm.errors import DataError
 from judgegym.llm.wire import JSON
 from judgegym.reports.labels.file import Label
 from judgegym.reports.results.run import mapping_of
-from judgegym.validation.labelling.questions import Part, shown_texts
+from judgegym.validation.labelling.questions import QuestionPart, shown_texts
 from judgegym.validation.labelling.session import Session
 
 _CANNOT_TELL = "cannot tell"
@@ -63,6 +63,8 @@ def labels_of(session: Session, path: Path) -> Iterator[Label]:
     """
     try:
         records = wire.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise DataError(f"{path}: not JSON: {error}") from error
     if not isinstance(records, Sequence) or isinstance(records, str):
@@ -96,7 +98,7 @@ def _labels_of_record(session: Session, record: Mapping[str, JSON]) -> Iterator[
             yield Label(uid, known.get(user, user), value, parts=parts)
 
 
-def _key(part: Part, value: JSON) -> str | None:
+def _key(part: QuestionPart, value: JSON) -> str | None:
     """The key of an option by its words; `None` for "cannot tell"."""
     if value == _CANNOT_TELL:
         return None
@@ -107,7 +109,7 @@ def _key(part: Part, value: JSON) -> str | None:
     raise ValueError(f"{_name(part)} is {value!r}; expected {expected} or {_CANNOT_TELL!r}")
 
 
-def _value(part: Part, label: Label, *, is_first: bool) -> str:
+def _value(part: QuestionPart, label: Label, *, is_first: bool) -> str:
     """The words of the option that a label is of."""
     value = label.parts.get(part.name, label.label)
     if value is None:
@@ -116,7 +118,7 @@ def _value(part: Part, label: Label, *, is_first: bool) -> str:
     return min(part.options, key=lambda option: abs(option.value - wanted)).words
 
 
-def _name(part: Part) -> str:
+def _name(part: QuestionPart) -> str:
     return _slug(part.name) if part.name else _LABEL
 
 

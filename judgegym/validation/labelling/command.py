@@ -69,11 +69,11 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.comparison import open_run
     from judgegym.reports.labels.file import LABELS
     from judgegym.validation.labelling.server import serve
-    from judgegym.validation.labelling.session import Plan, Session
+    from judgegym.validation.labelling.session import LabelPlan, Session
 
     run = open_run(str(flags.run))
     path: Path = flags.out or run.path / LABELS
-    plan = Plan(flags.rows, flags.half_width, flags.overlap)
+    plan = LabelPlan(flags.rows, flags.half_width, flags.overlap)
     with closing(Session(run, path, plan, how=flags.sampling, seed=flags.seed)) as session:
         if flags.read is not None or flags.export is not None:
             return _exchange(session, flags)
@@ -90,6 +90,7 @@ def _exchange(session: Session, flags: argparse.Namespace) -> int:
     """Read labels from a file, and write one."""
     from judgegym.engine.runs.disk import write_atomic
     from judgegym.llm import wire
+    from judgegym.reports.labels.correction import LabelledRows
     from judgegym.reports.labels.file import read_labels
     from judgegym.validation.labelling.argilla import labels_of, records_of
 
@@ -99,6 +100,7 @@ def _exchange(session: Session, flags: argparse.Namespace) -> int:
             if labels.draw != session.draw:
                 reason = f"these labels are not of the draw of {session.path}; report takes them by themselves"
                 raise SettingsError(f"{flags.read}: {reason}")
+            LabelledRows.read(session.run, labels)  # it checks them
             added = list(labels.given.values())
         else:
             added = list(labels_of(session, flags.read))

@@ -2,8 +2,7 @@
 
 The first n rows are the sample of n, so that more labels extend it. By score, rows are drawn at random within strata of
 the judge's values: first two of each, which its variance takes, then in proportion to the sizes. Whoever stops has a
-sample in which the judge's values are those of the run. The estimator does as much afterwards (`corrected.py`), so that
-this helps where labels depend on the judge's value other than by a line.
+sample in which the judge's values are about as frequent as in the run.
 
 Source: Cochran, Sampling Techniques (1977), chapter 5.
 """
@@ -16,7 +15,7 @@ from hashlib import blake2b
 
 from judgegym.reports.labels.file import Draw, Sampling, Stratum, run_digest
 from judgegym.reports.labels.strata import strata_of
-from judgegym.validation.labelling.questions import Row
+from judgegym.validation.labelling.questions import ValuedRow
 
 _FIRST = 2
 
@@ -30,14 +29,14 @@ def hashed(*parts: object) -> int:
     return int.from_bytes(found.digest(), "big")
 
 
-def draw_of(rows: Sequence[Row], how: Sampling, seed: int) -> Draw:
+def draw_of(rows: Sequence[ValuedRow], how: Sampling, seed: int) -> Draw:
     """Return how rows are drawn, for the first line of the labels."""
     sizes = Counter(strata_of(_values(rows)).values()) if how == "by_score" else {}
     strata = tuple(Stratum(name, count) for name, count in sizes.items())
     return Draw(how, seed, len(rows), run_digest({row.uid: row.digest for row in rows}), strata)
 
 
-def order_of(rows: Sequence[Row], draw: Draw) -> list[str]:
+def order_of(rows: Sequence[ValuedRow], draw: Draw) -> list[str]:
     """Return the ids of all rows in the order in which they are labelled."""
     shuffled = sorted((row.uid for row in rows), key=lambda uid: (hashed(draw.seed, "draw", uid), uid))
     if not draw.strata:
@@ -53,5 +52,5 @@ def order_of(rows: Sequence[Row], draw: Draw) -> list[str]:
     return sorted(shuffled, key=places.__getitem__)
 
 
-def _values(rows: Sequence[Row]) -> dict[str, float]:
+def _values(rows: Sequence[ValuedRow]) -> dict[str, float]:
     return {row.uid: row.value for row in rows}

@@ -48,7 +48,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QuestionPart:
     """One question about a row, which has a name where there are several."""
 
     text: str
@@ -67,7 +67,7 @@ class Question:
         combine: computes the label from the values of the parts.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[QuestionPart, ...]
     compares: bool = False
     combine: Callable[[Sequence[float]], float] = lambda values: values[0]
 
@@ -89,7 +89,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ValuedRow:
     """A row that can be labelled: its id, its headline value by the judge, and a digest of what a labeller sees."""
 
     uid: str
@@ -97,7 +97,7 @@ class Row:
     digest: str
 
 
-def rows_of(run: SavedRun) -> list[Row]:
+def rows_of(run: SavedRun) -> list[ValuedRow]:
     """Return the rows of a run that its headline counts.
 
     Raises:
@@ -121,7 +121,7 @@ def rows_of(run: SavedRun) -> list[Row]:
             raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has no baseline, and {_COMPARES}")
         if kind == "aspect" and "aspects" in sample.texts:
             raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has aspects of its own")
-        rows.append(Row(sample.uid, sample.headline.value, row_digest(sample)))
+        rows.append(ValuedRow(sample.uid, sample.headline.value, row_digest(sample)))
     if not rows:
         raise DataError(f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}")
     return rows
@@ -134,7 +134,7 @@ def judge_of(run: SavedRun) -> str:
     return _KINDS.get(run.environment) or text_of(_settings(run).get("judge"))
 
 
-def question_of(run: SavedRun, rows: Sequence[Row]) -> Question:
+def question_of(run: SavedRun, rows: Sequence[ValuedRow]) -> Question:
     """Return what labellers are asked about the rows of a run.
 
     Raises:
@@ -143,18 +143,18 @@ def question_of(run: SavedRun, rows: Sequence[Row]) -> Question:
     kind, settings, values = judge_of(run), _settings(run), {row.value for row in rows}
     if kind == "arena_hard":
         options = (Option("a", "A is better", 1.0), Option("b", "B is better", 0.0), Option("t", "tie", 0.5))
-        return Question((Part("Which response is better?", options),), compares=True)
+        return Question((QuestionPart("Which response is better?", options),), compares=True)
     if kind == "aspect":
         return _aspect_question([Aspect.model_validate(each) for each in objects_in(settings, "aspects")])
     low, high = settings.get("scale_min"), settings.get("scale_max")
     if kind == "rubric" and isinstance(low, int) and isinstance(high, int):
-        return Question((Part("How good is the response, by the rubric?", _levels(Scale(low, high))),))
+        return Question((QuestionPart("How good is the response, by the rubric?", _levels(Scale(low, high))),))
     if min(values) < 0 or max(values) > 1:
         found = f"its values go from {min(values):g} to {max(values):g}"
         raise DataError(f"{run.path} cannot be labelled: {found}; expected values from 0 to 1")
     if values <= {0.0, 1.0}:
-        return Question((Part("Does the response pass?", (Option("y", "yes", 1.0), Option("n", "no", 0.0))),))
-    return Question((Part("How good is the response? (1 is bad, 5 is excellent)", _levels(Scale(1, _LEVELS))),))
+        return Question((QuestionPart("Does the response pass?", (Option("y", "yes", 1.0), Option("n", "no", 0.0))),))
+    return Question((QuestionPart("How good is the response? (1 is bad, 5 is excellent)", _levels(Scale(1, _LEVELS))),))
 
 
 def _levels(scale: Scale) -> tuple[Option, ...]:
@@ -180,7 +180,7 @@ def _aspect_question(aspects: Sequence[Aspect]) -> Question:
         ]
         return combined_score(aspects, verdicts, "majority")[0]
 
-    return Question(tuple(Part(each.definition, options, each.name) for each in aspects), combine=combine)
+    return Question(tuple(QuestionPart(each.definition, options, each.name) for each in aspects), combine=combine)
 
 
 def _settings(run: SavedRun) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from judgegym.llm.errors import UserError
 from judgegym.reports.document import base_style, document, render
 from judgegym.reports.view.loopback import html_response, loopback_app, serve_on_loopback
 from judgegym.validation.labelling.drawing import hashed
-from judgegym.validation.labelling.questions import Part, shown_texts
+from judgegym.validation.labelling.questions import QuestionPart, shown_texts
 from judgegym.validation.labelling.session import Precision, Session
 
 CANNOT_TELL = "x"
@@ -47,7 +47,8 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
     Raises:
         SettingsError: the port cannot be had.
     """
-    session.precision()  # it imports what takes half a second, which the first label need not wait for
+    import scipy.special  # noqa: F401  # it takes a second, which the first interval need not wait for
+
     secret = secrets.token_urlsafe(16)
     told = f"label the rows of {session.run.path} at {{url}} (Ctrl-C stops)"
     return await serve_on_loopback(app_of(session, secret), host, port, told, path=f"{secret}/", opens=opens)
@@ -148,7 +149,7 @@ class _Views:
         return _go_on(labeller, note="" if undone is None else undone.note)
 
 
-def _is_answered(parts: Sequence[Part], keys: str) -> bool:
+def _is_answered(parts: Sequence[QuestionPart], keys: str) -> bool:
     """Whether keys are answers to the first questions."""
     options = [{option.key for option in part.options} for part in parts]
     return len(keys) <= len(parts) and all(key in known for key, known in zip(keys, options, strict=False))

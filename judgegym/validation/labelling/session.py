@@ -12,12 +12,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from judgegym.llm.errors import SettingsError
+from judgegym.reports.labels.correction import LabelledRows
 from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
 from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics.corrected import TOP_UP, LabelsNeeded, corrected_mean, labels_needed
 from judgegym.validation.labelling.drawing import draw_of, hashed, order_of
-from judgegym.validation.labelling.questions import Question, Row, question_of, rows_of
+from judgegym.validation.labelling.questions import Question, ValuedRow, question_of, rows_of
 
 PILOT = 30
 """How many rows are labelled before a half-width decides whether there are enough."""
@@ -26,7 +27,7 @@ HALF_WIDTH = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LabelPlan:
     """How much is to be labelled.
 
     Attributes:
@@ -62,7 +63,7 @@ class Precision:
 class Session:
     """Hands out the rows of one run, and saves their labels."""
 
-    def __init__(self, run: SavedRun, path: Path, plan: Plan, *, how: Sampling | None, seed: int | None) -> None:
+    def __init__(self, run: SavedRun, path: Path, plan: LabelPlan, *, how: Sampling | None, seed: int | None) -> None:
         """Go on with the labels at `path`, or begin them with a draw.
 
         Args:
@@ -80,14 +81,15 @@ class Session:
         self.question: Question = question_of(run, [*self.rows.values()])
         labels = read_labels(path) if path.exists() else Labels(path, None, {})
         self.draw = _draw_for(labels, [*self.rows.values()], how, seed)
-        self._writer = LabelWriter(path)
-        if labels.draw is None:
-            self._writer.append(self.draw)
         self._given = dict(labels.given)
         self._strata = strata_of({row.uid: row.value for row in self.rows.values()}) if self.draw.strata else {}
         self.order: Sequence[str] = order_of([*self.rows.values()], self.draw)
+        self._columns = LabelledRows.read(run, self.labels)  # it checks the labels
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
         self._handed: dict[str, str] = {}
+        self._writer = LabelWriter(path)
+        if labels.draw is None:
+            self._writer.append(self.draw)
 
     @property
     def labels(self) -> Labels:
@@ -98,7 +100,7 @@ class Session:
         """Return how many rows a labeller has labelled, with those that they cannot tell."""
         return sum(who == labeller for _, who in self._given)
 
-    def next_row(self, labeller: str) -> Row | None:
+    def next_row(self, labeller: str) -> ValuedRow | None:
         """Return the row that a labeller gets next, the same one until it is labelled; `None` when all is done."""
         while True:
             uid = self._next(labeller)
@@ -171,25 +173,27 @@ class Session:
             self._append(replace(label, stratum=stratum, row=self.rows[label.uid].digest))
 
     def precision(self) -> Precision:
-        """Return how precise the corrected result is by the labels so far."""
+        """Return how precise the corrected result is, as `judgegym report --labels` computes it."""
         import numpy as np  # late: half a second
 
         means, target = self.labels.means(), self.plan.half_width or HALF_WIDTH
-        judge = np.array([row.value for row in self.rows.values()])
-        labels = np.array([means.get(uid, np.nan) for uid in self.rows])
-        names = list(self._strata.values())
-        strata = np.array([names.index(self._strata[uid]) for uid in self.rows]) if names else None
-        found = corrected_mean(judge, labels, kind="rate", strata=strata)
-        if isinstance(found, str):
-            return Precision(len(means), self._goal, found, target)
-        return Precision(len(means), self._goal, found.half_width, target, labels_needed(found, target))
+        labels = np.array([means.get(uid, np.nan) for uid in self._columns.uids])
+        columns, kind = replace(self._columns, labels=labels), self._columns.kind(self.run)
+        number = columns.corrected(kind, np.arange(len(labels)))
+        if number.interval is None:
+            return Precision(len(means), self._goal, number.reason, target)
+        half_width = (number.interval.high - number.interval.low) / 2
+        values, strata, clusters = columns.terms.values, columns.strata, columns.clusters
+        found = corrected_mean(values, labels, kind=kind, strata=strata, clusters=clusters)
+        needed = None if isinstance(found, str) else labels_needed(found, target)
+        return Precision(len(means), self._goal, half_width, target, needed)
 
     def close(self) -> None:
         """Close the file."""
         self._writer.close()
 
 
-def _draw_for(labels: Labels, rows: Sequence[Row], how: Sampling | None, seed: int | None) -> Draw:
+def _draw_for(labels: Labels, rows: Sequence[ValuedRow], how: Sampling | None, seed: int | None) -> Draw:
     """Return the draw of the file, which must be of this run and as it is asked for; of a new file a new one.
 
     Raises:

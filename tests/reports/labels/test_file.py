@@ -63,7 +63,7 @@ def test_a_line_cut_off_by_a_crash_is_left_out_and_removed_by_the_next_label(tmp
         ({"uid": "b", "labeller": "ann"}, "label: Field required"),
         ({"uid": "b", "labeller": "ann", "label": True}, "label: Input should be a valid number"),
         ({"uid": "b", "labeller": "ann", "label": "1"}, "label: Input should be a valid number"),
-        ({"uid": "b", "labeller": " ", "label": 1}, "labeller: Value error, expected a name"),
+        ({"uid": "b", "labeller": " ", "label": 1}, "labeller: String should match pattern"),
         ({"uid": "b", "labeller": "ann", "label": 1, "lable": 1}, "lable: Unexpected keyword argument"),
         ({"drawn": {"how": "random", "seed": 0, "rows": 4, "run": "00"}}, "belongs in the first line"),
     ],

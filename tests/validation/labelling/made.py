@@ -16,7 +16,7 @@ import yaml
 from judgegym.engine.completions import Completion
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.reports.results.run import SavedRun
-from judgegym.validation.labelling.session import Plan, Session
+from judgegym.validation.labelling.session import LabelPlan, Session
 from tests.command import PATIENCE_S
 from tests.engine.samples_of import sample
 from tests.forking import ROOT
@@ -54,10 +54,10 @@ def run_of(
 
 
 @contextmanager
-def session_of(run: Path, plan: Plan | None = None, **draw: Any) -> Iterator[Session]:
+def session_of(run: Path, plan: LabelPlan | None = None, **draw: Any) -> Iterator[Session]:
     """A session over a run, whose labels are in its directory."""
-    how, seed = draw.get("how"), draw.get("seed")
-    with closing(Session(SavedRun.open(run), run / "labels.jsonl", plan or Plan(100), how=how, seed=seed)) as session:
+    how, seed, path = draw.get("how"), draw.get("seed"), run / "labels.jsonl"
+    with closing(Session(SavedRun.open(run), path, plan or LabelPlan(100), how=how, seed=seed)) as session:
         yield session
 
 

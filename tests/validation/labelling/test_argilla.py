@@ -10,7 +10,7 @@ import pytest
 
 from judgegym.llm.errors import DataError
 from judgegym.validation.labelling.argilla import labels_of, records_of
-from judgegym.validation.labelling.session import Plan, Session
+from judgegym.validation.labelling.session import LabelPlan, Session
 from tests.validation.labelling.made import run_of, session_of
 
 VALUES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.0, 0.0, 0.5)
@@ -32,7 +32,7 @@ def imported(session: Session, path: Path, records: Any) -> dict[tuple[str, str]
 def test_what_is_exported_is_imported_again(tmp_path: Path, kind: str) -> None:
     config, general, answers = KINDS[kind]
     run = run_of(tmp_path / "run", VALUES, config, **general)
-    with session_of(run, Plan(8, overlap=2)) as session:
+    with session_of(run, LabelPlan(8, overlap=2)) as session:
         for labeller in ("ann", "ben"):
             for keys in answers:
                 row = session.next_row(labeller)

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from judgegym.reports.__main__ import main as report
+from judgegym.reports.labels.correction import correct_run
 from judgegym.reports.labels.file import Label, read_labels
+from judgegym.reports.results.run import SavedRun
 from tests.chromium import Watched, needs_chromium, watched
 from tests.command import PATIENCE_S
 from tests.reports.view.test_browser import HOSTILE
-from tests.validation.labelling.made import SECRETS, run_of, served, session_of
+from tests.validation.labelling.made import SECRETS, run_of, served
 
 pytestmark = needs_chromium
 VALUES = [(0.0, 0.5, 1.0, 1.0)[number % 4] for number in range(120)]
@@ -24,8 +27,7 @@ SCALE = {"config": {"scale_min": 1, "scale_max": 5}, "environment": "rubric_abso
 def sign_in(seen: Watched, name: str) -> None:
     """Type a name, which the start page has the focus for."""
     seen.page.keyboard.type(name)
-    seen.page.keyboard.press("Enter")
-    seen.page.locator("footer").wait_for()
+    press(seen, "Enter")
 
 
 def press(seen: Watched, *keys: str) -> None:
@@ -98,8 +100,11 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
     assert labels.agreement().rows >= 4
     for name in (*SECRETS, "model_is", "winrate", "0.5 ", "labels.jsonl"):
         assert not any(name in each for each in texts), name
-    with session_of(run) as session:  # what the page said is what the file gives
-        half_width = session.precision().half_width
+    page = tmp_path / "report.html"
+    assert report([str(run), "--labels", str(run / "labels.jsonl"), "--output", str(page)]) == 0
+    interval = correct_run(SavedRun.open(run), labels).whole.interval
+    assert interval is not None and f"{interval.low:.4f} to {interval.high:.4f}" in page.read_text()
+    half_width = (interval.high - interval.low) / 2
     assert f"40 of 40 rows labelled; 95 % interval ± {half_width:.3f}" in shown
 
 
@@ -138,9 +143,7 @@ def test_a_note_is_typed_without_pressing_keys_and_enter_sends_nothing(browser: 
         seen.page.keyboard.press("Enter")
         press(seen, "4")
         assert seen.page.inner_text("h1") == "Row 2"
-        (label,) = [
-            each for each in read_labels(scored.parent / "labels.jsonl").given.values() if each.labeller == "noter"
-        ]
+        (label,) = labels_of(scored, "noter")
         assert (label.note, label.label) == ("1 u x 2", 0.75)
 
 
@@ -154,12 +157,7 @@ def test_a_key_that_is_held_or_has_ctrl_labels_nothing(browser: Any, url: str, s
         seen.page.keyboard.up("2")
         press(seen, "5")
         assert seen.page.inner_text("h1") == "Row 3"
-        given = [
-            each.label
-            for each in read_labels(scored.parent / "labels.jsonl").given.values()
-            if each.labeller == "holder"
-        ]
-        assert given == [0.25, 1.0]
+        assert [label.label for label in labels_of(scored, "holder")] == [0.25, 1.0]
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"width": 390}])

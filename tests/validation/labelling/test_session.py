@@ -10,7 +10,7 @@ import pytest
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.file import read_labels
 from judgegym.reports.labels.strata import strata_of
-from judgegym.validation.labelling.session import PILOT, Plan, Session
+from judgegym.validation.labelling.session import PILOT, LabelPlan, Session
 from tests.validation.labelling.made import lines_of, run_of, session_of
 
 VALUES = tuple(float(number % 3 == 0) for number in range(60))
@@ -37,14 +37,14 @@ def label_all(session: Session, labeller: str) -> list[str]:
 
 
 def test_the_draw_is_written_first_and_more_rows_extend_it(run: Path) -> None:
-    with session_of(run, Plan(5)) as session:
+    with session_of(run, LabelPlan(5)) as session:
         first = label_all(session, "ann")
-    with session_of(run, Plan(9)) as session:
+    with session_of(run, LabelPlan(9)) as session:
         assert len(first) == 5 and len(first + label_all(session, "ann")) == 9
         assert session.order[:5] == first
     assert "drawn" in lines_of(run / "labels.jsonl")[0]
     other = run_of(run.parent / "other", VALUES[::-1])
-    with session_of(other, Plan(5), seed=1) as session:
+    with session_of(other, LabelPlan(5), seed=1) as session:
         assert label_all(session, "ann") != first
 
 
@@ -78,7 +78,7 @@ def test_strata_are_values_or_fifths_and_none_is_tiny(values: list[float], sizes
 
 
 def test_the_overlap_goes_to_every_labeller_and_each_further_row_to_one(run: Path) -> None:
-    with session_of(run, Plan(20, overlap=4)) as session:
+    with session_of(run, LabelPlan(20, overlap=4)) as session:
         ann = [label(session, "ann") for _ in range(10)]
         ben = label_all(session, "ben")
         assert {*ann} & {*ben} == {*session.order[:4]}
@@ -87,7 +87,7 @@ def test_the_overlap_goes_to_every_labeller_and_each_further_row_to_one(run: Pat
 
 
 def test_two_who_label_at_once_get_different_rows_until_none_is_left(run: Path) -> None:
-    with session_of(run, Plan(2)) as session:
+    with session_of(run, LabelPlan(2)) as session:
         first, second = session.next_row("ann"), session.next_row("ben")
         assert first is not None and second is not None and first != second
         assert session.next_row("ann") == first, "it stays until it is labelled"
@@ -96,7 +96,7 @@ def test_two_who_label_at_once_get_different_rows_until_none_is_left(run: Path) 
 
 
 def test_undo_gives_the_row_again_and_who_cannot_tell_leaves_it_to_others(run: Path) -> None:
-    with session_of(run, Plan(3)) as session:
+    with session_of(run, LabelPlan(3)) as session:
         first = label(session, "ann")
         second = label(session, "ann", None)
         session.undo("ann")
@@ -121,7 +121,7 @@ def test_the_order_of_the_responses_is_mixed_and_the_same_each_time(run: Path) -
 
 def test_a_half_width_is_reached_by_ten_more_labels_at_a_time(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", [float(number % 2) for number in range(400)])
-    with session_of(run, Plan(1, half_width=0.1)) as session:
+    with session_of(run, LabelPlan(1, half_width=0.1)) as session:
         count = 0
         while (row := session.next_row("ann")) is not None:
             says = row.value if count % 5 else 1 - row.value  # right in 4 of 5
@@ -129,7 +129,7 @@ def test_a_half_width_is_reached_by_ten_more_labels_at_a_time(tmp_path: Path) ->
             count += 1
         found = session.precision().half_width
         assert isinstance(found, float) and found <= 0.1 and count > PILOT and count % 10 == 0
-    with session_of(run, Plan(1, half_width=0.1)) as session:
+    with session_of(run, LabelPlan(1, half_width=0.1)) as session:
         assert session.next_row("ann") is None, "a later start knows it, too"
 
 

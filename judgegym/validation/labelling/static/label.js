@@ -13,7 +13,8 @@ addEventListener("keydown", (event) => {
     note.blur();
     return;
   }
-  const key = event.key.toLowerCase();
+  const typed = event.key.toLowerCase();
+  const key = /^[a-z0-9]$/.test(typed) ? typed : event.code.slice(-1).toLowerCase(); // Cyrillic, digits of AZERTY
   const button = [...document.querySelectorAll("footer button:enabled")].find((each) => each.value === key);
   if (key === "w" && note) note.focus();
   else if (button) button.click();

@@ -1,0 +1,102 @@
+"""`judgegym label` as it is typed: what it refuses, what it exchanges with Argilla and with other machines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from judgegym.reports.labels.file import read_labels
+from judgegym.validation.labelling.command import main, parser_of
+from judgegym.validation.labelling.session import LabelPlan
+from tests.validation.labelling.made import lines_of, run_of, session_of
+
+VALUES = (0.0, 1.0, 0.5, 1.0, 0.0, 1.0)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return run_of(tmp_path / "run", VALUES)
+
+
+def label_some(run: Path, labeller: str, count: int) -> None:
+    with session_of(run, LabelPlan(100, overlap=100)) as session:
+        for _ in range(count):
+            row = session.next_row(labeller)
+            assert row is not None
+            session.save(row.uid, labeller, "a", "")
+
+
+def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in parser_of("judgegym label").format_help().splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--rows=0"], "expected a whole number from 1, found 0"),
+        (["--half_width=2"], "expected a number between 0 and 1, found 2"),
+        (["--rows=4", "--half_width=.1"], "not allowed with argument"),
+        (["--sampling=best"], "invalid choice: 'best'"),
+        (["--port=70000"], "expected a number from 0 to 65535"),
+        (["--export", "csv", "x"], "--export csv: expected argilla, and a file"),
+        (["--import", "none.json"], "none.json"),
+        (["--import", "none.jsonl"], "there is no such file of labels"),
+    ],
+)
+def test_wrong_flags_are_one_line_and_exit_code_2(
+    run: Path, words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main([str(run), *words])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    said = capsys.readouterr()
+    assert code == 2 and reason in said.err and said.err.count("\n") == 1 and said.out == ""
+
+
+def test_a_run_without_labels_of_rows_and_a_missing_run_exit_with_2_and_leave_no_file(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", VALUES, environment="pairwise_judgement")
+    command = [sys.executable, "-m", "judgegym", "label", "--port=0"]
+    for path, reason in ((run, "its rows have gold labels"), (tmp_path / "none", "there is no such run directory")):
+        ended = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+        assert ended.returncode == 2 and reason in ended.stderr and ended.stderr.count("\n") == 1
+    assert not (run / "labels.jsonl").exists()
+
+
+def test_labels_go_to_argilla_and_come_back(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    label_some(run, "ann", 3)
+    records = tmp_path / "records.json"
+    assert main([str(run), "--export", "argilla", str(records), "--rows=4"]) == 0
+    assert len(json.loads(records.read_bytes())) == 4
+    assert main([str(run), "--import", str(records), "--out", str(tmp_path / "other.jsonl")]) == 0
+    assert read_labels(tmp_path / "other.jsonl").means() == read_labels(run / "labels.jsonl").means()
+    assert lines_of(tmp_path / "other.jsonl")[1]["row"] == lines_of(run / "labels.jsonl")[1]["row"]
+    assert "4 rows written to" in (said := capsys.readouterr().out) and "3 labels added to" in said
+
+
+def test_labels_of_the_same_draw_on_another_machine_are_added_and_of_another_draw_not(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label_some(run, "ann", 3)
+    bens = (run / "labels.jsonl").rename(tmp_path / "of_ann.jsonl")
+    label_some(run, "ben", 2)
+    assert main([str(run), "--import", str(bens)]) == 0
+    found = read_labels(run / "labels.jsonl")
+    assert len(found.given) == 5 and found.labellers == ["ben", "ann"]
+    with bens.open("a") as file:
+        file.write('{"uid": "of another run", "labeller": "ann", "label": 1}\n')
+    assert main([str(run), "--import", str(bens)]) == 2
+    assert "row 'of another run' is not in" in capsys.readouterr().err
+    assert main([str(run), "--import", str(bens), "--seed=1", "--out", str(tmp_path / "new.jsonl")]) == 2
+    assert "these labels are not of the draw of" in capsys.readouterr().err
+
+
+def test_a_second_server_on_the_same_file_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with session_of(run):
+        assert main([str(run), "--port=0"]) == 2
+    assert "labels.jsonl is in use by another process" in capsys.readouterr().err
