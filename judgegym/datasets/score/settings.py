@@ -130,18 +130,9 @@ class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreR
         found = without_secrets(self)
         if _KEY_VARIABLE not in self.model_fields_set:
             del found[_KEY_VARIABLE]
-        for name in (
-            "config",
-            "show_config",
-            "profile",
-            "resume",
-            "plan",
-            "merge",
-            "labels",
-            "budget_calls",
-            "budget_usd",
-        ):
+        for name in ("config", "show_config", "profile", "resume", "plan", "merge", "budget_calls", "budget_usd"):
             del found[name]
+        del found["labels"]
         if not self.asks_endpoint:  # who reads the file has a name for the judge
             del found["judge_base_url"]
             found["judge_model_name"] = self.judge_name()

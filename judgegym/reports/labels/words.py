@@ -39,13 +39,13 @@ def worth(number: CorrectedNumber) -> tuple[str, str]:
     return f"{more:+,} labels", f"{count_words(number.labels)} and the judge tell as much as {alone}"
 
 
-def numbers_of(correction: Correction) -> Iterator[SummaryLine]:
-    """Return the corrected number, that of the labels only, and those of categories."""
+def numbers_of(correction: Correction, name: str) -> Iterator[SummaryLine]:
+    """Return the corrected number by this name, that of the labels only, and those of categories."""
     whole = correction.whole
     if whole.value is None or whole.labels_only is None:
         yield SummaryLine("none", "–", whole.reason)
         return
-    yield SummaryLine(correction.words, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
+    yield SummaryLine(name, f"{whole.value:.4f}", with_interval(whole.interval, whole.reason))
     yield SummaryLine("labels only", f"{whole.labels_only:.4f}", with_interval(whole.labels_only_interval))
     for each in correction.categories:
         said = f"{with_interval(each.interval, each.reason)}, {count_words(each.labels)}"
@@ -76,14 +76,14 @@ def title_of(correction: Correction) -> str:
 
 def section_of(correction: Correction) -> Section:
     """Return the corrected numbers as a section of the summary on the terminal."""
-    return Section(title_of(correction), [*numbers_of(correction), *remarks_of(correction)])
+    return Section(title_of(correction), [*numbers_of(correction, correction.words), *remarks_of(correction)])
 
 
 def table_of(correction: Correction) -> dict[str, object]:
     """Return the corrected numbers beside the raw one as a table of the page."""
     whole = correction.whole
     raw = ("judge alone", f"{whole.raw:.4f}", with_interval(correction.raw_interval))
-    rows = [raw, *((each.label, each.value, each.remark) for each in numbers_of(correction))]
+    rows = [raw, *((each.label, each.value, each.remark) for each in numbers_of(correction, "corrected"))]
     return {"title": title_of(correction).capitalize(), "header": ("", correction.words, "interval"), "rows": rows}
 
 

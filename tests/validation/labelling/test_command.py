@@ -59,6 +59,7 @@ def test_wrong_flags_are_one_line_and_exit_code_2(
     assert code == 2 and reason in said.err and said.err.count("\n") == 1 and said.out == ""
 
 
+@pytest.mark.slow
 def test_a_run_without_labels_of_rows_and_a_missing_run_exit_with_2_and_leave_no_file(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", VALUES, environment="pairwise_judgement")
     command = [sys.executable, "-m", "judgegym", "label", "--port=0"]
