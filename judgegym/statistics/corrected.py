@@ -57,7 +57,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected(Estimate):
+class CorrectedMean(Estimate):
     """The mean of a judge's values, corrected by labels.
 
     Attributes:
@@ -103,7 +103,7 @@ def corrected_mean(
     strata: Codes | None = None,
     clusters: Codes | None = None,
     level: float = 0.95,
-) -> Corrected | str:
+) -> CorrectedMean | str:
     """Correct the mean of a judge's values by labels.
 
     Args:
@@ -141,7 +141,7 @@ def corrected_mean(
     estimate = sample.estimate(fit, level) if weight > 0 else only
     count, simple = len(given), alone.variance if len(sample.strata) == 1 else sample.simple_variance()
     squares = (given - given.mean()) ** 2
-    return Corrected(
+    return CorrectedMean(
         value=estimate.value,
         interval=estimate.interval,
         raw=float(judge.mean()),
@@ -307,7 +307,7 @@ def corrected_difference(
     *,
     clusters: Codes | None = None,
     level: float = 0.95,
-) -> Corrected | str:
+) -> CorrectedMean | str:
     """Correct the mean difference, second − first, of two systems on the same rows, as `corrected_mean` does.
 
     A row counts as labelled if both systems have a label of it. The difference of two systems on a row varies less than
@@ -317,7 +317,7 @@ def corrected_difference(
     return corrected_mean(judges[1] - judges[0], second - first, kind="mean", clusters=clusters, level=level)
 
 
-def labels_needed(found: Corrected, half_width: float, *, level: float = 0.95) -> LabelsNeeded:
+def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.95) -> LabelsNeeded:
     """Return how many randomly drawn labels in all make the interval ± `half_width`, judging by the labels so far.
 
     The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation of labels and judge.
@@ -342,6 +342,6 @@ def labels_needed(found: Corrected, half_width: float, *, level: float = 0.95) -
     )
 
 
-def labels_to_add(found: Corrected, half_width: float) -> int:
+def labels_to_add(found: CorrectedMean, half_width: float) -> int:
     """Return how many labels to add next: ten, or the rest; 0 when the interval is ± `half_width` or narrower."""
     return 0 if found.half_width <= half_width else min(TOP_UP, found.rows - found.labels)

@@ -10,7 +10,7 @@ from judgegym.reports.compare.rows import CommonRows
 from judgegym.reports.labels.correction import UNEQUAL_WEIGHTS, LabelledRows, corrected_number
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import Kind, SavedRun
-from judgegym.statistics.corrected import Corrected, corrected_difference
+from judgegym.statistics.corrected import CorrectedMean, corrected_difference
 
 BY_SCORE = "labels were drawn by the scores of each run: no interval of a difference (draw them at random)"
 SAME_LABELS = "the runs judge the same responses, whose labels do not differ"
@@ -59,7 +59,7 @@ def correct(
     clusters = None if rows[0].clusters is None else rows[0].clusters[at[0]]
     weights = [{*each.terms.at(places).weights} for each, places in zip(rows, at, strict=True)]
     for place in range(1, len(runs)):
-        estimate: Corrected | str = SAME_LABELS
+        estimate: CorrectedMean | str = SAME_LABELS
         if len(weights[0]) > 1 or len(weights[place]) > 1:
             estimate = UNEQUAL_WEIGHTS
         elif not one_for_all:

@@ -26,7 +26,7 @@ from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, ro
 from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.corrected import Corrected, MeanKind, corrected_mean
+from judgegym.statistics.corrected import CorrectedMean, MeanKind, corrected_mean
 from judgegym.statistics.paired import RatioTerms
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class LabelledRows:
         """Correct the number of the rows at these places."""
         terms, labels = self.terms.at(places), self.labels[places]
         strata, clusters = (None if codes is None else codes[places] for codes in (self.strata, self.clusters))
-        found: Corrected | str = UNEQUAL_WEIGHTS
+        found: CorrectedMean | str = UNEQUAL_WEIGHTS
         if len({*terms.weights}) == 1:
             found = corrected_mean(terms.values, labels, kind=kind, strata=strata, clusters=clusters)
         return corrected_number(name, terms.ratio, (terms.values, labels), found, self.no_interval)
@@ -236,7 +236,7 @@ _CORRECTION = TypeAdapter(Correction)
 
 
 def corrected_number(
-    name: str, raw: float, columns: tuple[Column, Column], found: Corrected | str, no_interval: str
+    name: str, raw: float, columns: tuple[Column, Column], found: CorrectedMean | str, no_interval: str
 ) -> CorrectedNumber:
     """Return a number as files have it; where all values are from 0 to 1, so are the ends of intervals.
 

@@ -16,7 +16,7 @@ from judgegym.reports.labels.file import read_labels, row_digest, run_digest
 from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.labels.words import fact_of, section_of, table_of
 from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.corrected import Corrected, corrected_mean
+from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from tests.engine.samples_of import sample
 from tests.reports.compare.written import opened, row, run
 
@@ -46,8 +46,8 @@ def said(number: CorrectedNumber) -> Any:
     return number.value, *interval, number.labels_only, number.weight, number.effective_labels
 
 
-def expected(found: Corrected | str) -> Any:
-    assert isinstance(found, Corrected), found
+def expected(found: CorrectedMean | str) -> Any:
+    assert isinstance(found, CorrectedMean), found
     interval = found.interval.low, found.interval.high
     return pytest.approx((found.value, *interval, found.labels_only.value, found.weight, found.effective_labels))
 
