@@ -13,7 +13,8 @@ from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.naming import did_you_mean
 from judgegym.llm.errors import SettingsError
 
-SHIPPED = Path(__file__).parent / "static" / "thresholds.yaml"
+_STATIC = Path(__file__).parent / "static"
+THRESHOLDS = _STATIC / "thresholds.yaml"
 _SIDES = ("at_least", "at_most", "within")
 
 
@@ -51,7 +52,7 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     Raises:
         SettingsError: the file cannot be read, names a check that there is not, or has a number that cannot be one.
     """
-    values = _mapping(SHIPPED)
+    values = _mapping(THRESHOLDS)
     if path is not None:
         own = _mapping(path)
         checks: Any = own.pop("checks", None) or {}
@@ -70,7 +71,12 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     try:
         return AuditSettings.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(f"{path or SHIPPED}: {explained(error)}") from None
+        raise SettingsError(f"{path or THRESHOLDS}: {explained(error)}") from None
+
+
+def shipped(name: str) -> dict[str, Any]:
+    """What a file of the package says: words and patterns of checks."""
+    return _mapping(_STATIC / name)
 
 
 def _mapping(path: Path) -> dict[str, Any]:
