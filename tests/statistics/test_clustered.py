@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from judgegym.statistics.clustered import (
-    Estimate,
+    ClusteredEstimate,
     agreement_sums,
     alphas,
     correlations,
@@ -74,13 +74,13 @@ def test_a_rate_has_the_exact_interval_and_repeated_rows_say_nothing_further() -
     hits = (NUMBERS.random(80) < 0.9).astype(float)
     once = rate(hits, np.ones(80), np.arange(80))
     twice = rate(2 * hits, np.full(80, 2.0), np.arange(80))
-    assert isinstance(once, Estimate) and isinstance(twice, Estimate)
+    assert isinstance(once, ClusteredEstimate) and isinstance(twice, ClusteredEstimate)
     expected = proportion_confint(hits.sum(), 80, method="beta")
     assert (once.interval(0.95).low, once.interval(0.95).high) == pytest.approx(expected, rel=0.02)
     assert twice.interval(0.95) == once.interval(0.95)
     assert twice.trials == pytest.approx(79, rel=0.01), "one row is one trial, however often it was asked"
     always = rate(np.ones(30), np.ones(30), np.arange(30))
-    assert isinstance(always, Estimate)
+    assert isinstance(always, ClusteredEstimate)
     assert (always.interval(0.95).low, always.interval(0.95).high) == (pytest.approx(0.025 ** (1 / 30)), 1.0)
     assert rate(np.ones(5), np.ones(5), np.zeros(5, dtype=np.int64)) == "it takes two rows or more"
 
@@ -94,26 +94,26 @@ def test_a_slope_and_its_error_are_those_of_a_regression_with_clusters() -> None
     y = 0.3 * x + np.repeat(NUMBERS.normal(size=40), 3)
     found = ratio(x * y, x * x, clusters)
     fitted = sm.OLS(y, x).fit(cov_type="cluster", cov_kwds={"groups": clusters, "use_correction": False})
-    assert isinstance(found, Estimate)
+    assert isinstance(found, ClusteredEstimate)
     assert (found.value, found.error) == pytest.approx((fitted.params[0], fitted.bse[0] * math.sqrt(40 / 39)))
 
 
 def test_tests_against_a_threshold() -> None:
-    one = Estimate(0.2, 0.05, 1000)
+    one = ClusteredEstimate(0.2, 0.05, 1000)
     assert one.p_above(0.1) == pytest.approx(0.0228, abs=5e-4) and one.p_below(0.1) == pytest.approx(0.977, abs=5e-4)
-    assert Estimate(-0.2, 0.05, 1000).p_outside(0.1) == pytest.approx(one.p_above(0.1), rel=1e-3)
-    of_rate = Estimate(0.0, 0.0, 50, trials=50.0)
+    assert ClusteredEstimate(-0.2, 0.05, 1000).p_outside(0.1) == pytest.approx(one.p_above(0.1), rel=1e-3)
+    of_rate = ClusteredEstimate(0.0, 0.0, 50, trials=50.0)
     assert of_rate.p_below(0.1) == pytest.approx(0.9**50) and of_rate.p_above(0.1) == 1.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("truth", "threshold", "alpha"), [(0.6, 0.7, 0.001), (0.9, 0.8, 0.025), (0.0, 0.05, 0.025)])
 def test_rows_of_a_rate_have_the_power_that_is_planned(truth: float, threshold: float, alpha: float) -> None:
-    rows = Estimate(0.7, 0.0, 50, trials=50.0).rows_to_tell(truth, threshold, rows=50, alpha=alpha, power=0.8)
+    rows = ClusteredEstimate(0.7, 0.0, 50, trials=50.0).rows_to_tell(truth, threshold, rows=50, alpha=alpha, power=0.8)
     hits = np.random.default_rng(1).binomial([[rows], [round(rows * 0.8)]], truth, size=(2, 4000))
 
     def power(each: np.ndarray, count: int) -> float:
-        estimates = [Estimate(hit / count, 0.0, count, trials=float(count)) for hit in each]
+        estimates = [ClusteredEstimate(hit / count, 0.0, count, trials=float(count)) for hit in each]
         tests = [one.p_below(threshold) if truth < threshold else one.p_above(threshold) for one in estimates]
         return float(np.mean(np.array(tests) <= alpha))
 
@@ -122,8 +122,8 @@ def test_rows_of_a_rate_have_the_power_that_is_planned(truth: float, threshold: 
 
 
 def test_rows_of_a_mean_count_pseudo_rows_once() -> None:
-    plain = Estimate(0.0, 0.1, 100).rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
+    plain = ClusteredEstimate(0.0, 0.1, 100).rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
     assert plain == math.ceil(100 * 2.8016**2)
-    half = Estimate(0.0, 0.1, 100, pseudo=0.5).rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
+    half = ClusteredEstimate(0.0, 0.1, 100, pseudo=0.5).rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
     error = math.sqrt(0.005 * 100 / half + 0.005 * (100 / half) ** 2)
     assert error == pytest.approx(0.1 / 2.8016, rel=0.01) and half < plain

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from judgegym.judges.config.extras import needs
-from judgegym.statistics.clustered import Estimate, cluster_sums
+from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
 from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
 from judgegym.validation.audit.judgments import SWAPPED, TIE, Judgments
 
@@ -62,7 +62,7 @@ class _Records:
     clusters: NDArray[np.int64]
 
 
-def effects(judgments: Judgments) -> Mapping[str, Estimate | str]:
+def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     """The effect of each property on the judge's verdicts, with gold, place and the other properties held fixed.
 
     Returns:
@@ -70,7 +70,7 @@ def effects(judgments: Judgments) -> Mapping[str, Estimate | str]:
     """
     import numpy as np
 
-    found: dict[str, Estimate | str] = {
+    found: dict[str, ClusteredEstimate | str] = {
         check: _REASONS.get(name, "the texts of the responses were not recorded") for name, check in _CHECKS.items()
     }
     if not judgments.features:
@@ -97,7 +97,7 @@ def effects(judgments: Judgments) -> Mapping[str, Estimate | str]:
         fit = _linear if judgments.kind == "score" else _logistic
         estimates = fit(records, design, steps, is_pair=is_pair)
         for (check, rows), (value, error) in zip(informative.items(), estimates, strict=True):
-            found[check] = Estimate(value, max(error, 1e-9), rows)
+            found[check] = ClusteredEstimate(value, max(error, 1e-9), rows)
     return found
 
 

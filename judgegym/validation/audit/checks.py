@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.clustered import (
-    Estimate,
+    ClusteredEstimate,
     agreement_sums,
     alphas,
     cluster_sums,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Unit = Literal["share", "points", "number", "seconds", "dollars"]
-Estimates = Mapping[str, "Estimate | str"]
+Estimates = Mapping[str, "ClusteredEstimate | str"]
 BINS = 10
 NO_SWAPS = "no row was judged in both orders"
 
@@ -52,9 +52,9 @@ CHECKS: Mapping[str, Check] = {name: Check(**words) for name, words in shipped("
 """All checks, in the order in which they are shown."""
 
 
-def measure_all(judgments: Judgments) -> dict[str, Estimate | str]:
+def measure_all(judgments: Judgments) -> dict[str, ClusteredEstimate | str]:
     """Measure every check, in the order of `CHECKS`."""
-    found: dict[str, Estimate | str] = {}
+    found: dict[str, ClusteredEstimate | str] = {}
     for measure in MEASURES:
         found.update(measure(judgments))
     return {name: found.get(name, "it is of another kind of judgment") for name in CHECKS}
@@ -99,7 +99,7 @@ def position(judgments: Judgments) -> Estimates:
     apart = np.where(is_read, sides(first) - sides(np.repeat(judgments.gold[:, None], first.shape[1], 1)), 0.0)
     read = is_read.sum(axis=1)
     of_rows = apart.sum(axis=1) / np.maximum(read, 1)
-    found: dict[str, Estimate | str] = {
+    found: dict[str, ClusteredEstimate | str] = {
         "first_place_advantage": ratio(of_rows, (read > 0).astype(float), judgments.clusters, pseudo=1.0)
     }
     found["position_consistency"] = NO_SWAPS
@@ -116,7 +116,7 @@ def repetition(judgments: Judgments) -> Estimates:
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [(repeats[:, :, one], repeats[:, :, other]) for one, other in combinations(range(repeats.shape[2]), 2)]
     wordings = [(judgments.first, other) for other in judgments.paraphrases.values()]
-    found: dict[str, Estimate | str] = {}
+    found: dict[str, ClusteredEstimate | str] = {}
     for name, compared, none in (
         ("repeatability", pairs, "no row was judged several times"),
         ("paraphrase_agreement", wordings, "no other wording of the prompt was recorded"),
@@ -262,7 +262,7 @@ def operation(judgments: Judgments) -> Estimates:
     asked = judgments.asked.sum(axis=(1, 2)).astype(float)
     read = (judgments.is_read & judgments.asked).sum(axis=(1, 2)).astype(float)
     missing = "the calls were not recorded"
-    found: dict[str, Estimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
+    found: dict[str, ClusteredEstimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
     found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), missing)
     found["dollars_per_row"] = "no price or no token counts were recorded"
     if took.calls is not None and took.redraws is not None and took.refusals is not None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.clustered import Estimate
+from judgegym.statistics.clustered import ClusteredEstimate
 from judgegym.statistics.paired import holm
 from judgegym.validation.audit.checks import CHECKS, Unit
 from judgegym.validation.audit.settings import AuditSettings, Threshold
@@ -63,7 +63,7 @@ class CheckResult:
     sentence: str = ""
 
 
-def decide(estimates: Mapping[str, Estimate | str], settings: AuditSettings, rows: int) -> list[CheckResult]:
+def decide(estimates: Mapping[str, ClusteredEstimate | str], settings: AuditSettings, rows: int) -> list[CheckResult]:
     """Say of each estimate whether it passes.
 
     Args:
@@ -74,7 +74,7 @@ def decide(estimates: Mapping[str, Estimate | str], settings: AuditSettings, row
     tested = {
         name: _p_value(estimate, settings.checks[name])
         for name, estimate in estimates.items()
-        if isinstance(estimate, Estimate) and _side(settings.checks.get(name))
+        if isinstance(estimate, ClusteredEstimate) and _side(settings.checks.get(name))
     }
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
     return [_result(name, estimate, settings, rows, tested, corrected) for name, estimate in estimates.items()]
@@ -82,7 +82,7 @@ def decide(estimates: Mapping[str, Estimate | str], settings: AuditSettings, row
 
 def _result(
     name: str,
-    estimate: Estimate | str,
+    estimate: ClusteredEstimate | str,
     settings: AuditSettings,
     rows: int,
     tested: Mapping[str, float],
@@ -128,7 +128,7 @@ def _is_good(value: float, threshold: Threshold) -> bool:
     return abs(value) <= (threshold.within or 0.0)
 
 
-def _p_value(estimate: Estimate, threshold: Threshold) -> float:
+def _p_value(estimate: ClusteredEstimate, threshold: Threshold) -> float:
     """The p-value of "the true value is on the good side of the threshold"."""
     if threshold.at_least is not None:
         return estimate.p_below(threshold.at_least)
@@ -138,7 +138,7 @@ def _p_value(estimate: Estimate, threshold: Threshold) -> float:
 
 
 def _rows_needed(
-    estimate: Estimate, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
+    estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
 ) -> tuple[int | None, str]:
     """How many rows it takes to decide, and the words for that.
 
