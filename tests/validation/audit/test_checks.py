@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgegym.statistics.clustered import Estimate
+from judgegym.statistics.clustered import ClusteredEstimate
 from judgegym.validation.audit.bias import effects
 from judgegym.validation.audit.checks import calibration, calibration_curve, measure_all
 from judgegym.validation.audit.decision import decide
@@ -30,7 +30,7 @@ def choices(gold: list[float], verdicts: Any, **fields: Any) -> Judgments:
 
 
 def value(found: Any, name: str) -> float:
-    assert isinstance(found[name], Estimate), found[name]
+    assert isinstance(found[name], ClusteredEstimate), found[name]
     return float(found[name].value)
 
 
@@ -100,7 +100,7 @@ def test_calibration_of_a_calibrated_and_of_a_boastful_judge() -> None:
 def test_two_rows_are_enough_to_measure_and_one_is_not() -> None:
     for count, is_measured in ((1, False), (2, True)):
         found = measure_all(choices([0.0] * count, [[0, 1]] * count))
-        assert isinstance(found["accuracy"], Estimate) is is_measured
+        assert isinstance(found["accuracy"], ClusteredEstimate) is is_measured
         results = decide(found, load_settings(), count)
         assert {check.word for check in results} <= {"underpowered", "shown", "not measured"}
 
@@ -163,7 +163,7 @@ def test_the_effect_and_its_error_are_those_of_statsmodels() -> None:
         sign * ((p * (1 - p))[:, None] * each).mean(axis=0)
         for sign, p, each in zip((-1, 1), chances, (low, high), strict=True)
     )
-    assert isinstance(found, Estimate)
+    assert isinstance(found, ClusteredEstimate)
     assert found.value == pytest.approx(float((chances[1] - chances[0]).mean()), abs=1e-7)
     assert found.error == pytest.approx(math.sqrt(slope @ fitted.cov_params() @ slope), rel=1e-5)
 
