@@ -49,7 +49,9 @@ class MadeTraining:
             )
             for place in range(size)
         )
-        return MonitorGroup(number, self.steps, f"row-{number}", JudgeTask("Why?", (), rubric="Be right."), rollouts, **other)
+        return MonitorGroup(
+            number, self.steps, f"row-{number}", JudgeTask("Why?", (), rubric="Be right."), rollouts, **other
+        )
 
     def step(self, groups: int = 2, size: int = 4) -> None:
         """Judge groups, each with a gold score of 0.25, and write the line of the step and that of a check."""

@@ -72,7 +72,9 @@ def test_it_fits_a_phone_and_is_dark_where_the_system_is(browser: Any, tmp_path:
 
 
 def test_hostile_texts_in_every_field_run_nothing_and_are_shown(browser: Any, tmp_path: Path) -> None:
-    training = MadeTraining(tmp_path / "run", text=lambda group, number: f"completion;{ATTACK}", judge=f"mount;{ATTACK}")
+    training = MadeTraining(
+        tmp_path / "run", text=lambda group, number: f"completion;{ATTACK}", judge=f"mount;{ATTACK}"
+    )
     training.step()
     names = ("monitor", "seen", "advice", "uid")
     training.alarm(**{name: f"{name};{ATTACK}" for name in names})

@@ -57,7 +57,12 @@ def test_curves_limits_alarms_facts_and_groups(tmp_path: Path) -> None:
     run = TrainingRun(tmp_path / "run")
     run.poll()
     group: Any = run.group(named[0]["id"])
-    assert group["rollouts"][0]["completion"] == "Completion 0 of group 1." and group["gold"] == [0.25, None, None, None]
+    assert group["rollouts"][0]["completion"] == "Completion 0 of group 1." and group["gold"] == [
+        0.25,
+        None,
+        None,
+        None,
+    ]
     assert run.group("0-999") is None
     with_reasons = dict(state["judges"][0]["left_out"])
     assert with_reasons, "monitors without a value say why"
@@ -87,7 +92,10 @@ def test_a_file_that_is_replaced_is_read_anew_and_damage_is_counted(tmp_path: Pa
     run.poll()
     lines = (tmp_path / "monitor.jsonl").read_bytes().splitlines(keepends=True)
     hostile = [b"{torn\n", b"[1]\n", b'{"step":{"step":"x"}}\n', b'{"check":{"step":1,"gap":null}}\n']
-    hostile += [b'{"step":{"step":9,"values":[],"limits":{"reward_mean":[1]},"causes":{"a":"b"},"beyond":3}}\n', b"\xff\n"]
+    hostile += [
+        b'{"step":{"step":9,"values":[],"limits":{"reward_mean":[1]},"causes":{"a":"b"},"beyond":3}}\n',
+        b"\xff\n",
+    ]
     (tmp_path / "new").write_bytes(b"".join([*lines[:2], *hostile]))
     (tmp_path / "new").replace(tmp_path / "monitor.jsonl")
     assert run.poll()
