@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import urllib.request
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.reports.training.made import MadeTraining
 from tests.reports.view.made import viewed
 from tests.rubrics import giving, task
 from tests.scripted import Json
+from tests.server.served import as_process
 from tests.serving import sampling
 from tests.trainer import RunApi, Trainer
 
@@ -124,6 +127,31 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
             seen.page.locator("#groups summary").first.click()
             seen.page.wait_for_selector(".rollout-column details")
             seen.assert_clean()
+
+
+def test_it_follows_the_reward_server_of_any_trainer(browser: Any, tmp_path: Path) -> None:
+    """With a gold judge beside its judge; here a trainer that sends the responses of a group one by one."""
+    run = tmp_path / "runs" / "server"
+    flags = ["--offline", "--judge=rubric", "--monitor_every=1", f"--run_dir={run}"]
+    flags += ['--gold_judge={"judge":"rubric"}', "--gold_share=1"]
+    with as_process(*flags) as server, viewed(tmp_path / "runs") as (url, _), watched(browser, url) as seen:
+        seen.page.get_by_role("link", name="server").click()
+        for number in (1, 2, 3):
+            score(server, number)
+        seen.until("document.getElementById('facts').textContent.includes('3 judged')", seconds=PATIENCE_S)
+        seen.page.locator("#groups summary").first.click()
+        seen.page.wait_for_selector(".rollout-column")
+        assert seen.page.locator(".rollout-column").count() == GROUP
+        assert "completion 1 of request 3" in seen.page.inner_text("#groups")
+        assert seen.page.evaluate("window.ran") is None and quiet(seen)
+
+
+def score(url: str, number: int) -> None:
+    for index in range(GROUP):
+        body = json.dumps({"prompt": f"Do {number}.", "response": hostile({}, number, index)}).encode()
+        request = urllib.request.Request(f"{url}/v1/score", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as response:
+            assert response.status == 200
 
 
 def test_memory_is_flat_over_twenty_thousand_rollouts(browser: Any, tmp_path: Path) -> None:
