@@ -30,13 +30,16 @@ _SCRIPTS = ("charts", "groups", "training")
 _MOST_CALLS = 64
 
 
-def training_page(state: Mapping[str, Any], blocks: Iterable[bytes] = (), *, live: str = "") -> Iterator[bytes]:
+def training_page(
+    state: Mapping[str, Any], blocks: Iterable[bytes] = (), *, live: str = "", token: str = ""
+) -> Iterator[bytes]:
     """Write the page, part by part.
 
     Args:
         state: what it shows at first (`TrainingRun.state`).
         blocks: the groups, packed; none on a live page, which asks for them.
         live: where the page asks for more, such as `/run/<id>`; empty for a file.
+        token: with which it tells a paused run to go on.
     """
     scripts = [(_SHARED / f"{name}.js").read_text("utf-8") for name in _SHARED_SCRIPTS]
     scripts += [(_STATIC / f"{name}.js").read_text("utf-8") for name in _SCRIPTS]
@@ -44,7 +47,7 @@ def training_page(state: Mapping[str, Any], blocks: Iterable[bytes] = (), *, liv
 
     def data() -> Iterator[bytes]:
         yield from blocks
-        yield json_block("state", {**state, "live": live})
+        yield json_block("state", {**state, "live": live, "token": token})
 
     return document(
         title=f"{state['title']}: training",

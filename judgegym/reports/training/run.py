@@ -183,10 +183,10 @@ class TrainingRun:
             return "ended"
         if self._pause.get("state") == "paused":
             return "paused"
-        if not (self.path / LOCK).exists():
-            return "stopped"
         last = max(self._last_at, _at(self._status))
-        return "silent" if last and time.time() - last > _SILENT_S else "training"
+        if not last or time.time() - last <= _SILENT_S:  # a run that is alive writes every few seconds
+            return "training"
+        return "silent" if (self.path / LOCK).exists() else "stopped"
 
     def _facts(self) -> list[tuple[str, str]]:
         status, histories = self._status, self.histories.values()

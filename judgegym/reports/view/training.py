@@ -4,13 +4,15 @@ The files of a run are looked at twice a second while a browser shows it; what i
 with the whole state, whose size is bounded. So a line shows within a second of being written, whoever writes it, and a
 browser that was away misses nothing.
 
-Guarantees: nothing in the folder is changed; one reader for each run, for all browsers; a slow browser holds up none
+Guarantees: nothing in the folder is changed, but that a paused run is told to go on by a request with the token that
+its page holds, which no other site can read; one reader for each run, for all browsers; a slow browser holds up none
 but itself, and nothing is queued for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -20,6 +22,7 @@ from pathlib import Path
 from aiohttp import web
 
 from judgegym.llm.errors import UserError
+from judgegym.monitoring.pause import request_resume
 from judgegym.reports.document import as_json
 from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.folder import is_training_run
@@ -32,6 +35,7 @@ POLL_S = 0.5
 _STANDING_S = 5.0
 """So often the state is sent although no file has changed: a run that writes nothing is silent after a while."""
 _MOST_RUNS = 8
+TOKEN = "X-JudgeGym-Token"
 
 
 class _Reader:
@@ -65,12 +69,14 @@ class TrainingViews:
         self._paths = paths
         self._readers: OrderedDict[str, _Reader] = OrderedDict()
         self._one = asyncio.Semaphore(1)  # reading a ledger takes long
+        self._token = secrets.token_urlsafe()
 
     def routes(self) -> list[web.RouteDef]:
         """Return what is answered beside the page."""
         run = "/run/{id:[0-9a-f]{16}}"
         return [
             web.get(f"{run}/events", self.events, allow_head=False),
+            web.post(f"{run}/resume", self.resume),
             web.get(run + "/group/{group:[0-9a-f]{1,8}-[0-9]{1,12}}", self.group, allow_head=False),
             web.get(run + "/calls/{group:[0-9a-f]{1,8}-[0-9]{1,12}}", self.calls, allow_head=False),
         ]
@@ -80,7 +86,8 @@ class TrainingViews:
         reader = self._reader(key, path)
         await reader.state()
         state = reader.run.state()
-        return html_response(await in_thread(lambda: b"".join(training_page(state, live=f"/run/{key}"))))
+        page = training_page(state, live=f"/run/{key}", token=self._token)
+        return html_response(await in_thread(lambda: b"".join(page)))
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Send the state whenever it changes, until the browser leaves."""
@@ -119,6 +126,22 @@ class TrainingViews:
         async with self._one:
             calls = await in_thread(lambda: CallsOfRows.read(reader.run.path, {uid}))
         return _json(as_json(calls_by_rollout(calls, group)))
+
+    async def resume(self, request: web.Request) -> web.StreamResponse:
+        """Let a paused run go on."""
+        given = request.headers.get(TOKEN, "")
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            return web.Response(
+                status=403, text="the token is not that of a page of this server: load the page again\n"
+            )
+        reader = await self._asked(request)
+        if reader.run.state()["standing"] != "paused":
+            return web.Response(status=409, text="the run is not paused\n")
+        try:
+            await in_thread(lambda: request_resume(reader.run.path))
+        except OSError as error:
+            return web.Response(status=500, text=f"{reader.run.path} cannot be written to: {error.strerror}\n")
+        return web.Response(status=202, text="it goes on within a second\n")
 
     async def _asked(self, request: web.Request) -> _Reader:
         key = request.match_info["id"]

@@ -31,12 +31,30 @@ function show(state) {
       make("div", {}, make("dt", {}, inline(name)), " ", make("dd", {}, inline(value))),
     ),
   );
+  showPause(state);
   charts.show(state.judges);
   groups.show(state.groups);
   showAlarms(state);
   showFailures(state);
   showCriteria(state);
   showLeftOut(state);
+}
+
+/** A button that lets a paused run go on. */
+function showPause(state) {
+  const isPaused = state.standing === "paused" && LIVE !== "";
+  if (at("pause").hidden !== isPaused) return;
+  at("pause").hidden = !isPaused;
+  const answer = make("span", { class: "note", role: "status" });
+  const button = make("button", { type: "button", class: "main" }, "Let it go on");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    const response = await fetch(`${LIVE}/resume`, { method: "POST", headers: { "X-JudgeGym-Token": first.token } }).catch((error) => error);
+    if (response.ok) return said(answer, "it goes on within a second");
+    button.disabled = false;
+    said(answer, response instanceof Error ? response.message : await response.text());
+  });
+  at("pause").replaceChildren(...(isPaused ? [button, " ", answer] : []));
 }
 
 /** Change a text only if it is another one, so that nothing is read out again. */
