@@ -10,9 +10,11 @@ are the real ones, over HTTP; only the model is tiny.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,15 +60,16 @@ async def train_seeds(plan: Plan) -> Curve:
     """
     progress = Progress(plan.task.title, plan.seeds, plan.training.steps)
     async with Children() as children:
-        judge = await _judge(children, plan)
-        runs = asyncio.gather(*(_SeedTraining(plan, seed, judge, progress).run() for seed in plan.seeds))
+        judge = await _judge(children, plan, "judge", plan.task.judge)
+        gold = await _judge(children, plan, "gold judge", plan.task.gold) if plan.task.gold else None
+        runs = asyncio.gather(*(_SeedTraining(plan, seed, judge, gold, progress).run() for seed in plan.seeds))
         return Curve(plan.task.title, plan.command, tuple(await children.unless_failed(runs)))
 
 
-async def _judge(children: Children, plan: Plan) -> str:
-    """Start the judge; returns its URL."""
-    words = (*plan.task.judge, "--port=0")
-    judge = await children.start("the judge", *words, log=plan.folder / "judge.log", reads=True)
+async def _judge(children: Children, plan: Plan, name: str, words: Sequence[str]) -> str:
+    """Start a judge; returns its URL."""
+    log = plan.folder / f"{name.replace(' ', '-')}.log"
+    judge = await children.start(f"the {name}", *words, "--port=0", log=log, reads=True)
     line = await children.unless_failed(_first_line(judge))
     if not line.startswith(_READY):
         raise judge.failure(f"said {line!r} instead of where it listens")
@@ -82,10 +85,11 @@ async def _first_line(child: Child) -> bytes:
 class _SeedTraining:
     """One seed, from the start of its processes to its record."""
 
-    def __init__(self, plan: Plan, seed: int, judge: str, progress: Progress) -> None:
+    def __init__(self, plan: Plan, seed: int, judge: str, gold: str | None, progress: Progress) -> None:
         self._plan = plan
         self._seed = seed
         self._judge = judge
+        self._gold = gold
         self._progress = progress
         self._folder = plan.folder / f"seed-{seed}"
 
@@ -151,4 +155,7 @@ class _SeedTraining:
             f"--env.data_dir_to_save_evals={self._folder / 'serve'}",
             *task.serve,
         )
+        if self._gold is not None:
+            gold = {"judge": "rubric", "judge_base_url": self._gold, "judge_model_name": "gold", "scale_min": 0, "scale_max": 100}
+            words = (*words, f"--env.gold_judge={json.dumps(gold)}")
         await children.start(f"judgegym serve of seed {self._seed}", *words, log=self._folder / "serve.log", ends=True)
