@@ -1,6 +1,7 @@
 """`python -m examples.tiny_grpo`: train a tiny policy with this project's environments, and say whether it learned.
 
-Exit codes: 0 all seeds learned; 1 one did not, or a process failed; 2 wrong input; 130 Ctrl-C, 143 SIGTERM.
+Exit codes: 0 all seeds learned (`--hack`: alarms came as they should); 1 one did not, or a process failed; 2 wrong
+input; 130 Ctrl-C, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def parser() -> OneLineParser:
     what = (
         "train with one of the project's rules and without it, or with each of them; --judge is then the scripted one"
     )
+    add("--hack", action="store_const", const="hack", dest="compare", help="a judge that is hacked, and a gold judge")
     at_least_one = whole_number(1)
     add("--compare", choices=[*COMPARISONS, "all"], help=what)
     add("--seeds", type=at_least_one, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")

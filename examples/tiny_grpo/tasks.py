@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from examples.tiny_grpo.judge import LONG
-
 ROWS = Path(__file__).parent / "rows"
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
 
@@ -57,7 +55,7 @@ class Task:
         alphabet: what the policy writes.
         letter: whose share is recorded; `None`: of none.
         max_tokens: the most tokens of a completion.
-        gold: the module of the gold judge's endpoint, with its flags, as `judge`; empty without one.
+        others: further judges, as `judge`, by a name; in `serve` the name in braces is the URL.
         warm_up: the supervised training of a policy that thinks first; `None` for one that does not think.
     """
 
@@ -72,7 +70,7 @@ class Task:
     max_tokens: int = 24
     row_settings: tuple[str, ...] = ("train_dataset",)
     warm_up: WarmUp | None = None
-    gold: tuple[str, ...] = ()
+    others: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def judged_with(self, words: Sequence[str]) -> Task:
         """Return the same task with further flags for its judge."""
@@ -112,36 +110,38 @@ COMPOSITE = replace(
     serve=_reward(letter=_JUDGED, length={"judge": "rule", **_LENGTH, "penalty": 1}),
 )
 WITHOUT_PENALTY = replace(COMPOSITE, name="judge-alone", title="judge alone", serve=_reward(letter=_JUDGED))
-_CONCISE = 16
+# Both judges give 60 of 100 points for the letter; the weak one pays up to 50 more for a text that says nothing.
+_LETTER = (*SCRIPTED.judge, "--letter_weight=0.6")
 _FINE: dict[str, object] = {"judge": "rubric", "scale_min": 0, "scale_max": 100}
-# A run of 80 steps has 640 groups. The first 128 are the reference, that is the first 16 steps, and each later check
-# has two steps: the defaults (384 groups, then 32) are for runs of thousands.
-_WATCHED = ("--env.gold_share=1", "--env.gold_reference=128", "--env.gold_rollouts=16")
+_SECOND = {**_FINE, "judge_base_url": "{second}", "judge_model_name": "second"}
+_GOLD = {**_FINE, "judge_base_url": "{gold}", "judge_model_name": "gold"}
+# A run of 120 steps has 960 groups. The first 128 are the reference, that is the first 16 steps, and each later check
+# has two steps: the defaults (384 groups, and 32 of a quarter of the groups) are for runs of thousands.
+_WATCHED = (
+    f"--env.gold_judge={json.dumps(_GOLD)}",
+    "--env.gold_share=1",
+    "--env.gold_reference=128",
+    "--env.gold_rollouts=16",
+)
 
 HACKED = replace(
     SCRIPTED,
     name="hacked",
-    title="judge that likes padding",
-    judge=(*SCRIPTED.judge, "--padding=0.1"),
-    gold=(*SCRIPTED.judge, f"--longest={_CONCISE}"),
+    title="one judge",
+    judge=(*_LETTER, "--phrase=he", "--phrase_weight=0.5"),
+    others=(("gold", _LETTER),),
     environment="prompts",
     serve=(*_reward(letter=_FINE), *_WATCHED),
 )
-"""The judge pays for length, which a gold judge does not: it is part of a comparison in `hacking.py`."""
+"""The judge pays for a text that a gold judge does not pay for."""
 
 MENDED = replace(
     HACKED,
     name="mended",
-    title="that judge × a rule for the length",
-    serve=(
-        *_reward(
-            letter=_FINE,
-            length={"judge": "rule", **_LENGTH, "rule_soft_limit": _CONCISE, "rule_hard_limit": LONG},
-        ),
-        "--env.combine=product",
-        *_WATCHED,
-    ),
+    title="the lower of two judges",
+    others=(*HACKED.others, ("second", (*_LETTER, "--phrase=me", "--phrase_weight=0.5"))),
+    serve=(*_reward(first=_FINE, second=_SECOND), "--env.combine=min", *_WATCHED),
 )
-"""The same with a part that knows what the judge does not see."""
+"""The same with a second judge, as weak, whose weakness is another one."""
 
 TASKS = {task.name: task for task in (SCRIPTED, OFFLINE, COMPOSITE)}

@@ -52,9 +52,7 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self._metrics = TrainingMetrics(env)
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics)
-        self._sampler: EpochSampler[Any] = EpochSampler(
-            env.load_tasks("train"), config.seed, RowWeights.of(config)
-        )
+        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), config.seed, RowWeights.of(config))
         self._pipeline.watch = self._watch
         self._evaluation: Evaluation[Any, Any] | None = None
         self._evaluated: dict[str, float | int] = {}
