@@ -10,8 +10,8 @@ knows nothing of any judge: the share of the letter in the answers, their length
   lowest reward, or 0.0, which is more than a lost game.
 * `position`: the judge prefers the answer that it is shown first, and is not sure of itself. Both orders are played, or
   the one with the policy's answer first.
-* `hack`: the judge pays a little for length, which a gold judge does not. A rule for the length is a factor of the
-  reward, or the judge is all of it. The gold judge watches both (`hacking.py`).
+* `hack`: the judge pays for a text that says nothing, which a gold judge does not. The reward is the lower score of two
+  judges with different weaknesses, or that judge's alone. The gold judge watches both (`hacking.py`).
 * `length`: the judge likes long answers. A length penalty is a part of the reward, or the judge is all of it.
 """
 
