@@ -3,7 +3,8 @@
     python -m benchmarks.rollouts.endpoint --policy_ms 200 --judge_ms 300 --tokens 256
 
 It says its port in its first line. A request with `return_token_ids` is the policy's: `n` choices, each with a text of
-its own, token ids and logprobs as vLLM gives them. Any other is the judge's of Arena-Hard: one verdict, drawn in turn.
+its own, token ids and logprobs as vLLM gives them. One with `[[A` is the judge's of Arena-Hard: one verdict, drawn in
+turn. Any other is the rubric judge's.
 A body is never parsed; what is asked is found in its bytes.
 """
 
@@ -50,6 +51,7 @@ class Answers:
         self._choice = orjson.dumps(choice).partition(_MARK.encode())
         self._prompt = orjson.dumps([drawn.randrange(150_000) for _ in range(64)])
         self._usage = orjson.dumps({"prompt_tokens": 64, "completion_tokens": tokens, "total_tokens": 64 + tokens})
+        self._score = _response([_judge_choice("Compared with care. [SCORE] 3")])
         self._verdicts = itertools.cycle(
             [_response([_judge_choice(f"Compared with care. My final verdict is: [[{label}]]")]) for label in _VERDICTS]
         )
@@ -63,9 +65,9 @@ class Answers:
             b'"usage":%b}' % (self._prompt, choices, self._usage)
         )
 
-    def judge(self) -> bytes:
-        """A response with a verdict."""
-        return next(self._verdicts)
+    def judge(self, body: bytes) -> bytes:
+        """A response with a verdict to the judge's request."""
+        return next(self._verdicts) if b"[[A" in body else self._score
 
 
 def _judge_choice(text: str) -> dict[str, object]:
@@ -110,7 +112,7 @@ class Connection(asyncio.Protocol):
             choices = _CHOICES.search(body)
             loop.call_later(self._policy_s, self._write, self._answers.policy(int(choices[1]) if choices else 1))
         else:
-            loop.call_later(self._judge_s, self._write, self._answers.judge())
+            loop.call_later(self._judge_s, self._write, self._answers.judge(body))
 
     def _write(self, response: bytes) -> None:
         assert self._transport is not None

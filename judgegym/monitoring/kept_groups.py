@@ -41,19 +41,15 @@ class KeptGroup:
         gold: the gold judge's scores by rollout.
         numbers: of the rollouts whose texts are kept.
         characters: the length of its texts.
+        reward: the mean reward; infinite where no rollout has one.
     """
 
     group: MonitorGroup
     gold: dict[int, float]
     numbers: tuple[int, ...]
     characters: int
+    reward: float
     _line: bytes | None = None
-
-    @property
-    def reward(self) -> float:
-        """Return the mean reward; infinite where no rollout has one."""
-        rewards = [each.reward for each in self.group.rollouts if each.reward is not None]
-        return math.fsum(rewards) / len(rewards) if rewards else math.inf
 
     @property
     def gap(self) -> float:
@@ -211,14 +207,7 @@ def _cut_group(group: MonitorGroup) -> KeptGroup:
         by_reward = sorted(numbers, key=lambda number: (group.rollouts[number].reward or 0.0, number))
         numbers = sorted([*by_reward[: _MOST_ROLLOUTS // 2], *by_reward[-_MOST_ROLLOUTS // 2 :]])
     wanted = set(numbers)
-    rollouts = tuple(
-        replace(
-            rollout,
-            completion=cut(rollout.completion, _TEXT) if number in wanted else "",
-            explanation=cut(rollout.explanation, _EXPLANATION) if number in wanted else "",
-        )
-        for number, rollout in enumerate(group.rollouts)
-    )
+    rollouts = tuple(_cut_rollout(rollout, number in wanted) for number, rollout in enumerate(group.rollouts))
     of = group.task
     task = JudgeTask(
         cut(of.prompt, _TEXT_OF_ROW),
@@ -229,7 +218,18 @@ def _cut_group(group: MonitorGroup) -> KeptGroup:
     )
     characters = sum(len(text or "") for text in (task.prompt, task.reference, task.rubric, task.context))
     characters += sum(len(each.completion) + len(each.explanation) for each in rollouts)
-    return KeptGroup(replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters)
+    rewards = [each.reward for each in rollouts if each.reward is not None]
+    reward = math.fsum(rewards) / len(rewards) if rewards else math.inf
+    return KeptGroup(replace(group, task=task, rollouts=rollouts), {}, tuple(numbers), characters, reward)
+
+
+def _cut_rollout(rollout: MonitorRollout, is_wanted: bool) -> MonitorRollout:
+    if is_wanted and len(rollout.completion) <= _TEXT and len(rollout.explanation) <= _EXPLANATION:
+        return rollout
+    completion = cut(rollout.completion, _TEXT) if is_wanted else ""
+    return replace(
+        rollout, completion=completion, explanation=cut(rollout.explanation, _EXPLANATION) if is_wanted else ""
+    )
 
 
 def cut(text: str, most: int) -> str:

@@ -18,6 +18,7 @@ from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from tests.command import RunFiles, in_process
 from tests.docs.runs import CONFIGURED, Runs
 from tests.docs.tables import DOCS, Check, fields_of, names_in, tables
+from tests.reports.training.made import MadeTraining
 
 PAGE = DOCS / "run_files.md"
 DETAILS = {
@@ -98,6 +99,19 @@ def test_fields_of_a_group(runs: Runs) -> None:
         assert groups is not None
         for line in lines_of(groups):
             check.add(line)
+    assert check.never_seen == []
+
+
+def test_lines_of_the_live_file(runs: Runs, tmp_path: Path) -> None:
+    check = Check(fields_of(PAGE, header="line", section="live.jsonl"))
+    for name in GROUPS:
+        for line in lines_of(runs(name).files.path / "live.jsonl"):
+            check.add(line)
+    training = MadeTraining(tmp_path / "served", judge="one-of-several")
+    training.step()
+    training.live(in_progress=1, unsent=2)
+    for line in lines_of(training.path / "live.jsonl"):
+        check.add(line)
     assert check.never_seen == []
 
 
