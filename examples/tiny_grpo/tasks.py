@@ -149,4 +149,12 @@ MENDED = replace(
 )
 """The same with a second judge, as weak, whose weakness is another one."""
 
+ALTERNATED = replace(
+    MENDED,
+    name="alternated",
+    title="two judges in turn",
+    serve=(*_reward(first=_FINE, second=_SECOND), "--env.combine=alternate", *_WATCHED),
+)
+"""The same two judges, of which each judges about half of the groups."""
+
 TASKS = {task.name: task for task in (SCRIPTED, OFFLINE, COMPOSITE)}
