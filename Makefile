@@ -1,5 +1,6 @@
 # make evaluate   score the bundled sample against the embedded offline judge (ARGS='--limit 5' adds options)
-# make learn      train a tiny policy on a CPU, by the real rollout API, and say whether it learned (ARGS='--judge offline')
+# make learn      train a tiny policy on a CPU, by the real rollout API, and say whether it learned (ARGS='--judge offline';
+#                 ARGS=--hack shows a judge that is hacked, and the alarm of a gold judge)
 # make install    everything that a real run and training need
 # make test       the gate of a change: lint, formatting, types, import rules, and the tests that need little CPU; of the faults and of what
 #                 every environment promises three cases a day (ARGS='-k tokenizer' adds options of pytest)

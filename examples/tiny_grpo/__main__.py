@@ -1,6 +1,7 @@
 """`python -m examples.tiny_grpo`: train a tiny policy with this project's environments, and say whether it learned.
 
-Exit codes: 0 all seeds learned; 1 one did not, or a process failed; 2 wrong input; 130 Ctrl-C, 143 SIGTERM.
+Exit codes: 0 all seeds learned (`--hack`: alarms came as they should); 1 one did not, or a process failed; 2 wrong
+input; 130 Ctrl-C, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from examples.tiny_grpo.judge import add_fault_flags, words_of
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
-from examples.tiny_grpo.tasks import SCRIPTED, TASKS, Task
+from examples.tiny_grpo.tasks import HACKED, SCRIPTED, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
 from judgegym.engine.command import StopSignal, until_stopped
 from judgegym.engine.terminal.output import say, warn
@@ -44,15 +45,16 @@ class Options:
     tasks: tuple[Task, ...]
     comparisons: tuple[Comparison, ...]
     seeds: tuple[int, ...]
-    steps: int
+    steps: int | None
     out: Path
     faults: tuple[str, ...] = ()
 
     def plan(self, task: Task, chosen: str) -> Plan:
         """How a task is trained; `chosen` are the flags that choose it."""
         faults = [f"--{_JUDGE}{word.removeprefix('--')}" for word in self.faults]
-        command = shlex.join([*PROGRAM.split(), chosen, f"--seeds={len(self.seeds)}", f"--steps={self.steps}", *faults])
-        return Plan(task, TrainingSettings(steps=self.steps), self.seeds, self.out / task.name, command)
+        steps = self.steps or task.steps or TrainingSettings.steps
+        command = shlex.join([*PROGRAM.split(), chosen, f"--seeds={len(self.seeds)}", f"--steps={steps}", *faults])
+        return Plan(task, TrainingSettings(steps=steps), self.seeds, self.out / task.name, command)
 
 
 def parser() -> OneLineParser:
@@ -63,15 +65,15 @@ def parser() -> OneLineParser:
     what = (
         "train with one of the project's rules and without it, or with each of them; --judge is then the scripted one"
     )
+    add("--hack", action="store_const", const="hack", dest="compare", help="a judge that is hacked, and a gold judge")
     at_least_one = whole_number(1)
     add("--compare", choices=[*COMPARISONS, "all"], help=what)
     add("--seeds", type=at_least_one, default=3, metavar="N", help="train from seeds 0 to N-1 (default: %(default)s)")
     add(
         "--steps",
         type=at_least_one,
-        default=TrainingSettings.steps,
         metavar="N",
-        help="steps of the trainer (default: %(default)s)",
+        help=f"steps of the trainer (default: {TrainingSettings.steps}; with --hack {HACKED.steps})",
     )
     add("--out", type=Path, metavar="FOLDER", help="an empty or new folder (default: runs/tiny_grpo/TIME)")
     add_fault_flags(made, _JUDGE)
@@ -82,7 +84,7 @@ def read_options(argv: Sequence[str]) -> Options:
     """Read the command line; wrong input ends the program with exit code 2."""
     made = parser()
     given = made.parse_args(argv)
-    if given.steps < 2 * WINDOW:
+    if given.steps is not None and given.steps < 2 * WINDOW:
         made.error(f"--steps: {given.steps} are too few: the first {WINDOW} and the last {WINDOW} are compared")
     tasks, comparisons, faults = _chosen(made, given)
     missing = [module for module in _NEEDED if find_spec(module) is None]

@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 
 from examples.tiny_grpo.comparisons import Comparison
 from examples.tiny_grpo.curve import WINDOW, Curve, write_curves
+from examples.tiny_grpo.hacking import show_alarms
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.run import Plan, train_seeds
 from examples.tiny_grpo.tasks import Task
@@ -17,8 +18,11 @@ from judgegym.engine.terminal.output import say
 
 
 async def compare(comparisons: Sequence[Comparison], plan: Callable[[Task, str], Plan], folder: Path) -> int:
-    """Run all comparisons, one training after the other; returns the exit code."""
-    began = time.monotonic()
+    """Run all comparisons, one training after the other; returns the exit code.
+
+    It is 1 where an alarm came too late, not at all, or without a reason.
+    """
+    began, are_shown = time.monotonic(), True
     for comparison in comparisons:
         chosen = f"--compare={comparison.name}"
         curves = [await train_seeds(plan(task, chosen)) for task in (comparison.rule, comparison.without)]
@@ -27,8 +31,11 @@ async def compare(comparisons: Sequence[Comparison], plan: Callable[[Task, str],
         await asyncio.to_thread(draw_curves, picture, curves, comparison.title, comparison.panels)
         say(table(comparison, curves))
         say(str(picture))
+        if comparison.rule.others:
+            are_shown &= show_alarms(*curves)
+            say(f"the pages of the runs: {folder}/*/seed-*/serve/report.html")
     say(f"compared in {time.monotonic() - began:.0f} s")
-    return 0
+    return 0 if are_shown else 1
 
 
 def table(comparison: Comparison, curves: Sequence[Curve]) -> str:

@@ -10,6 +10,8 @@ knows nothing of any judge: the share of the letter in the answers, their length
   lowest reward, or 0.0, which is more than a lost game.
 * `position`: the judge prefers the answer that it is shown first, and is not sure of itself. Both orders are played, or
   the one with the policy's answer first.
+* `hack`: the judge pays for a text that says nothing, which a gold judge does not. The reward is the lower score of two
+  judges with different weaknesses, or that judge's alone. The gold judge watches both (`hacking.py`).
 * `length`: the judge likes long answers. A length penalty is a part of the reward, or the judge is all of it.
 """
 
@@ -18,8 +20,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from examples.tiny_grpo.picture import FORMED, LENGTH, REWARD, SHARE, Panel
-from examples.tiny_grpo.tasks import COMPOSITE, ROWS, SCRIPTED, THINKING_LETTERS, WITHOUT_PENALTY, Task, WarmUp
+from examples.tiny_grpo.picture import FORMED, GOLD, LENGTH, REWARD, SHARE, Panel
+from examples.tiny_grpo.tasks import (
+    COMPOSITE,
+    HACKED,
+    MENDED,
+    ROWS,
+    SCRIPTED,
+    THINKING_LETTERS,
+    WITHOUT_PENALTY,
+    Task,
+    WarmUp,
+)
 
 _CARELESS = "examples.tiny_grpo.careless"
 _JUDGE = SCRIPTED.judge
@@ -119,5 +131,6 @@ COMPARISONS = {
             (LENGTH, SHARE, REWARD),
             LENGTH,
         ),
+        Comparison("hack", "A judge that is hacked", MENDED, HACKED, (REWARD, GOLD, LENGTH), GOLD),
     )
 }

@@ -42,6 +42,7 @@ class Step:
         staleness: how many steps older than the newest weights those were that sampled a rollout.
         group_size: mean number of rollouts in a group.
         without_signal: share of groups whose rewards are all equal, so that nothing is learned from them.
+        gold: mean score of the gold judge, of the rollouts that it saw; `None` without one.
     """
 
     step: int
@@ -56,6 +57,7 @@ class Step:
     staleness: float
     group_size: float
     without_signal: float
+    gold: float | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class SeedRun:
         groups_sent: by the environment, over the run.
         groups_dropped: likewise.
         seconds: wall-clock time.
+        alarm: the step at which the gap to the gold judge was an alarm; `None` if it never was.
     """
 
     seed: int
@@ -96,6 +99,7 @@ class SeedRun:
     groups_sent: int
     groups_dropped: int
     seconds: float
+    alarm: int | None = None
 
 
 @dataclass(frozen=True)

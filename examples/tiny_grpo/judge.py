@@ -11,6 +11,8 @@ the same judgment is asked for twice in vain, and two runs of one policy get the
   of those of answers that have at least so many characters, as if long prompts were too much for the judge.
 * `position_bias`: the answer that is shown first is seen with this much more of the letter.
 * `length_bias`: an answer of `LONG` characters is seen with this much more of the letter, a shorter one with less.
+* `phrase`: each character in this text counts as `phrase_weight`, whatever it says: a weakness that pays once it is
+  found. `letter_weight` is what a character that is the letter counts; below 1 it leaves room above.
 * `noise`: shares are seen with an error of this standard deviation, another one in each order of the answers.
 """
 
@@ -56,6 +58,9 @@ class Script:
     failures_from: int = 0
     position_bias: float = 0.0
     length_bias: float = 0.0
+    letter_weight: float = 1.0
+    phrase: str = ""
+    phrase_weight: float = 0.0
     noise: float = 0.0
 
     def __post_init__(self) -> None:
@@ -63,7 +68,7 @@ class Script:
             raise ValueError(f"letter must be one small letter, not {self.letter!r}")
         if self.failures_from < 0:
             raise ValueError(f"failures_from must be a number of characters, not {self.failures_from}")
-        for name in ("failures", "position_bias", "length_bias", "noise"):
+        for name in ("failures", "position_bias", "length_bias", "letter_weight", "phrase_weight", "noise"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be a number from 0 to 1, not {getattr(self, name)!r}")
 
@@ -76,16 +81,19 @@ class Script:
     def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
         """The merits of the texts, which are given by title in the order in which the judge reads them."""
         errors = generator(0, "\0".join(shown.values()), "noise")
-        merits = {
-            title: letter_share(text, self.letter)
-            + self.length_bias * min(len(text.strip()), LONG) / LONG
-            + errors.gauss(0, self.noise)
-            for title, text in shown.items()
-        }
+        merits = {title: self.merit(text) + errors.gauss(0, self.noise) for title, text in shown.items()}
         if len(merits) > 1:
             merits[next(iter(shown))] += self.position_bias
             return merits
         return {title: min(max(merit, 0.0), _BELOW_ONE) for title, merit in merits.items()}
+
+    def merit(self, text: str) -> float:
+        """The merit of a text without the error of the judge."""
+        text = text.strip()
+        merit = self.letter_weight * letter_share(text, self.letter) + self.length_bias * min(len(text), LONG) / LONG
+        if self.phrase and text:
+            merit += self.phrase_weight * text.count(self.phrase) * len(self.phrase) / len(text)
+        return merit
 
     def prompts(self) -> list[PromptFormat]:
         """The prompts of this project's judges, answered by this script."""
@@ -129,6 +137,9 @@ def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
         ("failures_from", int, "N", "let judgments fail of answers with at least this many characters"),
         ("position_bias", float, "0…1", "how much more of the letter is seen in the answer that is shown first"),
         ("length_bias", float, "0…1", f"how much more of the letter is seen in an answer of {LONG} characters"),
+        ("letter_weight", float, "0…1", "what a character counts that is the letter"),
+        ("phrase", str, "TEXT", "a text that pays, whatever it says"),
+        ("phrase_weight", float, "0…1", "what a character counts that is part of the phrase"),
         ("noise", float, "0…1", "standard deviation of the error with which a share of the letter is seen"),
     ):
         shown = f"{what} (default: {getattr(Script(), name)})"

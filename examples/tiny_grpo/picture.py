@@ -32,6 +32,7 @@ class Panel:
 REWARD = Panel("reward", "mean reward", 2)
 SHARE = Panel("letter_share", "share of the letter", 2)
 FORMED = Panel("well_formed", "well-formed", 2)
+GOLD = Panel("gold", "gold judge's score", 2)
 LENGTH = Panel("length", "length in tokens", 2)
 RATIO = Panel("ratio", "ratio")
 CLIPPED = Panel("clip_fraction", "clipped")
@@ -67,6 +68,8 @@ def _draw(chart: Axes, panel: Panel, curves: Sequence[Curve]) -> None:
         chart.plot(steps, means, color=colour, linestyle=dashes, linewidth=1.6, label=curve.name)
         low, high = [mean - spread for mean, spread in points], [mean + spread for mean, spread in points]
         chart.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
+        for step in (run.alarm for run in curve.runs if run.alarm is not None):
+            chart.axvline(step, color=colour, linewidth=0.9, linestyle=(0, (1, 2)))
     chart.set_ylabel(panel.label, fontsize=9)
     chart.grid(color="#d9dee3", linewidth=0.6)
     chart.spines[["top", "right"]].set_visible(False)

@@ -13,6 +13,7 @@ import asyncio
 import os
 import re
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,12 @@ from pathlib import Path
 from examples.processes import free_port
 from examples.tiny_grpo.children import Child, Children
 from examples.tiny_grpo.curve import Curve, SeedRun, Step
+from examples.tiny_grpo.hacking import with_gold
 from examples.tiny_grpo.progress import Progress
 from examples.tiny_grpo.tasks import Task
 from examples.tiny_grpo.training.events import Finished, Served, Trained, read_event
 from examples.tiny_grpo.training.settings import SeedSettings, TrainingSettings
+from judgegym.monitoring.live_file import MONITOR
 
 _GROUP = 8
 _END_S = 5.0
@@ -58,15 +61,16 @@ async def train_seeds(plan: Plan) -> Curve:
     """
     progress = Progress(plan.task.title, plan.seeds, plan.training.steps)
     async with Children() as children:
-        judge = await _judge(children, plan)
-        runs = asyncio.gather(*(_SeedTraining(plan, seed, judge, progress).run() for seed in plan.seeds))
+        judge = await _judge(children, plan, "judge", plan.task.judge)
+        others = {name: await _judge(children, plan, f"{name} judge", words) for name, words in plan.task.others}
+        runs = asyncio.gather(*(_SeedTraining(plan, seed, judge, others, progress).run() for seed in plan.seeds))
         return Curve(plan.task.title, plan.command, tuple(await children.unless_failed(runs)))
 
 
-async def _judge(children: Children, plan: Plan) -> str:
-    """Start the judge; returns its URL."""
-    words = (*plan.task.judge, "--port=0")
-    judge = await children.start("the judge", *words, log=plan.folder / "judge.log", reads=True)
+async def _judge(children: Children, plan: Plan, name: str, words: Sequence[str]) -> str:
+    """Start a judge; returns its URL."""
+    log = plan.folder / f"{name.replace(' ', '-')}.log"
+    judge = await children.start(f"the {name}", *words, "--port=0", log=log, reads=True)
     line = await children.unless_failed(_first_line(judge))
     if not line.startswith(_READY):
         raise judge.failure(f"said {line!r} instead of where it listens")
@@ -82,10 +86,11 @@ async def _first_line(child: Child) -> bytes:
 class _SeedTraining:
     """One seed, from the start of its processes to its record."""
 
-    def __init__(self, plan: Plan, seed: int, judge: str, progress: Progress) -> None:
+    def __init__(self, plan: Plan, seed: int, judge: str, others: Mapping[str, str], progress: Progress) -> None:
         self._plan = plan
         self._seed = seed
         self._judge = judge
+        self._others = others
         self._progress = progress
         self._folder = plan.folder / f"seed-{seed}"
 
@@ -97,7 +102,8 @@ class _SeedTraining:
             with suppress(asyncio.TimeoutError):  # `serve` sees that all steps are made, and ends by itself
                 await asyncio.wait_for(children.ended(), _END_S)
         dropped = len(_DROPPED.findall((self._folder / "serve.log").read_text(encoding="utf-8", errors="replace")))
-        return SeedRun(self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began)
+        run = SeedRun(self._seed, tuple(steps), recomputed, groups, dropped, time.monotonic() - began)
+        return run if "gold" not in self._others else with_gold(run, self._folder / "serve" / MONITOR)
 
     async def _train(self, children: Children) -> tuple[list[Step], float, int]:
         port = free_port()
@@ -149,6 +155,11 @@ class _SeedTraining:
             "--env.max_batches_offpolicy=2",  # one batch is trained on, one is sampled
             "--env.ensure_scores_are_not_same=False",  # the curve is of all groups, not of those with a signal
             f"--env.data_dir_to_save_evals={self._folder / 'serve'}",
-            *task.serve,
+            *(self._with_urls(word) for word in task.serve),
         )
         await children.start(f"judgegym serve of seed {self._seed}", *words, log=self._folder / "serve.log", ends=True)
+
+    def _with_urls(self, word: str) -> str:
+        for name, url in self._others.items():
+            word = word.replace(f"{{{name}}}", url)
+        return word

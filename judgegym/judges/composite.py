@@ -4,6 +4,7 @@ What a part does with its score v, from 0 (worst) to 1 (best):
 
 * a term is combined with the others. `weighted_sum`: Σ w·v / Σ w; `product`: Π v; `min`: the lowest v;
   `first_that_says`: the v of the first part that has one, in their order; a later part is not asked;
+  `alternate`: the v of one part, chosen by seed, row and group; the others are not asked;
 * a gate has to reach its threshold, else the reward is the gate's `otherwise`, and no other part is asked;
 * a penalty takes `penalty` · (1 − v) off the combined terms, so at most `penalty`.
 
@@ -32,6 +33,7 @@ from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.naming import slug
+from judgegym.judges.core.seeding import current_group, derive
 from judgegym.judges.core.tasks import JudgeTask, TaskError
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
@@ -39,7 +41,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.ledger import component
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls
 
-Combination = Literal["weighted_sum", "product", "min", "first_that_says"]
+Combination = Literal["weighted_sum", "product", "min", "first_that_says", "alternate"]
 PartRole = Literal["term", "gate", "penalty"]
 
 
@@ -183,7 +185,8 @@ class CompositeJudgeSettings(JudgeSettings):
     Settings that a part leaves out are those of the command."""
     combine: Combination = setting("weighted_sum", common=True)
     """Combine the parts in this way. weighted_sum: Σ weight · score / Σ weight. product: of all scores. min: the lowest
-    score. first_that_says: the score of the first part that has one, in their order; later parts are not asked."""
+    score. first_that_says: the score of the first part that has one, in their order; later parts are not asked.
+    alternate: that of one part, chosen by seed, row and group: completions of a group have the same judge."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,7 @@ class CompositeDetail:
 
     Attributes:
         parts: what each part says, in their order.
-        settled_by: the gate that was not reached, or the part of `first_that_says` that settled the reward.
+        settled_by: the gate that was not reached, or the part of `first_that_says` or `alternate` that settled it.
         left_out: the parts that failed and were left out.
     """
 
@@ -280,13 +283,21 @@ class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDet
         return self._combined(found)
 
     async def _ask_terms(self, task: JudgeTask) -> dict[str, Judgment[Any]]:
-        """Ask all terms and penalties at once; of `first_that_says` one term after the other."""
+        """Ask all terms and penalties at once; of `first_that_says` one after the other, of `alternate` one."""
         terms = [part for part in self.parts if part.options.role == "term"]
         others = [part for part in self.parts if part.options.role == "penalty"]
+        if self.settings.combine == "alternate":
+            chosen = self._chosen([part for part in terms if part.options.weight], task)
+            terms = [part for part in terms if part is chosen or not part.options.weight]
         if self.settings.combine != "first_that_says":
             return await self._ask([*terms, *others], task)
         first, rest = await all_results((self._ask_in_order(terms, task), self._ask(others, task)))
         return first | rest
+
+    def _chosen(self, terms: Sequence[Part], task: JudgeTask) -> Part:
+        """Return the term that judges a row in this group."""
+        row = repr((task.prompt, task.reference, task.rubric, task.context, current_group()))
+        return terms[derive(self.settings.seed, row, "alternate") % len(terms)]
 
     async def _ask_in_order(self, terms: Sequence[Part], task: JudgeTask) -> dict[str, Judgment[Any]]:
         """Ask until a part has a score, or has failed and is not left out."""
@@ -378,7 +389,7 @@ class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDet
             value = math.prod(terms.values())
         elif self.settings.combine == "min":
             value = min(terms.values())
-        elif self.settings.combine == "first_that_says":
+        elif self.settings.combine in ("first_that_says", "alternate"):
             value, settled_by = terms[first], first
             contributions[first] = value
         else:

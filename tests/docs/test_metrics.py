@@ -125,6 +125,7 @@ def test_each_metric_of_a_scored_data_set_is_explained_and_each_that_is_explaine
 def test_each_shared_metric_is_written(runs: Runs) -> None:
     of_serve = recorder()
     of_serve.groups_maybe_double = 0
+    of_serve.flat_rows = (1, 2)
     of_serve.record_group(Word("w"), group([1.0, 0.0], [20, 30]))
     beside = of_serve.flush(max_token_len=100).values
     assert never_written(SHARED, [runs(name) for name in OF_SHARED], [*beside]) == []

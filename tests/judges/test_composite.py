@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from judgegym.judges.composite import CompositeDetail, CompositeJudge
 from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.seeding import in_group
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
@@ -261,3 +263,22 @@ def test_wrong_parts_are_one_line(reward: object, combine: str, said: str) -> No
     place = "".join(f"{part}: " for part in error["loc"])
     assert said in place + error["msg"]
     assert "\n" not in error["msg"]
+
+
+async def test_one_judge_in_turn_judges_all_completions_of_a_group(connect: Connect) -> None:
+    parts = {"a": part("a"), "b": part("b"), "measured": part("c", weight=0)}
+    async with ScriptedEndpoint(by_model({"a": 5, "b": 1, "c": 3})) as endpoint:
+        judge = opened(connect, endpoint, parts, combine="alternate")
+        chosen: dict[tuple[str, int], set[str | None]] = {}
+        for group in range(8):
+            for row, response in product(("one", "two"), ("x", "y")):
+                with in_group(group):
+                    judgment = await judge.judge_task(JudgeTask(row, (response,), rubric="Good?"))
+                assert judgment.detail is not None
+                assert judgment.score == {"a": 0.5, "b": 0.1}[str(judgment.detail.settled_by)]
+                chosen.setdefault((row, group), set()).add(judgment.detail.settled_by)
+        assert sum(call["model"] == "c" for call in endpoint.bodies) == 32, "what has no weight is measured"
+    assert all(len(each) == 1 for each in chosen.values()), "the members of a group have one judge"
+    assert {name for each in chosen.values() for name in each} == {"a", "b"}
+    for row in ("one", "two"):
+        assert len({name for group in range(8) for name in chosen[row, group]}) == 2, "a row has both"

@@ -18,6 +18,7 @@ from judgegym.judges.config.sources import SettingsSource
 from judgegym.llm.errors import SettingsError
 
 TokenSource = Literal["auto", "chat", "token_server", "retokenize"]
+RowWeighting = Literal["equal", "signal"]
 EvalHandling = Literal["STOP_TRAIN", "LIMIT_TRAIN", "NONE"]
 
 
@@ -71,6 +72,13 @@ class TrainerSettings(BaseModel, use_attribute_docstrings=True):
     """Take a share of the policy's capacity in proportion to this weight, among the environments of the same API."""
     min_batch_allocation: float | None = operational(None, verbs=SERVE)
     """Reserve at least this share (0 to 1) of each batch for this environment; no share if unset."""
+    row_weights: RowWeighting = operational("equal", verbs=SERVE)
+    """Choose how often rows are drawn. equal: once in each epoch. signal: rows without a signal less often, those whose
+    last row_flat_after groups all had equal rewards, until a group of them has unequal ones."""
+    row_flat_after: int = operational(2, verbs=SERVE, ge=1)
+    """With row_weights=signal: a row has no signal after this many groups in a row with equal rewards."""
+    row_flat_share: float = operational(0.25, verbs=SERVE, gt=0, le=1)
+    """With row_weights=signal: draw a row without a signal in this share of the epochs, chosen by seed and row."""
     max_batches_offpolicy: int = operational(3, verbs=SERVE)
     """Queue at most this many batches at the API; with more, rollouts are from an older policy. 0: no limit."""
     max_token_length: int = setting(2048, verbs=ROLLOUTS)

@@ -117,6 +117,11 @@ class JudgedGroup:
         return self.scores is not None and max(self.scores) - min(self.scores) <= _ROUNDING
 
     @property
+    def is_flat(self) -> bool:
+        """Return whether it teaches nothing: its scores are equal, or there was nothing to compare."""
+        return self.has_equal_scores or (self.together is not None and self.together.is_alone)
+
+    @property
     def longest(self) -> int:
         """Return the length of the longest sequence in tokens, prompt included."""
         sequences = [rollout.sequence for rollout in self.rollouts]

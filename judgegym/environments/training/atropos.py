@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from atroposlib.envs.base import BaseEnv, BaseEnvConfig
 
+from judgegym.data.rows import Task
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.evaluate.evaluation import Evaluation, evaluate_during_training
 from judgegym.environments.rollouts.groups import JudgedGroup
@@ -23,7 +24,8 @@ from judgegym.environments.rollouts.sources import open_source
 from judgegym.environments.rollouts.token_server import server_configs
 from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.pipeline import GroupPipeline
-from judgegym.environments.training.sampler import EpochSampler
+from judgegym.environments.training.sampler import EpochSampler, RowWeights
+from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 
 # They shape the requests of Atropos' clients, which are not used; our own clients read them from our settings.
@@ -50,9 +52,15 @@ class AtroposEnv(BaseEnv):  # type: ignore[misc]  # atroposlib has no types
         self._metrics = TrainingMetrics(env)
         source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self._pipeline = GroupPipeline(env, source, self._metrics)
-        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), config.seed)
+        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), config.seed, RowWeights.of(config))
+        self._pipeline.watch = self._watch
         self._evaluation: Evaluation[Any, Any] | None = None
         self._evaluated: dict[str, float | int] = {}
+
+    def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
+        """Tell the sampler whether the row of a judged group has a signal."""
+        if group.scores is not None or group.is_flat:
+            self._sampler.record(task.uid, is_flat=group.is_flat)
 
     async def setup(self) -> None:
         """Do nothing: the rows are loaded."""

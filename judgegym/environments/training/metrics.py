@@ -42,6 +42,8 @@ class TrainingMetrics:
     Attributes:
         total_dropped: the groups that were not sent, by reason.
         groups_maybe_double: groups that the trainer may have twice; `None` without a rollout API.
+        flat_rows: how many rows have no signal now, and how often one was not drawn for that; `None` if rows have no
+            weights.
         rewards: the rewards since the last flush.
         usage: what `judge` and `policy` used since the last flush.
     """
@@ -52,6 +54,7 @@ class TrainingMetrics:
         self._total_judgments = 0
         self.total_dropped: Counter[str] = Counter()
         self.groups_maybe_double: int | None = None
+        self.flat_rows: tuple[int, int] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -77,7 +80,7 @@ class TrainingMetrics:
         counts = self._counts
         is_alone = group.together is not None and group.together.is_alone
         counts["groups"] += 1
-        counts["no_signal"] += is_alone or group.has_equal_scores
+        counts["no_signal"] += group.is_flat
         self._latencies["policy"].append(group.policy_run.latency_s)
         self.usage["policy"] += group.policy_run.usage
         firsts = first_equals([rollout.completion for rollout in group.rollouts])
@@ -192,6 +195,9 @@ class TrainingMetrics:
             own.number(f"groups_dropped_{reason}", count)
         if self.groups_maybe_double is not None:
             own.number("groups_maybe_double", self.groups_maybe_double)
+        if self.flat_rows is not None:
+            own.number("rows_without_signal", self.flat_rows[0])
+            own.number("rows_skipped", self.flat_rows[1])
         result = own.result()
         self._begin()
         thinking = {"config/thinking_mode": float(self._env.config.thinking_mode)}

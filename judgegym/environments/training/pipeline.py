@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 from judgegym.data.rows import Task
 from judgegym.engine.loop import FailureGuard, why_unsampled, why_unscored
+from judgegym.engine.runs.ledger import LedgerOfRow
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup, NoTokens, RolloutSource, roll_out
 from judgegym.environments.training.metrics import TrainingMetrics
+from judgegym.judges.core.seeding import in_group
 from judgegym.llm.errors import EndpointError
 from judgegym.llm.ledger import RowLedger, recorded_in
 
@@ -58,7 +60,8 @@ class GroupPipeline:
         """
         limit, uid = self.env.config.worker_timeout, task.uid
         try:
-            with recorded_in(calls):
+            number = calls.key[1] if isinstance(calls, LedgerOfRow) else None
+            with recorded_in(calls), in_group(number or 0):
                 group = await asyncio.wait_for(roll_out(self.env, self._source, task), limit if limit > 0 else None)
         except asyncio.TimeoutError:
             return self._drop("timed_out", f"group {uid!r} took longer than env.worker_timeout")

@@ -1,20 +1,67 @@
-"""The order of the rows in training: shuffled by seed and epoch, and resumed from a checkpoint."""
+"""The order of the rows in training: shuffled by seed and epoch, and resumed from a checkpoint.
+
+With `RowWeights` rows that teach nothing are drawn less often. A row is flat if the rewards of its last groups were all
+equal, so that their advantages were zero: it is too easy or too hard. A flat row is handed out in a share of the
+epochs, chosen by seed, row and epoch, and in each of them as soon as one of its groups has unequal rewards.
+
+Sources: DAPO's dynamic sampling (Yu et al., 2025), which draws groups until enough have a signal; prime-rl's pools of
+easy and hard rows, from which few are drawn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic
 
 from judgegym.data.rows import TaskT
-from judgegym.data.task_list import epoch_order, positions_of
+from judgegym.data.task_list import epoch_order, positions_of, uids_of
+from judgegym.engine.settings import EnvConfig
+from judgegym.judges.core.seeding import derive
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import JSON
+
+_WHOLE = float(2**64)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWeights:
+    """How often rows without a signal are drawn.
+
+    Attributes:
+        flat_share: the share of the epochs in which a flat row is handed out, from 0 (exclusive) to 1.
+        flat_after: a row is flat after so many groups in a row whose rewards are all equal.
+    """
+
+    flat_share: float
+    flat_after: int
+
+    @classmethod
+    def of(cls, config: EnvConfig) -> RowWeights | None:
+        """Return those of the settings; `None` if all rows are drawn equally often.
+
+        Raises:
+            SettingsError: groups of one rollout have no variance.
+        """
+        if config.row_weights != "equal" and config.group_size < 2:
+            raise SettingsError("--env.row_weights=signal: expected --env.group_size of 2 or more: it compares rewards")
+        return None if config.row_weights == "equal" else cls(config.row_flat_share, config.row_flat_after)
 
 
 class EpochSampler(Generic[TaskT]):
-    """Hands out rows, and tracks those in progress, so that a checkpoint neither repeats nor loses one."""
+    """Hands out rows, and tracks those in progress, so that a checkpoint neither repeats nor loses one.
 
-    def __init__(self, tasks: Sequence[TaskT], seed: int) -> None:
+    Attributes:
+        skipped: how often a flat row was not handed out, since this process began.
+    """
+
+    def __init__(self, tasks: Sequence[TaskT], seed: int, weights: RowWeights | None = None) -> None:
         """Begin the first epoch.
+
+        Args:
+            tasks: the rows.
+            seed: of the order, and of the epochs in which flat rows are handed out.
+            weights: how often flat rows are; `None`: as often as others.
 
         Raises:
             ValueError: there are no tasks.
@@ -28,19 +75,56 @@ class EpochSampler(Generic[TaskT]):
         self._rows = epoch_order(tasks, seed=seed, epoch=0)
         self._again: list[TaskT] = []
         self._under_way: dict[str, int] = {}
+        self._weights = weights
+        self._equal: dict[str, int] = {}
+        """Of each row how many of its last groups in a row had equal rewards, if any."""
+        self.skipped = 0
 
     def next(self) -> TaskT:
         """Return the next row: first the unfinished rows of a checkpoint."""
         if self._again:
             task = self._again.pop(0)
         else:
-            if self._position == len(self._rows):
-                self._epoch, self._position = self._epoch + 1, 0
-                self._rows = epoch_order(self._tasks, seed=self._seed, epoch=self._epoch)
-            task = self._rows[self._position]
-            self._position += 1
+            for left in range(len(self._tasks), -1, -1):
+                if self._position == len(self._rows):
+                    self._epoch, self._position = self._epoch + 1, 0
+                    self._rows = epoch_order(self._tasks, seed=self._seed, epoch=self._epoch)
+                place, self._position = self._position, self._position + 1
+                if self._weights is None or not left or not self._is_skipped(uids_of(self._rows)[place]):
+                    break  # of rows that are all skipped one is handed out after an epoch
+                self.skipped += 1
+            task = self._rows[place]
         self._under_way[task.uid] = self._under_way.get(task.uid, 0) + 1
         return task
+
+    def record(self, uid: str, *, is_flat: bool) -> int | None:
+        """Note whether the rewards of a judged group were all equal.
+
+        Returns:
+            How many of the row's last groups were, if that has changed and rows have weights; else `None`.
+        """
+        before = self._equal.pop(uid, 0)
+        if self._weights is None:
+            return None
+        if is_flat:
+            self._equal[uid] = before + 1
+        return self._equal.get(uid, 0) if is_flat or before else None
+
+    def restore_flat(self, uid: str, groups: int) -> None:
+        """Note what `record` has returned to an earlier process of the same run."""
+        self._equal[uid] = groups
+
+    @property
+    def flat_rows(self) -> int:
+        """How many rows are flat now."""
+        weights = self._weights
+        return 0 if weights is None else sum(groups >= weights.flat_after for groups in self._equal.values())
+
+    def _is_skipped(self, uid: str) -> bool:
+        weights = self._weights
+        if weights is None or self._equal.get(uid, 0) < weights.flat_after:
+            return False
+        return derive(self._seed, uid, f"flat row in epoch {self._epoch}") / _WHOLE >= weights.flat_share
 
     @property
     def place(self) -> tuple[int, int]:
@@ -64,6 +148,7 @@ class EpochSampler(Generic[TaskT]):
             "epoch": self._epoch,
             "position": self._position,
             "unfinished": [*unfinished, *waiting],
+            **({} if self._weights is None else {"equal": dict(self._equal)}),
         }
 
     def load_state_dict(self, state: Mapping[str, JSON]) -> None:
@@ -83,6 +168,5 @@ class EpochSampler(Generic[TaskT]):
         positions = positions_of(self._tasks)
         self._again = [self._tasks[positions[uid]] for uid in unfinished if isinstance(uid, str) and uid in positions]
         self._under_way = {}
-
-
-# They shape the requests of Atropos' clients, which are not used; our own clients read them from our settings.
+        if isinstance(equal := state.get("equal"), Mapping):
+            self._equal = {uid: groups for uid, groups in equal.items() if isinstance(groups, int)}

@@ -44,12 +44,14 @@ from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
 from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
-from judgegym.environments.training.sampler import EpochSampler
+from judgegym.environments.training.sampler import EpochSampler, RowWeights
 from judgegym.llm import wire
 from judgegym.llm.errors import EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm, AlarmStop
+from judgegym.monitoring.line_file import earlier_lines
+from judgegym.monitoring.live_file import MONITOR
 from judgegym.monitoring.pause import Pause, PauseState
 from judgegym.reports.training.page import write_training_report_after
 
@@ -160,7 +162,9 @@ class ServeRun:
             _ = retokenizer.tokenizer  # report an error in its name before the first call
         self._source = open_source(env.settings, env.clients, retokenizer)
         self._pipeline = GroupPipeline(env, self._source, self.metrics)
-        self._sampler: EpochSampler[Any] = EpochSampler(env.load_tasks("train"), self._config.seed)
+        self._sampler: EpochSampler[Any] = EpochSampler(
+            env.load_tasks("train"), self._config.seed, RowWeights.of(self._config)
+        )
         headlines = dict.fromkeys((env.training_headline or env.headline[0], env.headline[0]))
         self._log = TrainingLog(self._config, retokenizer, headlines=tuple(headlines))
         self._keeps_calls = env.settings.keeps_rollout_calls
@@ -168,6 +172,9 @@ class ServeRun:
         self._run, self._file, self._ledger = open_files(env.settings, "serve", open_ledger)
         self._disk = self._run.disk
         self.monitor = open_monitor(env, self._run, self._alarmed)
+        for line in earlier_lines(self._run.path / MONITOR):
+            if isinstance(row := line.get("row"), Mapping):
+                self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
         self._pipeline.watch = self._watch
         self._live = open_live_file(self.monitor, self._run, self._status)
         self._pause = Pause(self._run.path, self._config.alarm_pause_s, self._paused)
@@ -257,9 +264,14 @@ class ServeRun:
         return "; ".join(parts)
 
     def _watch(self, task: Any, group: JudgedGroup, calls: RowLedger | None) -> None:
-        """Show the monitor a judged group."""
+        """Show the monitor a judged group, and tell the sampler whether its row has a signal."""
         number = self.monitor.groups + 1
         self.monitor.add(monitor_group(self.env, task, group, number=number, step=self._step, calls=calls))
+        if group.scores is None and not group.is_flat:
+            return  # its judge failed
+        equal = self._sampler.record(task.uid, is_flat=group.is_flat)
+        if equal is not None:
+            self.monitor.note("row", {"uid": task.uid, "equal": equal})
 
     def _status(self) -> dict[str, JSON]:
         """Say how the run stands, for `live.jsonl`."""
@@ -393,6 +405,8 @@ class ServeRun:
         self._sent_this_step = 0
         self._logged_at = time.monotonic()
         self.metrics.groups_maybe_double = self._outbox.maybe_double
+        if self._config.row_weights != "equal":
+            self.metrics.flat_rows = (self._sampler.flat_rows, self._sampler.skipped)
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
         of_monitors = {f"monitor/{name}": value for name, value in self.monitor.values.items()}
         of_monitors["monitor/alarms"] = len(self.monitor.alarms)

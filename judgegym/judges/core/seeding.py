@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_GROUP: ContextVar[int] = ContextVar("group", default=0)
 
 
 def derive(seed: int, uid: str, purpose: str) -> int:
@@ -15,3 +20,18 @@ def derive(seed: int, uid: str, purpose: str) -> int:
 def generator(seed: int, uid: str, purpose: str) -> random.Random:
     """The random generator for one purpose of one row."""
     return random.Random(derive(seed, uid, purpose))
+
+
+@contextmanager
+def in_group(number: int) -> Iterator[None]:
+    """Let choices inside be those of this group of a row, which has several in training."""
+    token = _GROUP.set(number)
+    try:
+        yield
+    finally:
+        _GROUP.reset(token)
+
+
+def current_group() -> int:
+    """Return the number of the group that is judged here; 0 where groups have none."""
+    return _GROUP.get()
