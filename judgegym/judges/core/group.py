@@ -235,8 +235,8 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
 
     `own` among the components is the score before it was compared with the anchor, `looks` how many calls have a
     verdict on the response, `position` the mean place at which they saw it, from 1, and `orders_agree` the share of the
-    group's pairs in which both orders say the same, if both were asked. Of a pair, `points_first` and `points_second` are what
-    the calls gave the response where it was shown first and second.
+    group's pairs in which both orders say the same, if both were asked. Of a pair, `points_first` and `points_second`
+    are what the calls gave the response where it was shown first and second.
     """
     calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
     cached = bool(calls) and all(call.run.cached for call in calls)

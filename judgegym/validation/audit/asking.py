@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -235,12 +236,12 @@ def judgments_of(
     """
     import numpy as np
 
-    rows, drawn, main = targets.rows, sample_of(targets, settings), judged[FIRST]
+    rows, drawn, main, repeats = targets.rows, sample_of(targets, settings), judged[FIRST], settings.repeats
     numeric = targets.is_pairs or all(isinstance(target.gold, float) for target in rows)
     orders = 2 if compares(settings.judge) else 1
 
-    def said(part: JudgedRows, number: int, repeat: int = 0) -> list[Value]:
-        found = part.by_uid[f"{repeat}/{number}"]
+    def said(found: Sequence[RowJudgment]) -> list[Value]:
+        """The verdict in each order."""
         if not targets.is_pairs:
             return [found[0].raw if numeric else _label(found[0], settings)]
         if orders == 1:
@@ -248,40 +249,36 @@ def judgments_of(
         one, other = (each.components for each in found)
         return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
 
-    values = {(number, 0): said(main, number) for number in range(len(rows))}
-    values |= {(at, repeat): said(main, at, repeat) for repeat in range(1, settings.repeats + 1) for at in drawn}
-    wordings = {
-        name.removeprefix(WORDING): {number: said(part, number) for number in drawn}
-        for name, part in judged.items()
-        if name.startswith(WORDING)
+    wordings = [name for name in judged if name.startswith(WORDING)]
+    layers = [(main, 0, range(len(rows))), *((main, repeat, drawn) for repeat in range(1, repeats + 1))]
+    layers += [(judged[name], 0, drawn) for name in wordings]
+    values = {
+        (layer, number): said(part.by_uid[f"{repeat}/{number}"])
+        for layer, (part, repeat, numbers) in enumerate(layers)
+        for number in numbers
     }
-    judged_values = [*values.values(), *(found for of in wordings.values() for found in of.values())]
-    everything = [each for found in judged_values for each in found]
-    words = {str(each).casefold() for each in (*everything, *(target.gold for target in rows)) if each is not None}
-    levels = [] if numeric else sorted(words)
+    everything = [*(target.gold for target in rows), *chain.from_iterable(values.values())]
+    levels = [] if numeric else sorted({str(each).casefold() for each in everything if each is not None})
 
     def code(value: Value) -> float:
         if value is None:
             return math.nan
         return levels.index(str(value).casefold()) if levels else float(value)
 
-    verdicts = np.full((len(rows), orders, settings.repeats + 1), np.nan)
-    asked = np.zeros(verdicts.shape, dtype=bool)
-    for (number, repeat), found in values.items():
-        verdicts[number, :, repeat], asked[number, :, repeat] = [*map(code, found)], True
-    paraphrases = {name: np.full((len(rows), orders), np.nan) for name in wordings}
-    for name, of in wordings.items():
-        for number, found in of.items():
-            paraphrases[name][number] = [*map(code, found)]
+    table = np.full((len(layers), len(rows), orders), np.nan)
+    asked = np.zeros(table.shape, dtype=bool)
+    for place, found in values.items():
+        table[place], asked[place] = [*map(code, found)], True
+    own = slice(repeats + 1)
     gold, scores = np.array([code(target.gold) for target in rows]), None
     if SECOND in judged:
         pairs = [judged[SECOND].by_uid[f"0/{number}"] for number in range(len(rows))]
         scores = np.array([[code(each.score) for each in pair] for pair in pairs])
     models = [target.cells.models for target in rows]
-    known = [*gold.tolist(), *verdicts[np.isfinite(verdicts)].tolist()]
+    known = [each for each in map(code, everything) if math.isfinite(each)]
     run = SavedRun.open(main.run)
     samples = list(run.samples())
-    of_rows = [*range(len(rows)), *([*drawn] * settings.repeats)]  # in the order of the derived rows
+    of_rows = [*range(len(rows)), *([*drawn] * repeats)]  # in the order of the derived rows
     places = [of_rows[at[0]] for each in samples if (at := response_of_uid(each.uid)) is not None]
     return Judgments(
         judge=judge,
@@ -289,13 +286,13 @@ def judgments_of(
         kind="choice" if targets.is_pairs else "label" if levels else "score",
         uids=[target.uid for target in rows],
         gold=gold,
-        verdicts=verdicts,
-        asked=asked,
+        verdicts=table[own].transpose(1, 2, 0),
+        asked=asked[own].transpose(1, 2, 0),
         clusters=clusters_of([repr(target.cells.cluster or target.task.prompt) for target in rows]),
         counts=np.array([len(target.task.responses) for target in rows]),
         levels=levels,
         scale=(min(known), max(known)),
-        paraphrases=paraphrases,
+        paraphrases=dict(zip((name.removeprefix(WORDING) for name in wordings), table[repeats + 1 :], strict=True)),
         features=features_of([target.task.responses for target in rows], models if any(models) else None, judge),
         categories=[target.category for target in rows],
         scores=scores,

@@ -27,20 +27,11 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
-from judgegym.validation.audit.asking import CalledAuditSettings, Targets, judgments_of, parts_of, targets_of
-from judgegym.validation.audit.audit import audit
+from judgegym.validation import judged_rows
+from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
+from judgegym.validation.audit.audit import Audit, audit
 from judgegym.validation.audit.page import html, show
 from judgegym.validation.audit.settings import AuditSettings, load_settings
-from judgegym.validation.judged_rows import (
-    JUDGED,
-    JudgedRows,
-    JudgingCommand,
-    check_folder,
-    judge_rows,
-    plan_rows,
-    read_tasks,
-    score_settings,
-)
 
 FAULT = 4
 """The exit code if a check fails."""
@@ -87,49 +78,47 @@ def _run(words: list[str], prog: str) -> int:
 
 async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]) -> int:
     settings, folder = loaded.settings, _folder(loaded.settings)
-    targets = targets_of(read_tasks(settings), settings)
+    targets = targets_of(judged_rows.read_tasks(settings), settings)
     parts, unmeasured = await parts_of(targets, settings)
     if settings.plan:
-        plans = {each.name: await plan_rows(each.settings, each.rows, folder and folder / each.name) for each in parts}
+        plans = {
+            each.name: await judged_rows.plan_rows(each.settings, each.rows, folder and folder / each.name)
+            for each in parts
+        }
         terminal.say("\n".join(_plan_lines(plans)))
         return 0
     assert folder is not None  # or there is an error above
     if not settings.resume:
         for each in parts:
-            check_folder(folder / each.name, resume=False)
-    budget, judged = budget_of(score_settings(settings)), dict[str, JudgedRows]()
+            judged_rows.check_folder(folder / each.name, resume=False)
+    budget, judged = budget_of(judged_rows.score_settings(settings)), dict[str, judged_rows.JudgedRows]()
     for each in parts:
         place = folder / each.name
-        goes_on = settings.resume and run_directory_of(place / JUDGED).exists()
+        goes_on = settings.resume and run_directory_of(place / judged_rows.JUDGED).exists()
         own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
-        found = await judge_rows(own, each.rows, place, JudgingCommand(f"audit {each.name}", words), budget)
+        found = await judged_rows.judge_rows(
+            own, each.rows, place, judged_rows.JudgingCommand(f"audit {each.name}", words), budget
+        )
         if found is None:
             return FAILED
         judged[each.name] = found
-    return await _ended(targets, settings, judged, unmeasured, thresholds, folder)
-
-
-async def _ended(
-    targets: Targets,
-    settings: CalledAuditSettings,
-    judged: Mapping[str, JudgedRows],
-    unmeasured: Mapping[str, str],
-    thresholds: AuditSettings,
-    folder: Path,
-) -> int:
-    """Write the files, print the result; return the exit code."""
     name = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
-    found = audit(await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured, name), thresholds)
+    judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured, name)
+    return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)
+
+
+def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_rows.JudgedRows], folder: Path) -> int:
+    """Write the files, print the result; return the exit code."""
     write_atomic(folder / JSON_FILE, wire.dumps_readable(found.to_json()))
     write_atomic(folder / PAGE, b"".join(html(found)))
     show(found)
-    made = [one for part in judged.values() for judgments in part.by_uid.values() for one in judgments]
+    made = [one for part in judged for judgments in part.by_uid.values() for one in judgments]
     costs = [one.cost for one in made if one.cost is not None]
     price = f", {dollars(sum(costs))}" if len(costs) == len(made) else ""
     terminal.say(f"{sum(one.calls for one in made):,} calls{price}; the page is {folder / PAGE}")
     if settings.offline:
         terminal.say(terminal.offline_notice(("judge",)))
-    failed = [part for part in judged.values() if part.problem is not None]
+    failed = [part for part in judged if part.problem is not None]
     for part in failed:
         terminal.warn(f"{part.problem}\nTo judge them again:\n  {part.again}")
     if failed:
