@@ -40,6 +40,7 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm import wire
+from judgegym.llm.budget import Budget
 from judgegym.llm.errors import BudgetError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
@@ -181,7 +182,11 @@ async def plan_rows(settings: RowsSettings, rows: Sequence[DerivedRow], folder: 
 
 
 async def judge_rows(
-    loaded: LoadedSettings[SettingsT], rows: Sequence[DerivedRow], folder: Path, command: JudgingCommand
+    loaded: LoadedSettings[SettingsT],
+    rows: Sequence[DerivedRow],
+    folder: Path,
+    command: JudgingCommand,
+    budget: Budget | None = None,
 ) -> JudgedRows | None:
     """Judge the rows, or what an earlier run has left of them.
 
@@ -190,6 +195,7 @@ async def judge_rows(
         rows: the rows; their ids differ.
         folder: of the command, created if it is not there.
         command: for messages.
+        budget: that of several such runs together; by default the run has its own.
 
     Returns:
         The judgments; `None` if the budget is spent, which has been said.
@@ -202,7 +208,7 @@ async def judge_rows(
     path, out = folder / ROWS, folder / JUDGED
     await asyncio.to_thread(_write, path, rows)
     settings = _of_derived(loaded.settings, path, out)
-    budget = budget_of(settings)
+    budget = budget or budget_of(settings)
     async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, str(path), out, clients, budget=budget)
@@ -226,7 +232,8 @@ async def judge_rows(
 
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
     """The settings that judge a file of derived rows."""
-    unread = {"category_column": None, "group_by": None, "limit": None, "split": "train", "plan": False}
+    unset = dict.fromkeys(("category_column", "group_by", "gold_column", "limit"))
+    unread = {**unset, "split": "train", "plan": False}
     return score_settings(settings, data=str(data), out=out, on_bad_row="fail", **unread, **_TASK)
 
 

@@ -57,6 +57,7 @@ def measure_all(judgments: Judgments) -> dict[str, ClusteredEstimate | str]:
     found: dict[str, ClusteredEstimate | str] = {}
     for measure in MEASURES:
         found.update(measure(judgments))
+    found |= judgments.unmeasured
     return {name: found.get(name, "it is of another kind of judgment") for name in CHECKS}
 
 
