@@ -272,7 +272,7 @@ class _Sample:
         smoothed = min(1 - end, max(end, fit.smoothed))
         size = smoothed * (1 - smoothed) / fit.variance
         if fit.weight == 0 and len(self.strata) == 1 and self.clusters is None:
-            size, reach = float(self.count), _normal_quantile(level)
+            size, reach = float(self.count), _t_quantile(level)
         return Estimate(value, _wilson(value, size, reach))
 
 
@@ -289,14 +289,9 @@ def _wilson(rate: float, size: float, reach: float) -> Interval:
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
-def _normal_quantile(level: float) -> float:
-    from scipy.special import ndtri  # late, and not `scipy.stats`, which takes half a second
-
-    return float(ndtri((1 + level) / 2))
-
-
-def _t_quantile(level: float, freedom: int) -> float:
-    from scipy.special import stdtrit
+def _t_quantile(level: float, freedom: float = math.inf) -> float:
+    """Return how many standard errors an interval reaches; with endless degrees of freedom, the normal quantile."""
+    from scipy.special import stdtrit  # late, and not `scipy.stats`, which takes half a second
 
     return float(stdtrit(freedom, (1 + level) / 2))
 
@@ -327,7 +322,7 @@ def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.9
     explained = (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
     r = math.sqrt(min(max(explained, 0.0), 0.9999))
     reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
-    factor = _PLAN_MARGIN * _normal_quantile(level) ** 2 * found.variance
+    factor = _PLAN_MARGIN * _t_quantile(level) ** 2 * found.variance
     spread = _PLAN_REACH * found.variance_error
 
     def fewest(r: float, factor: float) -> int | None:

@@ -86,14 +86,11 @@ def mean_above(values: Sequence[float], limit: float) -> MeanTest:
         values: at least one.
         limit: what is compared.
     """
-    from scipy import stats
+    from scipy.stats import ttest_1samp
 
-    padded = [*values, 0.0, 1.0]
-    count, mean = len(padded), math.fsum(padded) / len(padded)
-    error = math.sqrt(math.fsum((value - mean) ** 2 for value in padded) / (count - 1) / count)
-    low = mean - float(stats.t.ppf(0.95, count - 1)) * error
-    p = float(stats.t.sf((mean - limit) / error, count - 1))
-    return MeanTest(math.fsum(values) / len(values), max(0.0, low), p)
+    test = ttest_1samp([*values, 0.0, 1.0], limit, alternative="greater")
+    low = float(test.confidence_interval(0.95).low)
+    return MeanTest(math.fsum(values) / len(values), max(0.0, low), float(test.pvalue))
 
 
 def false_discovery(p_values: Sequence[float]) -> list[float]:

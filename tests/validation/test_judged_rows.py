@@ -15,7 +15,6 @@ from judgegym.llm.errors import RunDirectoryError
 from judgegym.validation.judged_rows import (
     DerivedRow,
     JudgedRows,
-    JudgingCommand,
     RowsSettings,
     judge_rows,
     plan_rows,
@@ -39,8 +38,13 @@ def loaded(*words: str) -> LoadedSettings[RowsSettings]:
 
 
 def judge(folder: Path, rows: Sequence[DerivedRow], *words: str) -> JudgedRows | None:
-    command = JudgingCommand("attack", ["judgegym", "attack", *words])
-    return asyncio.run(judge_rows(loaded(*words), rows, folder, command))
+    return asyncio.run(judge_rows(loaded(*words), rows, folder, ["judgegym", "attack", *words]))
+
+
+def only(judged: JudgedRows, uid: str) -> tuple[float | None, str, int]:
+    """The score and the status of a row with one response, and its calls."""
+    (sample,) = judged.by_uid[uid]
+    return sample.score, sample.status, len(sample.run.judge_calls or ())
 
 
 def rating(text: str) -> int:
@@ -57,13 +61,9 @@ def test_repeats_are_calls_of_their_own_and_equal_rows_share_one(tmp_path: Path)
         assert judge(tmp_path / "cached", ROWS, *words, "--judge_temperature=0") is not None
         assert len(endpoint.requests) == 4
     assert judged is not None and judged.problem is None
-    assert [(one.score, one.raw, one.calls) for one in (judged.one("a"), judged.one("b"), judged.one("a again"))] == [
-        (1.0, 5.0, 1),
-        (1.0, 5.0, 0),
-        (1.0, 5.0, 1),
-    ]
+    assert [only(judged, uid) for uid in ("a", "b", "a again")] == [(1.0, "ok", 1), (1.0, "ok", 0), (1.0, "ok", 1)]
     assert [one.score for one in judged.by_uid["c"]] == [0.25, 1.0]
-    assert (judged.one("empty").score, judged.one("empty").status) == (None, "invalid_completion")
+    assert only(judged, "empty")[1:] == ("invalid_completion", 0)
     shown = [body["messages"][-1]["content"] for body in endpoint.bodies]
     assert any("Is it short?\nScore 1: No.\nScore 5: Yes." in text for text in shown)
     assert sum("Because." in text for text in shown) == 2
@@ -86,7 +86,7 @@ def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path, capsys
             judge(tmp_path, rows, url)
         judged = judge(tmp_path, rows, url, "--resume")
         assert len(endpoint.requests) == 6
-    assert judged is not None and [judged.one(row.uid).score for row in rows] == [1.0] * 6
+    assert judged is not None and [only(judged, row.uid)[0] for row in rows] == [1.0] * 6
 
 
 def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:
         judged = judge(tmp_path, ROWS[3:4], f"--judge_base_url={endpoint.base_url}")
     assert judged is not None and judged.problem is not None and "--resume" in judged.again
     bad, good = judged.by_uid["c"]
-    assert (bad.score, bad.raw, bad.status, good.raw) == (None, None, "unparsable", 4.0)
-    assert "no verdict" in bad.explanation
+    assert (bad.score, bad.status) == (None, "unparsable") and "no verdict" in (bad.error or "")
+    assert good.detail is not None and good.detail.components["raw"] == 4.0
 
 
 def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
 
     with serving(met) as endpoint:
         judged = judge(tmp_path, [row], f"--judge_base_url={endpoint.base_url}", "--judge=checklist")
-    assert judged is not None and judged.one("a").score == pytest.approx(0.5)
+    assert judged is not None and only(judged, "a")[0] == pytest.approx(0.5)
 
 
 def test_the_users_rows_are_read_as_score_reads_them(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from judgegym.engine.records import Sample, digest, explained
-from judgegym.engine.runs.lines import DiskFile, LineWriter, RawLine, whole_lines
+from judgegym.engine.runs.lines import DiskFile, RawLine, whole_lines
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, UserError
 from judgegym.llm.wire import JSON
@@ -237,60 +237,37 @@ def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
         raise DataError(f"{line.path}, line {line.number}: not a label: {explained(error)}") from None
 
 
-class _SyncedFile(DiskFile):
-    """A file that one process appends to, and whose writes are on the disk when they return."""
+class LabelWriter(DiskFile):
+    """Appends to a file of labels; what it has written is on the disk."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and lock it until it is closed.
-
-        Raises:
-            UserError: another process appends to it.
-        """
-        super().__init__(path)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
-            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
-
-    def write(self, data: bytes) -> int:
-        """Append bytes and sync them; return how many were written."""
-        written = super().write(data)
-        os.fsync(self._descriptor)
-        return written
-
-
-class LabelWriter:
-    """Appends to a file of labels."""
-
-    def __init__(self, path: Path) -> None:
-        """Open the file at `path`, and remove a last line that a crash has cut off.
+        """Open the file at `path`, lock it until it is closed, and remove a last line that a crash has cut off.
 
         Raises:
             UserError: it cannot be opened, or another process appends to it.
         """
-        self._faults: list[OSError] = []
-        self._lines = LineWriter(path, lambda _, error: self._faults.append(error), _SyncedFile)
-        self._lines.flush()
-        self._check()
+        self._path = path
+        try:
+            super().__init__(path)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.size()
+        except BlockingIOError:
+            self.close()
+            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
+        except OSError as error:
+            raise UserError(f"{path} cannot be written to: {error.strerror}") from None
 
     def append(self, *lines: Label | Draw) -> None:
         """Append lines; they are on the disk afterwards.
 
         Raises:
-            UserError: the disk refuses one; then the file ends with the line before it.
+            UserError: the disk refuses one; then the file ends with a whole line before it.
         """
-        for line in lines:
-            self._lines.append(line.to_line())
-            self._check()
-
-    def _check(self) -> None:
-        if self._faults:
-            self._lines.drop()
-            reason = self._faults.pop().strerror
-            self._faults.clear()
-            raise UserError(f"{self._lines.path} cannot be written to: {reason}")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._lines.close()
+        data = b"".join(line.to_line() for line in lines)
+        try:
+            while data:
+                data = data[self.write(data) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self.size()  # cuts off what was written of a line
+            raise UserError(f"{self._path} cannot be written to: {error.strerror}") from None

@@ -25,9 +25,9 @@ def run(tmp_path: Path) -> Path:
 def label_some(run: Path, labeller: str, count: int) -> None:
     with session_of(run, LabelPlan(100, overlap=100)) as session:
         for _ in range(count):
-            row = session.next_row(labeller)
-            assert row is not None
-            session.save(row.uid, labeller, "a", "")
+            uid = session.next_row(labeller)
+            assert uid is not None
+            session.save(uid, labeller, "a", "")
 
 
 def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
