@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.corrected import t_quantile, wilson
 
 
 class PairedCounts(NamedTuple):
@@ -35,16 +36,12 @@ class PairedCounts(NamedTuple):
 
     def interval(self, level: float = 0.95) -> Interval:
         """The interval of the difference of the rates, which need not be symmetric."""
-        from scipy.stats import binomtest  # late: help needs none
-
         both, first, second, neither = self
         total = sum(self)
         if not total:
             return Interval(-1.0, 1.0)
         rates = (both + first) / total, (both + second) / total
-        limits = [
-            binomtest(count, total).proportion_ci(level, method="wilson") for count in (both + first, both + second)
-        ]
+        limits = [wilson(rate, total, t_quantile(level)) for rate in rates]
         margins = (both + first) * (second + neither) * (both + second) * (first + neither)
         covariance = float(both * neither - first * second)
         if covariance > 0:
@@ -61,7 +58,7 @@ class PairedCounts(NamedTuple):
     @property
     def p(self) -> float:
         """The one-sided p-value of McNemar's exact test that the first rate is not the higher one."""
-        from scipy.stats import binomtest
+        from scipy.stats import binomtest  # late: help needs none
 
         if not self.first + self.second:
             return 1.0

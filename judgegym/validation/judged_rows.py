@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
@@ -52,15 +52,9 @@ class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
     """What a command needs that judges derived rows; commands add their own settings to these."""
 
 
+DerivedRows: TypeAlias = Mapping[str, JudgeTask]
+"""Rows to judge: the task of each by its id. Its `repeat` makes a task independent of equal ones."""
 SettingsT = TypeVar("SettingsT", bound=RowsSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedRow:
-    """A row to judge: its id, and the task, whose `repeat` makes it independent of equal ones."""
-
-    uid: str
-    task: JudgeTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +117,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         check_unused(run_directory_of(folder / JUDGED), OUT)
 
 
-async def plan_rows(settings: RowsSettings, rows: Sequence[DerivedRow], folder: Path | None) -> Plan:
+async def plan_rows(settings: RowsSettings, rows: DerivedRows, folder: Path | None) -> Plan:
     """What judging the rows would ask; nobody is asked, and nothing is written.
 
     Args:
@@ -141,13 +135,13 @@ async def plan_rows(settings: RowsSettings, rows: Sequence[DerivedRow], folder: 
 
 
 async def judge_rows(
-    loaded: LoadedSettings[SettingsT], rows: Sequence[DerivedRow], folder: Path, command: Sequence[str]
+    loaded: LoadedSettings[SettingsT], rows: DerivedRows, folder: Path, command: Sequence[str]
 ) -> JudgedRows | None:
     """Judge the rows, or what an earlier run has left of them.
 
     Args:
         loaded: the settings, and where each was given.
-        rows: the rows; their ids differ.
+        rows: the rows.
         folder: of the command, created if it is not there.
         command: its words as the user typed them, with the program, such as `judgegym attack`.
 
@@ -191,26 +185,25 @@ def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
     return score_settings(settings, data=str(data), out=out, on_bad_row="fail", **unread, **_TASK)
 
 
-def _lines(rows: Sequence[DerivedRow]) -> bytes:
-    return b"".join(wire.dumps(_columns(row)) + b"\n" for row in rows)
+def _lines(rows: DerivedRows) -> bytes:
+    return b"".join(wire.dumps({"uid": uid, **_columns(task)}) + b"\n" for uid, task in rows.items())
 
 
-def _columns(row: DerivedRow) -> dict[str, JSON]:
-    task = row.task
+def _columns(task: JudgeTask) -> dict[str, JSON]:
     rubric: JSON = task.rubric
     if task.levels:
         rubric = {"criteria": task.rubric or "", **{f"score{level}_description": text for level, text in task.levels}}
     lists = {"aspects": task.aspects, "criteria": task.criteria}
     dumped = {name: None if of is None else [one.model_dump(mode="json") for one in of] for name, of in lists.items()}
     others = {name: getattr(task, name) for name in ("prompt", "reference", "baseline", "context", "repeat")}
-    return {"uid": row.uid, "responses": list(task.responses), "rubric": rubric, **others, **dumped}
+    return {"responses": list(task.responses), "rubric": rubric, **others, **dumped}
 
 
-def _samples(rows: Sequence[DerivedRow], run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
+def _samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
     """The judged responses of each row, from the lines of a run."""
     found, reader = [dict[int, Sample[ScoreDetail]]() for _ in rows], SampleReader(ScoreDetail)
     for line in chain(whole_lines(run / SAMPLES), whole_lines(run / FAILURES)):
         sample = reader.read(line.data)
         row, place = response_of(line, sample.uid)
         found[row][place or 0] = sample
-    return {row.uid: tuple(of[place] for place in sorted(of)) for row, of in zip(rows, found, strict=True)}
+    return {uid: tuple(of[place] for place in sorted(of)) for uid, of in zip(rows, found, strict=True)}

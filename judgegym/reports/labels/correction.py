@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from pydantic import TypeAdapter, ValidationError
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.llm.wire import JSON
 from judgegym.reports.labels.drawing import strata_of
 from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest
 from judgegym.reports.results.run import SavedRun, kind_of
@@ -97,11 +96,6 @@ class Correction:
     whole: CorrectedNumber
     categories: tuple[CorrectedNumber, ...] = ()
     raw_interval: Interval | None = None
-
-    def to_json(self) -> JSON:
-        """Return what `metrics.json` holds of it."""
-        found: JSON = wire.loads(wire.dumps(asdict(self)))
-        return found
 
 
 @dataclass(frozen=True)

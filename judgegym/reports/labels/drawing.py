@@ -40,9 +40,8 @@ def strata_of(values: Mapping[str, float]) -> Mapping[str, str]:
         if room >= FEWEST_ROWS:
             kept.append(top)
             room = 0
-    if room and kept:
-        kept.pop()  # the last ones are too few
-    kept = [*kept, tops[-1]] if not kept or kept[-1] < tops[-1] else kept
+    if room:  # the last ones are too few, and join those before
+        kept[-1:] = [tops[-1]]
     names = [f"to {top:g}" for top in kept]
     return {uid: names[bisect_left(kept, values[uid])] for uid in sorted(values, key=values.__getitem__)}
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
+import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from judgegym.engine.records import Sample, digest, explained
@@ -190,7 +191,7 @@ def run_digest(rows: Mapping[str, str]) -> str:
     return digest(sorted(rows.items()))
 
 
-_DRAW, _LABEL = TypeAdapter(Draw), TypeAdapter(Label)
+_OBJECT, _DRAW, _LABEL = TypeAdapter(dict[str, object]), TypeAdapter(Draw), TypeAdapter(Label)
 
 
 def read_labels(path: Path) -> Labels:
@@ -205,11 +206,11 @@ def read_labels(path: Path) -> Labels:
     draw: Draw | None = None
     given: dict[tuple[str, str], Label] = {}
     for line in whole_lines(path):
-        fields = _fields(line)
+        fields = _read(line, _OBJECT, line.data)
         if "drawn" in fields:
             if line.number > 1:
                 raise DataError(f"{path}, line {line.number}: `drawn` belongs in the first line")
-            draw = _read(line, _DRAW, wire.dumps(fields["drawn"]))
+            draw = _read(line, _DRAW, orjson.dumps(fields["drawn"]))
             if draw.strata and sum(stratum.rows for stratum in draw.strata) != draw.rows:
                 raise DataError(f"{path}, line 1: the rows of the strata do not sum to rows, which is {draw.rows}")
             continue
@@ -218,16 +219,6 @@ def read_labels(path: Path) -> Labels:
         if not label.undone:
             given[label.key] = label
     return Labels(path, draw, given)
-
-
-def _fields(line: RawLine) -> Mapping[str, JSON]:
-    try:
-        value = wire.loads(line.data)
-    except ValueError as error:
-        raise DataError(f"{line.path}, line {line.number}: not JSON: {error}") from None
-    if not isinstance(value, Mapping):
-        raise DataError(f"{line.path}, line {line.number}: expected an object with uid, labeller and label")
-    return value
 
 
 def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:

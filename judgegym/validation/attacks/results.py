@@ -16,12 +16,11 @@ from typing import Literal, TypeAlias
 from judgegym.datasets.score.saved import ScoreDetail
 from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import JudgeTask
 from judgegym.statistics.paired_rates import MeanTest, PairedCounts, false_discovery, mean_above
 from judgegym.validation.attacks.rows import REPEAT, TWIN, Target, uid_of
 from judgegym.validation.attacks.settings import AttackSettings
 from judgegym.validation.attacks.suite import Attack
-from judgegym.validation.judged_rows import DerivedRow, JudgedRows
+from judgegym.validation.judged_rows import DerivedRows, JudgedRows
 
 Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
 _ROUNDING = 1e-9
@@ -102,7 +101,7 @@ class AttackResult:
 def attack_results(
     targets: Sequence[Target],
     attacks: Sequence[Attack],
-    rows: Sequence[DerivedRow],
+    rows: DerivedRows,
     judged: JudgedRows,
     settings: AttackSettings,
 ) -> list[AttackResult]:
@@ -115,8 +114,7 @@ def attack_results(
         judged: its judgments.
         settings: the thresholds.
     """
-    tasks = {row.uid: row.task for row in rows}
-    measured = [_measured(attack, targets, tasks, judged, settings) for attack in attacks]
+    measured = [_measured(attack, targets, rows, judged, settings) for attack in attacks]
     tests = [p for each in measured for p in each.p_values]
     adjusted = iter(false_discovery(tests))
     found = [_decided(each, [next(adjusted) for _ in each.p_values], len(tests), settings) for each in measured]
@@ -136,7 +134,7 @@ def _order(result: AttackResult) -> tuple[bool, float, float]:
 def _measured(
     attack: Attack,
     targets: Sequence[Target],
-    tasks: Mapping[str, JudgeTask],
+    tasks: DerivedRows,
     judged: JudgedRows,
     settings: AttackSettings,
 ) -> AttackResult:

@@ -50,7 +50,7 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
 def app_of(session: Session, secret: str) -> web.Application:
     """The application, all of whose addresses begin with a secret."""
     views = _Views(session, secret)
-    app = loopback_app(("GET", "POST"), _told)
+    app = loopback_app(_told)
     app.router.add_get(f"/{secret}/", views.start, allow_head=False)
     app.router.add_get(f"/{secret}/row", views.row, allow_head=False)
     app.router.add_post(f"/{secret}/label", views.label)
