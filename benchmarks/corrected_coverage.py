@@ -24,7 +24,6 @@ from benchmarks.measured import Measured, report, results_option
 from judgegym.statistics.corrected import (
     TOP_UP,
     CorrectedMean,
-    corrected_difference,
     corrected_mean,
     labels_needed,
     labels_to_add,
@@ -241,7 +240,7 @@ def _differences(cell: Cell, runs: int, seed: int) -> Cell:
         second = np.where(changes, 1 - first, first)
         judges = (_judged(generator, cell.judge, first), _judged(generator, cell.judge, second))
         labels = (_labelled(first, cell.labels), _labelled(second, cell.labels))
-        found = corrected_difference(judges, labels)
+        found = corrected_mean(judges[1] - judges[0], labels[1] - labels[0], kind="mean")
         assert isinstance(found, CorrectedMean), found
         cell.add(found, judges[1] - judges[0])
     return cell

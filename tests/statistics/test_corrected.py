@@ -9,7 +9,6 @@ import pytest
 
 from judgegym.statistics.corrected import (
     CorrectedMean,
-    corrected_difference,
     corrected_mean,
     labels_needed,
     labels_to_add,
@@ -185,11 +184,11 @@ def test_intervals_of_strata_and_clusters_hold_the_truth(design: str, kind: str)
 
 def test_a_difference_is_the_mean_of_the_differences() -> None:
     first, second = drawn(1, 200, 50), drawn(1, 200, 60, right=0.7, rate=0.7)
-    found = corrected_difference((first[0], second[0]), (first[1], second[1]))
+    found = corrected_mean(second[0] - first[0], second[1] - first[1], kind="mean")
     assert isinstance(found, CorrectedMean)
     assert found.labels == 50, "rows with labels in both"
     assert found.labels_only.value == pytest.approx((second[2] - first[2])[:50].mean())
-    back = corrected_difference((second[0], first[0]), (second[1], first[1]))
+    back = corrected_mean(first[0] - second[0], first[1] - second[1], kind="mean")
     assert isinstance(back, CorrectedMean)
     assert (back.value, back.interval.low) == pytest.approx((-found.value, -found.interval.high))
 

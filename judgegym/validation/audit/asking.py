@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 
 from judgegym.data.rows import RowError
 from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.score.saved import ScoreDetail
+from judgegym.engine.records import Sample
 from judgegym.engine.runs.directory import response_of_uid
 from judgegym.judges.config.fields import operational
 from judgegym.judges.core.seeding import generator
@@ -31,7 +33,7 @@ from judgegym.validation.audit.judgments import TIE, Judgments
 from judgegym.validation.audit.reading import NO_GOLD, clusters_of
 from judgegym.validation.audit.runs import operation_of
 from judgegym.validation.audit.wordings import wordings_of
-from judgegym.validation.judged_rows import DerivedRow, JudgedRows, RowJudgment, RowsSettings
+from judgegym.validation.judged_rows import DerivedRows, JudgedRows, RowsSettings
 
 FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
 """The names of the parts of an audit; that of a wording follows."""
@@ -109,7 +111,7 @@ class Part:
 
     name: str
     settings: CalledAuditSettings
-    rows: Sequence[DerivedRow]
+    rows: DerivedRows
 
 
 def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> Targets:
@@ -162,12 +164,12 @@ async def parts_of(targets: Targets, settings: CalledAuditSettings) -> tuple[Seq
     judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
     rows = [_as_shown(target.task, settings.judge) for target in targets.rows]
     drawn = sample_of(targets, settings)
-    again = [
-        _row(number, replace(rows[number], repeat=repeat), repeat)
+    again = {
+        f"{repeat}/{number}": replace(rows[number], repeat=repeat)
         for repeat in range(1, settings.repeats + 1)
         for number in drawn
-    ]
-    parts = [Part(FIRST, judge, [*(_row(number, task) for number, task in enumerate(rows)), *again])]
+    }
+    parts = [Part(FIRST, judge, {**_derived(enumerate(rows)), **again})]
     if not settings.repeats:
         unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
     wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
@@ -177,10 +179,10 @@ async def parts_of(targets: Targets, settings: CalledAuditSettings) -> tuple[Seq
         unmeasured["paraphrase_agreement"], wordings = wordings, {}
     for name, prompt in wordings.items():
         reworded = judge.model_copy(update={"judge_system_prompt": prompt})
-        parts.append(Part(f"{WORDING}{name}", reworded, [_row(number, rows[number]) for number in drawn]))
+        parts.append(Part(f"{WORDING}{name}", reworded, _derived((number, rows[number]) for number in drawn)))
     if settings.second_form is not None:
         other = [_as_shown(target.task, settings.second_form) for target in targets.rows]
-        parts.append(Part(SECOND, _as_asked(settings, settings.second_form), [*map(_row, range(len(other)), other)]))
+        parts.append(Part(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
     else:
         unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
     if not compares(settings.judge):
@@ -194,8 +196,8 @@ def sample_of(targets: Targets, settings: CalledAuditSettings) -> Sequence[int]:
     return sorted(generator(settings.seed, "audit", "rows again").sample(range(count), min(settings.sample, count)))
 
 
-def _row(number: int, task: JudgeTask, repeat: int = 0) -> DerivedRow:
-    return DerivedRow(f"{repeat}/{number}", task)
+def _derived(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
+    return {f"0/{number}": task for number, task in rows}
 
 
 def _as_asked(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
@@ -240,13 +242,13 @@ def judgments_of(
     numeric = targets.is_pairs or all(isinstance(target.gold, float) for target in rows)
     orders = 2 if compares(settings.judge) else 1
 
-    def said(found: Sequence[RowJudgment]) -> list[Value]:
+    def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
         """The verdict in each order."""
         if not targets.is_pairs:
-            return [found[0].raw if numeric else _label(found[0], settings)]
+            return [_raw(found[0]) if numeric else _label(found[0], settings)]
         if orders == 1:
             return [_winner([each.score for each in found])]
-        one, other = (each.components for each in found)
+        one, other = map(_components, found)
         return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
 
     wordings = [name for name in judged if name.startswith(WORDING)]
@@ -310,8 +312,19 @@ def _winner(points: Sequence[float | None]) -> float | None:
     return TIE if known.count(max(known)) > 1 else float(known.index(max(known)))
 
 
-def _label(judgment: RowJudgment, settings: ScorerSettings) -> str | None:
+def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
+    """The numbers of which the score is made; none of a response that has no score."""
+    return {} if sample.detail is None else sample.detail.components
+
+
+def _raw(sample: Sample[ScoreDetail]) -> float | None:
+    """The score on the judge's own scale, where it has one."""
+    return None if sample.score is None else _components(sample).get("raw", sample.score)
+
+
+def _label(sample: Sample[ScoreDetail], settings: ScorerSettings) -> str | None:
     """The judge's label; that of one aspect is yes or no."""
-    if settings.judge == "aspect" and len(judgment.components) == 1 and judgment.score is not None:
-        return "yes" if next(iter(judgment.components.values())) else "no"
-    return judgment.label if judgment.score is not None else None
+    components = _components(sample)
+    if settings.judge == "aspect" and len(components) == 1 and sample.score is not None:
+        return "yes" if next(iter(components.values())) else "no"
+    return sample.label if sample.score is not None else None

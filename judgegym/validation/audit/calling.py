@@ -96,9 +96,7 @@ async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditS
         place = folder / each.name
         goes_on = settings.resume and run_directory_of(place / judged_rows.JUDGED).exists()
         own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
-        found = await judged_rows.judge_rows(
-            own, each.rows, place, judged_rows.JudgingCommand(f"audit {each.name}", words), budget
-        )
+        found = await judged_rows.judge_rows(own, each.rows, place, words, budget)
         if found is None:
             return FAILED
         judged[each.name] = found
@@ -112,10 +110,11 @@ def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_
     write_atomic(folder / JSON_FILE, wire.dumps_readable(found.to_json()))
     write_atomic(folder / PAGE, b"".join(html(found)))
     show(found)
-    made = [one for part in judged for judgments in part.by_uid.values() for one in judgments]
-    costs = [one.cost for one in made if one.cost is not None]
-    price = f", {dollars(sum(costs))}" if len(costs) == len(made) else ""
-    terminal.say(f"{sum(one.calls for one in made):,} calls{price}; the page is {folder / PAGE}")
+    samples = [sample for part in judged for of_row in part.by_uid.values() for sample in of_row]
+    calls = [call for sample in samples for call in (sample.run.judge_calls or {}).values()]
+    costs = [call.usage.cost for call in calls if call.usage.cost is not None]
+    price = f", {dollars(sum(costs))}" if len(costs) == len(calls) else ""
+    terminal.say(f"{len(calls):,} calls{price}; the page is {folder / PAGE}")
     if settings.offline:
         terminal.say(terminal.offline_notice(("judge",)))
     failed = [part for part in judged if part.problem is not None]
