@@ -26,7 +26,7 @@ from tests.server.served import as_process
 from tests.serving import sampling
 from tests.trainer import RunApi, Trainer
 
-pytestmark = [needs_chromium, pytest.mark.slow]
+pytestmark = [needs_chromium, pytest.mark.slow, pytest.mark.timeout(300)]  # three processes and a browser
 T = TypeVar("T")
 GROUP = 4
 
@@ -88,7 +88,7 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
             *("-m", "judgegym", "serve", "rubric_absolute", f"--env.train_dataset={data}", "--env.group_size=4"),
             *(f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"),
             *(f"--env.rollout_server_url={trainer.url}", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"),
-            *(f"--env.data_dir_to_save_evals={run}", "--env.steps_per_eval=-1", "--env.total_steps=12"),
+            *(f"--env.data_dir_to_save_evals={run}", "--env.steps_per_eval=-1", "--env.total_steps=8"),
             *("--env.write_report=True", "--keep_calls=True"),
             cwd=tmp_path,
         ) as serve,
