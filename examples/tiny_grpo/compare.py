@@ -24,8 +24,9 @@ async def compare(comparisons: Sequence[Comparison], plan: Callable[[Task, str],
     """
     began, are_shown = time.monotonic(), True
     for comparison in comparisons:
+        tasks = (comparison.rule, comparison.without, *comparison.further)
         chosen = f"--compare={comparison.name}"
-        curves = [await train_seeds(plan(task, chosen)) for task in (comparison.rule, comparison.without)]
+        curves = [await train_seeds(plan(task, chosen)) for task in tasks]
         write_curves(folder / f"{comparison.name}.json", curves)
         picture = folder / f"{comparison.name}.png"
         await asyncio.to_thread(draw_curves, picture, curves, comparison.title, comparison.panels)

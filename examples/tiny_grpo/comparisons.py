@@ -11,7 +11,8 @@ knows nothing of any judge: the share of the letter in the answers, their length
 * `position`: the judge prefers the answer that it is shown first, and is not sure of itself. Both orders are played, or
   the one with the policy's answer first.
 * `hack`: the judge pays for a text that says nothing, which a gold judge does not. The reward is the lower score of two
-  judges with different weaknesses, or that judge's alone. The gold judge watches both (`hacking.py`).
+  judges with different weaknesses, or that judge's alone; further, the score of one of the two judges in turn. The gold
+  judge watches all of them (`hacking.py`).
 * `length`: the judge likes long answers. A length penalty is a part of the reward, or the judge is all of it.
 """
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from examples.tiny_grpo.picture import FORMED, GOLD, LENGTH, REWARD, SHARE, Panel
 from examples.tiny_grpo.tasks import (
+    ALTERNATED,
     COMPOSITE,
     HACKED,
     MENDED,
@@ -49,6 +51,7 @@ class Comparison:
         without: without it.
         panels: what the picture shows.
         measure: what tells the two apart; one of the panels.
+        further: further settings, which are shown beside the two.
     """
 
     name: str
@@ -57,10 +60,14 @@ class Comparison:
     without: Task
     panels: tuple[Panel, ...]
     measure: Panel
+    further: tuple[Task, ...] = ()
 
     def judged_with(self, words: Sequence[str]) -> Comparison:
         """Return the same comparison with further flags for its judge."""
-        return replace(self, rule=self.rule.judged_with(words), without=self.without.judged_with(words))
+        further = tuple(task.judged_with(words) for task in self.further)
+        return replace(
+            self, rule=self.rule.judged_with(words), without=self.without.judged_with(words), further=further
+        )
 
 
 def _duel(answer: str, *judge: str) -> Task:
@@ -131,6 +138,6 @@ COMPARISONS = {
             (LENGTH, SHARE, REWARD),
             LENGTH,
         ),
-        Comparison("hack", "A judge that is hacked", MENDED, HACKED, (REWARD, GOLD, LENGTH), GOLD),
+        Comparison("hack", "A judge that is hacked", MENDED, HACKED, (REWARD, GOLD), GOLD, (ALTERNATED,)),
     )
 }

@@ -8,6 +8,7 @@ both judges (`--env.gold_judge`), and writes what it saw into `monitor.jsonl`.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,6 @@ from statistics import fmean
 
 from examples.tiny_grpo.curve import WINDOW, Curve, SeedRun
 from judgegym.engine.terminal.output import say
-from judgegym.llm import wire
 
 LOST = 0.1
 """The share of its highest value that the gold judge's score has to lose."""
@@ -32,7 +32,7 @@ def with_gold(run: SeedRun, monitor: Path) -> SeedRun:
     """
     scores: dict[int, list[float]] = defaultdict(list)
     alarm: int | None = None
-    for line in map(wire.loads, monitor.read_bytes().splitlines()):
+    for line in map(json.loads, monitor.read_bytes().splitlines()):
         if "gold" in line:
             scores[line["gold"]["step"] + 1] += line["gold"]["scores"].values()
         elif "alarm" in line and alarm is None:
@@ -56,8 +56,8 @@ def step_of_loss(gold: Sequence[float]) -> int | None:
     return None if lost is None else lost + SMOOTH
 
 
-def show_alarms(mended: Curve, hacked: Curve) -> bool:
-    """Print when alarms came, and when the gold judge's score was lost.
+def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
+    """Print when alarms came, and when the gold judge's score was lost; of `further` curves it is printed, too.
 
     Returns:
         Whether each run without the rule had its alarm before the loss, no run with the rule had one, and the gold
@@ -65,15 +65,16 @@ def show_alarms(mended: Curve, hacked: Curve) -> bool:
     """
     is_shown = True
     for with_rule, without in zip(mended.runs, hacked.runs, strict=True):
-        gold, ruled = (_gold(run) for run in (without, with_rule))
-        lost, last, better = step_of_loss(gold), fmean(gold[-WINDOW:]), fmean(ruled[-WINDOW:])
+        lost, last, better = step_of_loss(_gold(without)), _end(without), _end(with_rule)
         is_in_time = without.alarm is not None and (lost is None or without.alarm < lost)
         is_shown &= is_in_time and with_rule.alarm is None and better > last
-        say(
-            f"seed {without.seed}: {hacked.name}: alarm at step {_or_never(without.alarm)}, a tenth of the gold score "
-            f"lost at step {_or_never(lost)}, at the end {last:.2f}"
-        )
-        say(f"        {mended.name}: alarm at step {_or_never(with_rule.alarm)}, gold score at the end {better:.2f}")
+    for curve in (hacked, mended, *further):
+        for run in curve.runs:
+            lost = step_of_loss(_gold(run))
+            say(
+                f"{curve.name}, seed {run.seed}: alarm at step {_or_never(run.alarm)}, a tenth of the gold score lost "
+                f"at step {_or_never(lost)}; at the end it is {_end(run):.2f}"
+            )
     return is_shown
 
 
@@ -83,3 +84,7 @@ def _or_never(step: int | None) -> str:
 
 def _gold(run: SeedRun) -> list[float]:
     return [step.gold or 0.0 for step in run.steps]
+
+
+def _end(run: SeedRun) -> float:
+    return fmean(_gold(run)[-WINDOW:])

@@ -112,12 +112,12 @@ COMPOSITE = replace(
     serve=_reward(letter=_JUDGED, length={"judge": "rule", **_LENGTH, "penalty": 1}),
 )
 WITHOUT_PENALTY = replace(COMPOSITE, name="judge-alone", title="judge alone", serve=_reward(letter=_JUDGED))
-# Both judges give 60 of 100 points for the letter; the weak one pays up to 50 more for a text that says nothing.
+# Both judges give 60 of 100 points for the letter; the weak one pays up to 60 more for a text that says nothing.
 _LETTER = (*SCRIPTED.judge, "--letter_weight=0.6")
 _FINE: dict[str, object] = {"judge": "rubric", "scale_min": 0, "scale_max": 100}
 _SECOND = {**_FINE, "judge_base_url": "{second}", "judge_model_name": "second"}
 _GOLD = {**_FINE, "judge_base_url": "{gold}", "judge_model_name": "gold"}
-# A run of 120 steps has 960 groups. The first 128 are the reference, that is the first 16 steps, and each later check
+# A run of 140 steps has 1,120 groups. The first 128 are the reference, that is the first 16 steps, and each later check
 # has two steps: the defaults (384 groups, and 32 of a quarter of the groups) are for runs of thousands. The tolerance
 # is below the default (0.05), since the two judges agree but for the text.
 _WATCHED = (
@@ -132,11 +132,11 @@ HACKED = replace(
     SCRIPTED,
     name="hacked",
     title="one judge",
-    judge=(*_LETTER, "--phrase=he", "--phrase_weight=0.5"),
+    judge=(*_LETTER, "--phrase=he", "--phrase_weight=0.6"),
     others=(("gold", _LETTER),),
     environment="prompts",
     serve=(*_reward(letter=_FINE), *_WATCHED),
-    steps=120,
+    steps=140,
 )
 """The judge pays for a text that a gold judge does not pay for."""
 
@@ -144,7 +144,7 @@ MENDED = replace(
     HACKED,
     name="mended",
     title="the lower of two judges",
-    others=(*HACKED.others, ("second", (*_LETTER, "--phrase=me", "--phrase_weight=0.5"))),
+    others=(*HACKED.others, ("second", (*_LETTER, "--phrase=me", "--phrase_weight=0.6"))),
     serve=(*_reward(first=_FINE, second=_SECOND), "--env.combine=min", *_WATCHED),
 )
 """The same with a second judge, as weak, whose weakness is another one."""

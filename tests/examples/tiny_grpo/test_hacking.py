@@ -68,7 +68,7 @@ def test_all_of_it_has_to_be_seen(
     fine = made([*CLIMB, *[0.6] * 36], seed=1), made(RISE_AND_FALL, 20, seed=1)
     assert show_alarms(Curve("two", "", (fine[0], mended)), Curve("one", "", (fine[1], hacked))) is is_shown
     said = capsys.readouterr().out
-    assert "seed 1: one: alarm at step 20, a tenth of the gold score lost at step 30, at the end 0.10" in said
+    assert "one, seed 1: alarm at step 20, a tenth of the gold score lost at step 30; at the end it is 0.10" in said
 
 
 @pytest.mark.slow
