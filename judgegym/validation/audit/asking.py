@@ -86,7 +86,7 @@ def compares(kind: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AuditRow:
     """A labelled row: its id, its task, its gold label (of a pair the number of the better response), its columns."""
 
     uid: str
@@ -97,16 +97,16 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
+class AuditRows:
     """The rows to audit: with several responses or one, and how many are left out by reason."""
 
-    rows: Sequence[Target]
+    rows: Sequence[AuditRow]
     is_pairs: bool
     left_out: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AuditPart:
     """A part of an audit, which is a run of its own: its name, its judge, and its rows."""
 
     name: str
@@ -114,7 +114,7 @@ class Part:
     rows: DerivedRows
 
 
-def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> Targets:
+def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditRows:
     """The labelled rows among the user's.
 
     Raises:
@@ -130,7 +130,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> Targets:
         raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
     is_pairs, needs_two = tasks.several, any(map(compares, kinds))
     columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
-    found, left_out = list[Target](), Counter[str]()
+    found, left_out = list[AuditRow](), Counter[str]()
     for number in range(len(tasks)):
         try:
             read = tasks[number]
@@ -150,16 +150,16 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> Targets:
         elif needs_two and len(responses) != 2:
             left_out["with another number of responses than two"] += 1
         else:
-            found.append(Target(row.uid_or_number(), read.judge_task, gold, cells, read.category[0] or cells.category))
+            found.append(AuditRow(row.uid_or_number(), read.judge_task, gold, cells, read.category[0] or cells.category))
     if not found:
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
             f"gold (--gold_column); rows left out: {dict(left_out)}"
         )
-    return Targets(found, is_pairs, left_out)
+    return AuditRows(found, is_pairs, left_out)
 
 
-async def parts_of(targets: Targets, settings: CalledAuditSettings) -> tuple[Sequence[Part], Mapping[str, str]]:
+async def parts_of(targets: AuditRows, settings: CalledAuditSettings) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
     judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
     rows = [_as_shown(target.task, settings.judge) for target in targets.rows]
@@ -169,7 +169,7 @@ async def parts_of(targets: Targets, settings: CalledAuditSettings) -> tuple[Seq
         for repeat in range(1, settings.repeats + 1)
         for number in drawn
     }
-    parts = [Part(FIRST, judge, {**_derived(enumerate(rows)), **again})]
+    parts = [AuditPart(FIRST, judge, {**_derived(enumerate(rows)), **again})]
     if not settings.repeats:
         unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
     wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
@@ -179,10 +179,10 @@ async def parts_of(targets: Targets, settings: CalledAuditSettings) -> tuple[Seq
         unmeasured["paraphrase_agreement"], wordings = wordings, {}
     for name, prompt in wordings.items():
         reworded = judge.model_copy(update={"judge_system_prompt": prompt})
-        parts.append(Part(f"{WORDING}{name}", reworded, _derived((number, rows[number]) for number in drawn)))
+        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived((number, rows[number]) for number in drawn)))
     if settings.second_form is not None:
         other = [_as_shown(target.task, settings.second_form) for target in targets.rows]
-        parts.append(Part(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
+        parts.append(AuditPart(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
     else:
         unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
     if not compares(settings.judge):
@@ -190,7 +190,7 @@ async def parts_of(targets: Targets, settings: CalledAuditSettings) -> tuple[Seq
     return parts, unmeasured
 
 
-def sample_of(targets: Targets, settings: CalledAuditSettings) -> Sequence[int]:
+def sample_of(targets: AuditRows, settings: CalledAuditSettings) -> Sequence[int]:
     """The numbers of the rows that are judged again."""
     count = len(targets.rows)
     return sorted(generator(settings.seed, "audit", "rows again").sample(range(count), min(settings.sample, count)))
@@ -221,7 +221,7 @@ def _as_shown(task: JudgeTask, kind: str) -> JudgeTask:
 
 
 def judgments_of(
-    targets: Targets,
+    targets: AuditRows,
     settings: CalledAuditSettings,
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
