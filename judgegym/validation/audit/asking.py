@@ -86,7 +86,7 @@ def compares(kind: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRow:
+class AuditTarget:
     """A labelled row: its id, its task, its gold label (of a pair the number of the better response), its columns."""
 
     uid: str
@@ -97,10 +97,10 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRows:
+class AuditTargets:
     """The rows to audit: with several responses or one, and how many are left out by reason."""
 
-    rows: Sequence[AuditRow]
+    rows: Sequence[AuditTarget]
     is_pairs: bool
     left_out: Mapping[str, int]
 
@@ -114,7 +114,7 @@ class AuditPart:
     rows: DerivedRows
 
 
-def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditRows:
+def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets:
     """The labelled rows among the user's.
 
     Raises:
@@ -130,7 +130,7 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditRows:
         raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
     is_pairs, needs_two = tasks.several, any(map(compares, kinds))
     columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
-    found, left_out = list[AuditRow](), Counter[str]()
+    found, left_out = list[AuditTarget](), Counter[str]()
     for number in range(len(tasks)):
         try:
             read = tasks[number]
@@ -150,16 +150,20 @@ def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditRows:
         elif needs_two and len(responses) != 2:
             left_out["with another number of responses than two"] += 1
         else:
-            found.append(AuditRow(row.uid_or_number(), read.judge_task, gold, cells, read.category[0] or cells.category))
+            found.append(
+                AuditTarget(row.uid_or_number(), read.judge_task, gold, cells, read.category[0] or cells.category)
+            )
     if not found:
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
             f"gold (--gold_column); rows left out: {dict(left_out)}"
         )
-    return AuditRows(found, is_pairs, left_out)
+    return AuditTargets(found, is_pairs, left_out)
 
 
-async def parts_of(targets: AuditRows, settings: CalledAuditSettings) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
+async def parts_of(
+    targets: AuditTargets, settings: CalledAuditSettings
+) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
     """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
     judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
     rows = [_as_shown(target.task, settings.judge) for target in targets.rows]
@@ -190,7 +194,7 @@ async def parts_of(targets: AuditRows, settings: CalledAuditSettings) -> tuple[S
     return parts, unmeasured
 
 
-def sample_of(targets: AuditRows, settings: CalledAuditSettings) -> Sequence[int]:
+def sample_of(targets: AuditTargets, settings: CalledAuditSettings) -> Sequence[int]:
     """The numbers of the rows that are judged again."""
     count = len(targets.rows)
     return sorted(generator(settings.seed, "audit", "rows again").sample(range(count), min(settings.sample, count)))
@@ -221,7 +225,7 @@ def _as_shown(task: JudgeTask, kind: str) -> JudgeTask:
 
 
 def judgments_of(
-    targets: AuditRows,
+    targets: AuditTargets,
     settings: CalledAuditSettings,
     judged: Mapping[str, JudgedRows],
     unmeasured: Mapping[str, str],
