@@ -49,7 +49,7 @@ def test_a_check_that_fails_is_exit_code_4_and_in_the_overview(
     assert "fails: The first response wins" in capsys.readouterr().out
     assert judgegym(["--help"]) == 0
     overview = capsys.readouterr().out
-    assert "4 a check of an\naudit fails" in overview and "audit DATA" in overview and "audit" in COMMANDS
+    assert "4 a check of an audit fails" in overview and "audit DATA" in overview and "audit" in COMMANDS
 
 
 def test_json_on_standard_output_is_all_that_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
