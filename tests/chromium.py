@@ -34,7 +34,7 @@ document.addEventListener("securitypolicyviolation", (event) => window.refusals.
 
 
 @dataclass
-class MonitorTarget:
+class Watched:
     """A page, and what happened on it that should not."""
 
     page: Any
@@ -85,7 +85,7 @@ def browser() -> Iterator[Any]:
 @contextmanager
 def watched(
     browser: Any, target: Path | str, *, width: int = 1200, height: int = 900, script: str = "", **options: Any
-) -> Iterator[MonitorTarget]:
+) -> Iterator[Watched]:
     """Open a file or a URL in a context of its own.
 
     Args:
@@ -99,7 +99,7 @@ def watched(
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     context.set_default_timeout(60_000)
     context.add_init_script(_COUNT_REFUSALS + script)
-    seen = MonitorTarget(context.new_page())
+    seen = Watched(context.new_page())
     page = seen.page
     page.on(
         "console", lambda message: seen.console.append(message.text) if message.type in ("error", "warning") else None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.reports.run_page.items import Item, completion_view, named
-from tests.chromium import MonitorTarget, needs_chromium, watched
+from tests.chromium import Watched, needs_chromium, watched
 from tests.reports.run_page.made import HEAD, call, detail, replace, summary, written
 
 pytestmark = needs_chromium
@@ -45,11 +45,11 @@ def opened(browser: Any, path: Path, item: Item, *, kind: str = "rows", query: s
     return watched(browser, f"{path.as_uri()}#{item[0]['id']}{query}", **options)
 
 
-def text_of(seen: MonitorTarget, title: str, nth: int = 0) -> str:
+def text_of(seen: Watched, title: str, nth: int = 0) -> str:
     return str(seen.page.locator(f".text-box[aria-label='{title}'] .text-body").nth(nth).text_content())
 
 
-def unfold(seen: MonitorTarget) -> None:
+def unfold(seen: Watched) -> None:
     """Open whatever is folded, also what comes to light by that."""
     seen.page.wait_for_selector(".item-facts")
     while seen.page.locator("#detail details:not([open])").count():

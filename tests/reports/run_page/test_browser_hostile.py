@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judgegym.reports.run_page.items import Item, View, completion_view, named
-from tests.chromium import MonitorTarget, needs_chromium, watched
+from tests.chromium import Watched, needs_chromium, watched
 from tests.reports.run_page.hostile import ATTACK, attacked, paths
 from tests.reports.run_page.made import CHART, HEAD, call, detail, replace, summary, written
 from tests.reports.run_page.test_browser_detail import unfold
@@ -44,7 +44,7 @@ def attack(kind: str) -> tuple[View, Item]:
     return replace(attacked(head, "head"), kind=kind, total=2), item
 
 
-def everything_opened(seen: MonitorTarget) -> str:
+def everything_opened(seen: Watched) -> str:
     """All texts of list and item, with everything unfolded, and once with Markdown rendered."""
     page = seen.page
     page.wait_for_selector(".row-link")

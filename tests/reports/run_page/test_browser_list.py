@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from judgegym.reports.run_page.items import Item, completion_view
-from tests.chromium import MonitorTarget, needs_chromium, watched
+from tests.chromium import Watched, needs_chromium, watched
 from tests.reports.run_page.made import HEAD, arena_like, call, detail, replace, summary, written
 
 pytestmark = needs_chromium
@@ -42,18 +42,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def seen(browser: Any, path: Path) -> Iterator[MonitorTarget]:
+def seen(browser: Any, path: Path) -> Iterator[Watched]:
     with watched(browser, path) as opened:
         opened.page.wait_for_selector(".row-link")
         yield opened
         opened.assert_clean()
 
 
-def ids(seen: MonitorTarget) -> list[str]:
+def ids(seen: Watched) -> list[str]:
     return [text.strip() for text in seen.page.locator(".row-id").evaluate_all("all => all.map(e => e.textContent)")]
 
 
-def until_ids(seen: MonitorTarget, *wanted: str) -> None:
+def until_ids(seen: Watched, *wanted: str) -> None:
     for _ in range(100):
         if ids(seen) == list(wanted):
             break
@@ -61,18 +61,18 @@ def until_ids(seen: MonitorTarget, *wanted: str) -> None:
     assert ids(seen) == list(wanted)
 
 
-def open_row(seen: MonitorTarget, uid: str) -> None:
+def open_row(seen: Watched, uid: str) -> None:
     seen.page.click(f".row-id bdi:text-is('{uid}')")
 
 
-def heading(seen: MonitorTarget) -> str:
+def heading(seen: Watched) -> str:
     return str(seen.page.locator("#detail-title").text_content())
 
 
 SHOWN_ODD = ODD.replace("\u202e", "RLO")
 
 
-def test_a_filter_shows_its_items_and_their_count(seen: MonitorTarget) -> None:
+def test_a_filter_shows_its_items_and_their_count(seen: Watched) -> None:
     for control, value, wanted in (
         ("#category", "=math", ["one", "four", SHOWN_ODD]),
         ("#category", "=", ["three"]),
@@ -88,7 +88,7 @@ def test_a_filter_shows_its_items_and_their_count(seen: MonitorTarget) -> None:
         assert seen.page.inner_text("#count") == "5 samples"
 
 
-def test_filters_are_combined_and_one_that_all_pass_is_in_the_links_of_the_rows(seen: MonitorTarget) -> None:
+def test_filters_are_combined_and_one_that_all_pass_is_in_the_links_of_the_rows(seen: Watched) -> None:
     seen.page.fill("#min", "0.2")
     until_ids(seen, "one", "two", "four")
     seen.page.fill("#max", "0.5")
@@ -122,7 +122,7 @@ def test_rows_where_the_judge_is_not_gold_are_listed_if_there_is_gold(browser: A
         assert not seen.page.is_visible("#gold")
 
 
-def test_an_order_puts_unknown_values_last(seen: MonitorTarget) -> None:
+def test_an_order_puts_unknown_values_last(seen: Watched) -> None:
     for order, forwards, backwards in (
         ("worst", ["three", SHOWN_ODD, "one", "four", "two"], ["two", "four", "one", SHOWN_ODD, "three"]),
         ("score", [SHOWN_ODD, "one", "four", "two", "three"], ["two", "four", "one", SHOWN_ODD, "three"]),
@@ -141,7 +141,7 @@ def test_an_order_puts_unknown_values_last(seen: MonitorTarget) -> None:
     assert classes == ["plain", "won", "failed", "plain", "lost"], "the colour of an outcome"
 
 
-def test_a_search_looks_through_all_texts(seen: MonitorTarget) -> None:
+def test_a_search_looks_through_all_texts(seen: Watched) -> None:
     searches = {
         "rare": ["four", SHOWN_ODD],  # what a judge said, what a policy thought
         "RARE word": ["four", SHOWN_ODD],
@@ -156,7 +156,7 @@ def test_a_search_looks_through_all_texts(seen: MonitorTarget) -> None:
         assert seen.page.inner_text("#count") == f"{len(wanted)} of 5 samples"
 
 
-def test_keys_walk_open_and_close(seen: MonitorTarget) -> None:
+def test_keys_walk_open_and_close(seen: Watched) -> None:
     page = seen.page
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -187,7 +187,7 @@ def test_keys_walk_open_and_close(seen: MonitorTarget) -> None:
     assert not page.is_visible("#help")
 
 
-def test_the_search_key_leads_from_an_item_back_to_the_search(seen: MonitorTarget) -> None:
+def test_the_search_key_leads_from_an_item_back_to_the_search(seen: Watched) -> None:
     open_row(seen, "three")
     seen.page.wait_for_selector(".item-facts")
     seen.page.keyboard.press("/")
@@ -195,7 +195,7 @@ def test_the_search_key_leads_from_an_item_back_to_the_search(seen: MonitorTarge
     assert not seen.page.is_visible("#detail")
 
 
-def test_the_walk_stays_within_what_the_filters_show(seen: MonitorTarget) -> None:
+def test_the_walk_stays_within_what_the_filters_show(seen: Watched) -> None:
     seen.page.select_option("#outcome", "=loss")
     until_ids(seen, "one", SHOWN_ODD)
     open_row(seen, "one")
@@ -210,7 +210,7 @@ def test_the_walk_stays_within_what_the_filters_show(seen: MonitorTarget) -> Non
     assert not seen.page.is_visible("#detail")
 
 
-def test_a_link_reproduces_item_filters_and_order(browser: Any, path: Path, seen: MonitorTarget) -> None:
+def test_a_link_reproduces_item_filters_and_order(browser: Any, path: Path, seen: Watched) -> None:
     seen.page.select_option("#outcome", "=loss")
     seen.page.select_option("#sort", "length")
     seen.page.check("#reverse")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.chromium import MonitorTarget, needs_chromium, watched
+from tests.chromium import Watched, needs_chromium, watched
 from tests.command import SCRIPT
 from tests.reports.run_page.made import prose
 
@@ -53,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def count(seen: MonitorTarget) -> int:
+def count(seen: Watched) -> int:
     found = re.match(r"([\d,]+)", seen.page.inner_text("#count"))
     assert found is not None
     return int(found.group(1).replace(",", ""))

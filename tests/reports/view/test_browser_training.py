@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from tests.chromium import MonitorTarget, needs_chromium, watched
+from tests.chromium import Watched, needs_chromium, watched
 from tests.command import PATIENCE_S, Started, eventually, serving, write_lines
 from tests.reports.run_page.hostile import ATTACK
 from tests.reports.training.made import MadeTraining
@@ -72,7 +72,7 @@ async def _ended(serve: Started, trainer: Trainer) -> bool:
     return serve.process.poll() is not None
 
 
-def quiet(seen: MonitorTarget) -> bool:
+def quiet(seen: Watched) -> bool:
     return (seen.console, seen.errors, seen.dialogs, seen.refusals) == ([], [], [], [])
 
 

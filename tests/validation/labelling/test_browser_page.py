@@ -14,7 +14,7 @@ from judgegym.reports.__main__ import main as report
 from judgegym.reports.labels.correction import correct_run
 from judgegym.reports.labels.file import Label, read_labels
 from judgegym.reports.results.run import SavedRun
-from tests.chromium import MonitorTarget, needs_chromium, watched
+from tests.chromium import Watched, needs_chromium, watched
 from tests.command import PATIENCE_S
 from tests.reports.view.test_browser import HOSTILE
 from tests.validation.labelling.made import SECRETS, run_of, served
@@ -24,29 +24,29 @@ VALUES = [(0.0, 0.5, 1.0, 1.0)[number % 4] for number in range(120)]
 SCALE = {"config": {"scale_min": 1, "scale_max": 5}, "environment": "rubric_absolute"}
 
 
-def sign_in(seen: MonitorTarget, name: str) -> None:
+def sign_in(seen: Watched, name: str) -> None:
     """Type a name, which the start page has the focus for."""
     seen.page.keyboard.type(name)
     press(seen, "Enter")
 
 
-def press(seen: MonitorTarget, *keys: str) -> None:
+def press(seen: Watched, *keys: str) -> None:
     """Press keys, each when the page of the one before is there."""
     for key in keys:
         with seen.page.expect_navigation():
             seen.page.keyboard.press(key)
 
 
-def progress(seen: MonitorTarget) -> str:
+def progress(seen: Watched) -> str:
     seen.until("document.getElementById('progress').textContent !== ''")
     return str(seen.page.inner_text("#progress")).replace("\u00a0", " ")
 
 
-def assert_unharmed(seen: MonitorTarget) -> None:
+def assert_unharmed(seen: Watched) -> None:
     assert (seen.console, seen.errors, seen.dialogs, seen.refusals) == ([], [], [], [])
 
 
-def watch_texts(seen: MonitorTarget) -> list[str]:
+def watch_texts(seen: Watched) -> list[str]:
     """Collect everything that the server sends."""
     sent: list[str] = []
 
