@@ -180,7 +180,7 @@ class Plan:
 PLANS: Sequence[tuple[str, str, str, float | None, int]] = (
     ("position", "first_place_advantage", "fails", 0.15, 120),
     ("clean", "first_place_advantage", "passes", None, 120),
-    ("noise", "accuracy", "passes", 0.237, 40),  # right in 80 %
+    ("noise", "accuracy", "passes", 0.259, 40),  # right in 80 %
     ("clean", "drift", "passes", None, 120),
     ("clean", "length_bias", "passes", None, 120),
     ("clean", "instruction_bias", "passes", None, 120),

@@ -23,8 +23,7 @@ import numpy as np
 from benchmarks.measured import Measured, report, results_option
 from judgegym.statistics.corrected import (
     TOP_UP,
-    Corrected,
-    corrected_difference,
+    CorrectedMean,
     corrected_mean,
     labels_needed,
     labels_to_add,
@@ -75,7 +74,7 @@ class Cell:
     used: list[int] = field(default_factory=list)
     reached: list[bool] = field(default_factory=list)
 
-    def add(self, found: Corrected, judge: Column) -> None:
+    def add(self, found: CorrectedMean, judge: Column) -> None:
         """Count one run."""
         low, high = found.interval.low, found.interval.high
         naive = 1.96 * judge.std(ddof=1) / math.sqrt(len(judge))
@@ -200,9 +199,9 @@ def _labelled(truth: Column, count: int) -> Column:
     return np.where(np.arange(len(truth)) < count, truth, np.nan)
 
 
-def _estimate(judge: Column, truth: Column, count: int) -> Corrected:
+def _estimate(judge: Column, truth: Column, count: int) -> CorrectedMean:
     found = corrected_mean(judge, _labelled(truth, count), kind="rate")
-    assert isinstance(found, Corrected), found
+    assert isinstance(found, CorrectedMean), found
     return found
 
 
@@ -225,7 +224,7 @@ def _means(cell: Cell, runs: int, seed: int) -> Cell:
         middle = cell.truth + 0.5 + slope * (truth - cell.truth)
         judge = np.clip(np.round(middle + noise * generator.standard_normal(ROWS)), 1, 5)
         found = corrected_mean(judge, _labelled(truth, cell.labels), kind="mean")
-        assert isinstance(found, Corrected), found
+        assert isinstance(found, CorrectedMean), found
         cell.add(found, judge)
     return cell
 
@@ -241,8 +240,8 @@ def _differences(cell: Cell, runs: int, seed: int) -> Cell:
         second = np.where(changes, 1 - first, first)
         judges = (_judged(generator, cell.judge, first), _judged(generator, cell.judge, second))
         labels = (_labelled(first, cell.labels), _labelled(second, cell.labels))
-        found = corrected_difference(judges, labels)
-        assert isinstance(found, Corrected), found
+        found = corrected_mean(judges[1] - judges[0], labels[1] - labels[0], kind="mean")
+        assert isinstance(found, CorrectedMean), found
         cell.add(found, judges[1] - judges[0])
     return cell
 

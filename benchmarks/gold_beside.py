@@ -21,7 +21,7 @@ from statistics import median
 
 from benchmarks.measured import Measured, report, results_option
 from benchmarks.rollouts.processes import endpoint
-from benchmarks.rollouts.throughput import AT_ONCE, WARM_UP, measure
+from benchmarks.rollouts.throughput import AT_ONCE, WARM_UP, Throughput, measure
 from judgegym.judges.core.event_loop import run
 
 AT_LEAST = 0.97
@@ -57,23 +57,24 @@ async def gold_judge(kind: str, options: argparse.Namespace) -> AsyncIterator[st
 
 async def main(options: argparse.Namespace) -> int:
     """Measure and print; 1 if a kind holds training up."""
-    alone: list[float] = []
-    rates: dict[str, list[float]] = {kind: [] for kind in options.kinds}
+    alone: list[Throughput] = []
+    beside: dict[str, list[Throughput]] = {kind: [] for kind in options.kinds}
     flags = options.flag
     for number in range(options.rounds):
         options.flag = flags
-        alone.append((await measure(AT_ONCE, options.steps, WARM_UP, options)).rate)
+        alone.append(await measure(AT_ONCE, options.steps, WARM_UP, options))
         for kind in options.kinds:
             async with gold_judge(kind, options) as url:
                 settings = {"judge": "rubric", "judge_base_url": url}
                 options.flag = [*flags, f"--env.gold_judge={json.dumps(settings)}"]
-                rates[kind].append((await measure(AT_ONCE, options.steps, WARM_UP, options)).rate)
-        found = ", ".join(f"{kind} {rates[kind][-1] / alone[-1]:.3f}" for kind in options.kinds)
-        print(f"round {number + 1}: {alone[-1]:.1f} sequences/s without a gold judge; with one: {found}", flush=True)
+                beside[kind].append(await measure(AT_ONCE, options.steps, WARM_UP, options))
+        kinds = {"without": alone[-1], **{kind: found[-1] for kind, found in beside.items()}}
+        shown = ", ".join(f"{kind} {one.rate:.1f} ({one.cpu_ms:.2f} ms of CPU)" for kind, one in kinds.items())
+        print(f"round {number + 1}: sequences/s: {shown}", flush=True)
     measured = []
-    for kind, found_rates in rates.items():
-        ratio = median(rate / before for rate, before in zip(found_rates, alone, strict=True))
-        work, before = f"a gold judge that is {kind}, {options.rounds} rounds", median(alone)
+    for kind, found in beside.items():
+        ratio = median(one.rate / before.rate for one, before in zip(found, alone, strict=True))
+        work, before = f"a gold judge that is {kind}, {options.rounds} rounds", median(one.rate for one in alone)
         name = "without a gold judge"
         measured.append(Measured("serve", work, "sequences/s", ratio * before, name, before, at_least=AT_LEAST))
     report(measured, options.results)

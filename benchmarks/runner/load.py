@@ -52,7 +52,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class Watched:
+class MonitorTarget:
     """A stretch of time that is watched; `load` is there at its end."""
 
     own_cpu_s: float = 0.0
@@ -68,10 +68,10 @@ class LoadMeter:
         self._at = time.monotonic()
 
     @contextmanager
-    def watching(self) -> Iterator[Watched]:
+    def watching(self) -> Iterator[MonitorTarget]:
         """Watch what happens in the block, which sets `own_cpu_s`: the CPU seconds that were its own."""
         self._pass(0.0)
-        average, ticks, watched = os.getloadavg()[0], _ticks(), Watched()
+        average, ticks, watched = os.getloadavg()[0], _ticks(), MonitorTarget()
         before = max(0.0, average - self._own_part)
         yield watched
         seconds = self._pass(watched.own_cpu_s)

@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, Command] = {
     "select": Command(_DATA, "SCORED --out FILE", "take the best rows, or pairs", "judgegym.datasets.select.command"),
     "audit": Command(_TRIAL, "DATA", "check a judge on labelled rows", "judgegym.validation.audit.command"),
     "attack": Command(
-        _TRIAL, "DATA --out FOLDER …", "which texts a judge pays for", "judgegym.validation.attacks.command"
+        _TRIAL, "DATA --out DIR …", "which texts a judge pays for", "judgegym.validation.attacks.command"
     ),
     "label": Command(_TRIAL, "RUN", "label rows of a run by hand", "judgegym.validation.labelling.command"),
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
@@ -72,9 +72,9 @@ HELP = ("--help", "-h", "--help_all", "--help-all")
 _WIDTH = 24
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 too many failures, or nothing succeeded; 2 something to
-mend in settings, data or run directory, said in one message; 4 a check of an
-audit fails; 130 Ctrl-C, 143 SIGTERM (finished rows are on disk); 141 the output
-pipe is closed."""
+mend in settings, data or run directory, said in one message; 3 an alarm ended
+serve; 4 a check of an audit fails, or an attack succeeds; 130 Ctrl-C, 143
+SIGTERM (finished rows are on disk); 141 the output pipe is closed."""
 
 
 def program_called() -> Program:

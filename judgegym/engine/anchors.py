@@ -26,7 +26,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from judgegym.data.rows import Row, by_uid, load_rows
-from judgegym.engine.records import digest
+from judgegym.engine.records import digest, explained
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.lines import whole_lines
@@ -214,9 +214,7 @@ def read_state(path: Path) -> list[AnchorRecord]:
         try:
             found.append(_RECORD.validate_json(line.data))
         except ValidationError as error:
-            reason = error.errors()[0]
-            place = ".".join(map(str, reason["loc"]))
-            raise UserError(f"{path}, line {line.number}: {place}: {reason['msg']}; remove the line") from None
+            raise line.error(f"{explained(error)}; remove the line") from None
     return found
 
 

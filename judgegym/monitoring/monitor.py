@@ -49,7 +49,7 @@ RaiseAlarm = Callable[[Alarm], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class MonitorTarget:
     """What a monitor watches.
 
     Attributes:
@@ -85,7 +85,7 @@ class TrainingMonitor:
     def __init__(
         self,
         settings: MonitorSettings,
-        watched: Watched,
+        watched: MonitorTarget,
         *,
         write: WriteLine,
         on_alarm: RaiseAlarm,

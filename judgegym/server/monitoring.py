@@ -29,7 +29,7 @@ from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
 from judgegym.monitoring.line_file import LineFile, earlier_lines
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
-from judgegym.monitoring.monitor import TrainingMonitor, Watched
+from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.monitoring.webhook import Webhook
 from judgegym.server.operation import Telemetry
@@ -108,7 +108,7 @@ class ServerMonitors:
         budget = Budget(settings.gold_budget_calls, settings.gold_budget_usd)
         for name, mount in self._mounts.items():
             gold, gold_name = self._open_gold(session, identity, budget) if settings.gold_judge else (None, None)
-            watched = Watched(
+            watched = MonitorTarget(
                 self._seed,
                 judge=mount.judge_name(),
                 gold=gold,

@@ -29,7 +29,7 @@ _MOST_TRIALS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ClusteredEstimate:
     """An estimate and how sure it is.
 
     Attributes:
@@ -144,7 +144,7 @@ def cluster_sums(values: Floats, clusters: Codes) -> Floats:
     return np.column_stack([np.bincount(clusters, column) for column in columns.T])
 
 
-def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0) -> Estimate | str:
+def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0.0) -> ClusteredEstimate | str:
     """The ratio Σ totals / Σ weights, with the linearised standard error over clusters.
 
     A mean has weights of 1, a slope through the origin has totals x·y and weights x².
@@ -171,10 +171,10 @@ def ratio(totals: Floats, weights: Floats, clusters: Codes, *, pseudo: float = 0
     squares = float(((sums[:, 0] - value * sums[:, 1]) ** 2).sum()) * count / (count - 1) + pseudo
     if squares <= 0:
         return "it is the same in all rows, so that nothing is known of how much it varies"
-    return Estimate(value, math.sqrt(squares) / whole, count, pseudo=pseudo / squares)
+    return ClusteredEstimate(value, math.sqrt(squares) / whole, count, pseudo=pseudo / squares)
 
 
-def rate(hits: Floats, trials: Floats, clusters: Codes) -> Estimate | str:
+def rate(hits: Floats, trials: Floats, clusters: Codes) -> ClusteredEstimate | str:
     """The rate Σ hits / Σ trials, with its effective number of trials.
 
     The variance over clusters says to how many independent trials the rate amounts, at most to all of them. Where all
@@ -194,10 +194,12 @@ def rate(hits: Floats, trials: Floats, clusters: Codes) -> Estimate | str:
     spread = found.value * (1 - found.value)
     variance = found.error**2
     effective = float(found.clusters) if spread <= 0 else min(float(trials.sum()), spread / max(variance, 1e-12))
-    return Estimate(found.value, math.sqrt(variance), found.clusters, max(1.0, effective))
+    return ClusteredEstimate(found.value, math.sqrt(variance), found.clusters, max(1.0, effective))
 
 
-def jackknife(sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Floats | None = None) -> Estimate | str:
+def jackknife(
+    sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Floats | None = None
+) -> ClusteredEstimate | str:
     """A smooth function of sums over clusters, with the standard error of the delete-one jackknife.
 
     Args:
@@ -219,7 +221,7 @@ def jackknife(sums: Floats, statistic: Callable[[Floats], Floats], *, pseudo: Fl
     error = math.sqrt(float(((without_one - without_one.mean()) ** 2).sum()) * (count - 1) / count)
     if not math.isfinite(value) or not math.isfinite(error):
         return "judge and gold have one and the same value in all rows, or in all but one"
-    return Estimate(value, max(error, 1e-12), len(sums))
+    return ClusteredEstimate(value, max(error, 1e-12), len(sums))
 
 
 def agreement_sums(first: Floats, second: Floats, clusters: Codes) -> Floats:

@@ -57,7 +57,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected(Estimate):
+class CorrectedMean(Estimate):
     """The mean of a judge's values, corrected by labels.
 
     Attributes:
@@ -103,8 +103,11 @@ def corrected_mean(
     strata: Codes | None = None,
     clusters: Codes | None = None,
     level: float = 0.95,
-) -> Corrected | str:
+) -> CorrectedMean | str:
     """Correct the mean of a judge's values by labels.
+
+    The difference of two systems on the same rows is the mean of their differences. These vary less from row to row
+    than either system does, so that the interval is narrower than what two separate ones tell.
 
     Args:
         judge: the judge's value of each of N rows, finite.
@@ -141,7 +144,7 @@ def corrected_mean(
     estimate = sample.estimate(fit, level) if weight > 0 else only
     count, simple = len(given), alone.variance if len(sample.strata) == 1 else sample.simple_variance()
     squares = (given - given.mean()) ** 2
-    return Corrected(
+    return CorrectedMean(
         value=estimate.value,
         interval=estimate.interval,
         raw=float(judge.mean()),
@@ -264,7 +267,7 @@ class _Sample:
 
     def estimate(self, fit: _Fit, level: float) -> Estimate:
         """Return θ with its interval; of the labels of independent rows by themselves Wilson's own for a rate."""
-        reach = _t_quantile(level, self.freedom)
+        reach = t_quantile(level, self.freedom)
         if self.kind == "mean":
             half = reach * math.sqrt(fit.variance)
             return Estimate(fit.value, Interval(fit.value - half, fit.value + half))
@@ -272,8 +275,8 @@ class _Sample:
         smoothed = min(1 - end, max(end, fit.smoothed))
         size = smoothed * (1 - smoothed) / fit.variance
         if fit.weight == 0 and len(self.strata) == 1 and self.clusters is None:
-            size, reach = float(self.count), _normal_quantile(level)
-        return Estimate(value, _wilson(value, size, reach))
+            size, reach = float(self.count), t_quantile(level)
+        return Estimate(value, wilson(value, size, reach))
 
 
 def _bessel(size: float) -> float:
@@ -281,7 +284,7 @@ def _bessel(size: float) -> float:
     return math.sqrt(size / (size - 1)) if size > 1 else 1.0
 
 
-def _wilson(rate: float, size: float, reach: float) -> Interval:
+def wilson(rate: float, size: float, reach: float) -> Interval:
     """Return Wilson's interval of a rate over `size` rows, which need not be a whole number."""
     square = reach**2 / size
     half = reach * math.sqrt(rate * (1 - rate) / size + square / (4 * size)) / (1 + square)
@@ -289,35 +292,14 @@ def _wilson(rate: float, size: float, reach: float) -> Interval:
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
-def _normal_quantile(level: float) -> float:
-    from scipy.special import ndtri  # late, and not `scipy.stats`, which takes half a second
-
-    return float(ndtri((1 + level) / 2))
-
-
-def _t_quantile(level: float, freedom: int) -> float:
-    from scipy.special import stdtrit
+def t_quantile(level: float, freedom: float = math.inf) -> float:
+    """Return how many standard errors an interval reaches; with endless degrees of freedom, the normal quantile."""
+    from scipy.special import stdtrit  # late, and not `scipy.stats`, which takes half a second
 
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def corrected_difference(
-    judges: tuple[Column, Column],
-    labels: tuple[Column, Column],
-    *,
-    clusters: Codes | None = None,
-    level: float = 0.95,
-) -> Corrected | str:
-    """Correct the mean difference, second − first, of two systems on the same rows, as `corrected_mean` does.
-
-    A row counts as labelled if both systems have a label of it. The difference of two systems on a row varies less than
-    each of them, so this interval is narrower than what two separate ones tell.
-    """
-    first, second = labels
-    return corrected_mean(judges[1] - judges[0], second - first, kind="mean", clusters=clusters, level=level)
-
-
-def labels_needed(found: Corrected, half_width: float, *, level: float = 0.95) -> LabelsNeeded:
+def labels_needed(found: CorrectedMean, half_width: float, *, level: float = 0.95) -> LabelsNeeded:
     """Return how many randomly drawn labels in all make the interval ± `half_width`, judging by the labels so far.
 
     The smallest n with z²σ²/n · (1 − r²(N − n)/N) · 1.04 ≤ half_width², where r is the correlation of labels and judge.
@@ -327,7 +309,7 @@ def labels_needed(found: Corrected, half_width: float, *, level: float = 0.95) -
     explained = (1 - count / found.effective_labels) * rows / (rows - count) if rows > count else 0.0
     r = math.sqrt(min(max(explained, 0.0), 0.9999))
     reach = _PLAN_REACH / math.sqrt(max(count - 3, 1))
-    factor = _PLAN_MARGIN * _normal_quantile(level) ** 2 * found.variance
+    factor = _PLAN_MARGIN * t_quantile(level) ** 2 * found.variance
     spread = _PLAN_REACH * found.variance_error
 
     def fewest(r: float, factor: float) -> int | None:
@@ -342,6 +324,6 @@ def labels_needed(found: Corrected, half_width: float, *, level: float = 0.95) -
     )
 
 
-def labels_to_add(found: Corrected, half_width: float) -> int:
+def labels_to_add(found: CorrectedMean, half_width: float) -> int:
     """Return how many labels to add next: ten, or the rest; 0 when the interval is ± `half_width` or narrower."""
     return 0 if found.half_width <= half_width else min(TOP_UP, found.rows - found.labels)

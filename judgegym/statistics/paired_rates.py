@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.corrected import t_quantile, wilson
 
 
 class PairedCounts(NamedTuple):
@@ -35,16 +36,12 @@ class PairedCounts(NamedTuple):
 
     def interval(self, level: float = 0.95) -> Interval:
         """The interval of the difference of the rates, which need not be symmetric."""
-        from scipy.stats import binomtest  # late: help needs none
-
         both, first, second, neither = self
         total = sum(self)
         if not total:
             return Interval(-1.0, 1.0)
         rates = (both + first) / total, (both + second) / total
-        limits = [
-            binomtest(count, total).proportion_ci(level, method="wilson") for count in (both + first, both + second)
-        ]
+        limits = [wilson(rate, total, t_quantile(level)) for rate in rates]
         margins = (both + first) * (second + neither) * (both + second) * (first + neither)
         covariance = float(both * neither - first * second)
         if covariance > 0:
@@ -61,7 +58,7 @@ class PairedCounts(NamedTuple):
     @property
     def p(self) -> float:
         """The one-sided p-value of McNemar's exact test that the first rate is not the higher one."""
-        from scipy.stats import binomtest
+        from scipy.stats import binomtest  # late: help needs none
 
         if not self.first + self.second:
             return 1.0
@@ -86,14 +83,11 @@ def mean_above(values: Sequence[float], limit: float) -> MeanTest:
         values: at least one.
         limit: what is compared.
     """
-    from scipy import stats
+    from scipy.stats import ttest_1samp
 
-    padded = [*values, 0.0, 1.0]
-    count, mean = len(padded), math.fsum(padded) / len(padded)
-    error = math.sqrt(math.fsum((value - mean) ** 2 for value in padded) / (count - 1) / count)
-    low = mean - float(stats.t.ppf(0.95, count - 1)) * error
-    p = float(stats.t.sf((mean - limit) / error, count - 1))
-    return MeanTest(math.fsum(values) / len(values), max(0.0, low), p)
+    test = ttest_1samp([*values, 0.0, 1.0], limit, alternative="greater")
+    low = float(test.confidence_interval(0.95).low)
+    return MeanTest(math.fsum(values) / len(values), max(0.0, low), float(test.pvalue))
 
 
 def false_discovery(p_values: Sequence[float]) -> list[float]:

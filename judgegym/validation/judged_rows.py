@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
 
 from judgegym.datasets.rows.schema import ColumnSettings
 from judgegym.datasets.rows.task import DatasetJudgeSettings
@@ -40,8 +40,8 @@ from judgegym.judges.core import event_loop
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm import wire
+from judgegym.llm.budget import Budget
 from judgegym.llm.errors import BudgetError
-from judgegym.llm.usage import Usage
 from judgegym.llm.wire import JSON
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
@@ -53,42 +53,9 @@ class RowsSettings(DatasetJudgeSettings, ColumnSettings, RowsRunSettings):
     """What a command needs that judges derived rows; commands add their own settings to these."""
 
 
+DerivedRows: TypeAlias = Mapping[str, JudgeTask]
+"""Rows to judge: the task of each by its id. Its `repeat` makes a task independent of equal ones."""
 SettingsT = TypeVar("SettingsT", bound=RowsSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedRow:
-    """A row to judge: its id, and the task, whose `repeat` makes it independent of equal ones."""
-
-    uid: str
-    task: JudgeTask
-
-
-@dataclass(frozen=True, slots=True)
-class RowJudgment:
-    """The judgment of one response of a derived row.
-
-    Attributes:
-        score: from 0 to 1; `None` if the judge failed or was not asked (an empty response).
-        raw: on the judge's own scale, where the judge has one of its own; else the score.
-        status: status of the judgment.
-        label: the verdict in the judge's terms.
-        explanation: the judge's reasons; for a failure, the error.
-        components: numbers from which the score is computed.
-        calls: calls that were made for it; 0 if it shares an equal row's judgment.
-        cost: US dollars of these; `None` if it is not known.
-        seconds: that these calls took in all.
-    """
-
-    score: float | None
-    raw: float | None
-    status: str
-    label: str | None
-    explanation: str
-    components: Mapping[str, float] = field(default_factory=dict)
-    calls: int = 0
-    cost: float | None = 0.0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,30 +63,18 @@ class JudgedRows:
     """The judgments of all derived rows.
 
     Attributes:
-        by_uid: for each row, the judgments of its responses, in their order.
+        by_uid: for each row, its judged responses, in their order.
         run: the run directory.
         metrics: of the run, with calls, tokens and cost (`eval/judge_calls`, …).
         problem: why the command must fail: too many responses have no score.
         again: the command that judges those again.
     """
 
-    by_uid: Mapping[str, tuple[RowJudgment, ...]]
+    by_uid: Mapping[str, tuple[Sample[ScoreDetail], ...]]
     run: Path
     metrics: Metrics
     problem: str | None
     again: str
-
-    def one(self, uid: str) -> RowJudgment:
-        """The judgment of a row with one response."""
-        (only,) = self.by_uid[uid]
-        return only
-
-
-class JudgingCommand(NamedTuple):
-    """A command that judges derived rows: its title, and its words as the user typed them, with the program."""
-
-    title: str
-    words: Sequence[str]
 
 
 def read_tasks(settings: RowsSettings, *, with_responses: bool = True) -> ScoreTasks:
@@ -163,7 +118,7 @@ def check_folder(folder: Path, *, resume: bool) -> None:
         check_unused(run_directory_of(folder / JUDGED), OUT)
 
 
-async def plan_rows(settings: RowsSettings, rows: Sequence[DerivedRow], folder: Path | None) -> Plan:
+async def plan_rows(settings: RowsSettings, rows: DerivedRows, folder: Path | None) -> Plan:
     """What judging the rows would ask; nobody is asked, and nothing is written.
 
     Args:
@@ -181,15 +136,20 @@ async def plan_rows(settings: RowsSettings, rows: Sequence[DerivedRow], folder: 
 
 
 async def judge_rows(
-    loaded: LoadedSettings[SettingsT], rows: Sequence[DerivedRow], folder: Path, command: JudgingCommand
+    loaded: LoadedSettings[SettingsT],
+    rows: DerivedRows,
+    folder: Path,
+    command: Sequence[str],
+    budget: Budget | None = None,
 ) -> JudgedRows | None:
     """Judge the rows, or what an earlier run has left of them.
 
     Args:
         loaded: the settings, and where each was given.
-        rows: the rows; their ids differ.
+        rows: the rows.
         folder: of the command, created if it is not there.
-        command: for messages.
+        command: its words as the user typed them, with the program, such as `judgegym attack`.
+        budget: that of several such runs together; by default the run has its own.
 
     Returns:
         The judgments; `None` if the budget is spent, which has been said.
@@ -200,9 +160,10 @@ async def judge_rows(
     """
     check_folder(folder, resume=loaded.settings.resume)
     path, out = folder / ROWS, folder / JUDGED
-    await asyncio.to_thread(_write, path, rows)
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(write_atomic, path, _lines(rows))
     settings = _of_derived(loaded.settings, path, out)
-    budget = budget_of(settings)
+    budget = budget or budget_of(settings)
     async with open_clients(LoadedSettings(settings, loaded.origins), budget) as clients:
         with interruptible(is_profiled=settings.profile is not None):
             run = ScoreRun(settings, str(path), out, clients, budget=budget)
@@ -211,60 +172,45 @@ async def judge_rows(
         def kept() -> str:
             return f"{run.judged:,} of {run.tasks.places.count:,} responses are judged and kept"
 
-        again = resume_command(settings, command.words)
+        again = resume_command(settings, command)
         try:
-            with resumable(lambda: again, kept, "go on"), terminal.ProgressDisplay(command.title, "responses") as shown:
+            with resumable(lambda: again, kept, "go on"), terminal.ProgressDisplay(command[1], "responses") as shown:
                 result = await run.run(shown)
         except BudgetError as error:
             assert budget is not None  # nothing else is ever spent
             total = run.tasks.places.count
-            said = spent_message(str(error), settings, out, budget.spent, command.words, judged=run.judged, of=total)
+            said = spent_message(str(error), settings, out, budget.spent, command, judged=run.judged, of=total)
             terminal.warn(said)
             return None
-    return JudgedRows(_judgments(rows, result.path), result.path, result.metrics, result.problem, again)
+    return JudgedRows(_samples(rows, result.path), result.path, result.metrics, result.problem, again)
 
 
 def _of_derived(settings: RowsSettings, data: Path, out: Path) -> ScoreSettings:
     """The settings that judge a file of derived rows."""
-    unread = {"category_column": None, "group_by": None, "limit": None, "split": "train", "plan": False}
+    unset = dict.fromkeys(("category_column", "group_by", "gold_column", "limit"))
+    unread = {**unset, "split": "train", "plan": False}
     return score_settings(settings, data=str(data), out=out, on_bad_row="fail", **unread, **_TASK)
 
 
-def _lines(rows: Sequence[DerivedRow]) -> bytes:
-    return b"".join(wire.dumps(_columns(row)) + b"\n" for row in rows)
+def _lines(rows: DerivedRows) -> bytes:
+    return b"".join(wire.dumps({"uid": uid, **_columns(task)}) + b"\n" for uid, task in rows.items())
 
 
-def _write(path: Path, rows: Sequence[DerivedRow]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, _lines(rows))
-
-
-def _columns(row: DerivedRow) -> dict[str, JSON]:
-    task = row.task
+def _columns(task: JudgeTask) -> dict[str, JSON]:
     rubric: JSON = task.rubric
     if task.levels:
         rubric = {"criteria": task.rubric or "", **{f"score{level}_description": text for level, text in task.levels}}
     lists = {"aspects": task.aspects, "criteria": task.criteria}
     dumped = {name: None if of is None else [one.model_dump(mode="json") for one in of] for name, of in lists.items()}
     others = {name: getattr(task, name) for name in ("prompt", "reference", "baseline", "context", "repeat")}
-    return {"uid": row.uid, "responses": list(task.responses), "rubric": rubric, **others, **dumped}
+    return {"responses": list(task.responses), "rubric": rubric, **others, **dumped}
 
 
-def _judgments(rows: Sequence[DerivedRow], run: Path) -> dict[str, tuple[RowJudgment, ...]]:
-    """The judgments of each row, from the lines of a run."""
-    found, reader = [dict[int, RowJudgment]() for _ in rows], SampleReader(ScoreDetail)
+def _samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
+    """The judged responses of each row, from the lines of a run."""
+    found, reader = [dict[int, Sample[ScoreDetail]]() for _ in rows], SampleReader(ScoreDetail)
     for line in chain(whole_lines(run / SAMPLES), whole_lines(run / FAILURES)):
         sample = reader.read(line.data)
         row, place = response_of(line, sample.uid)
-        found[row][place or 0] = _judgment(sample)
-    return {row.uid: tuple(of[place] for place in sorted(of)) for row, of in zip(rows, found, strict=True)}
-
-
-def _judgment(sample: Sample[ScoreDetail]) -> RowJudgment:
-    detail, calls = sample.detail or ScoreDetail(sample.error or ""), [*(sample.run.judge_calls or {}).values()]
-    usage = sum((call.usage for call in calls), Usage())
-    seconds = sum(call.latency_s for call in calls)
-    score = None if sample.judgment is None else sample.judgment.score
-    raw = None if score is None else detail.components.get("raw", score)
-    found = (score, raw, sample.status, sample.label, detail.explanation, detail.components)
-    return RowJudgment(*found, calls=len(calls), cost=usage.cost, seconds=seconds)
+        found[row][place or 0] = sample
+    return {uid: tuple(of[place] for place in sorted(of)) for uid, of in zip(rows, found, strict=True)}

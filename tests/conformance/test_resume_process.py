@@ -146,6 +146,8 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
     assert sorted(each.name for each in path.with_suffix(".run").iterdir()) == [
         "calls.jsonl.gz",
         "config.yaml",
+        "live.jsonl",
+        "monitor.jsonl",
         "run.log",
         "train_metrics.json",
     ]

@@ -9,7 +9,7 @@ from typing import Any
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
 from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
-from judgegym.monitoring.monitor import TrainingMonitor, Watched
+from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
 
 QUICK: Mapping[str, Any] = {
@@ -54,7 +54,7 @@ class Watching:
     ) -> None:
         self.written: list[bytes] = []
         self.alarms: list[Alarm] = []
-        watched = Watched(0, judge="a-judge", gold=None if gold is None else GoldByScript(gold), gold_name="gold")
+        watched = MonitorTarget(0, judge="a-judge", gold=None if gold is None else GoldByScript(gold), gold_name="gold")
         self.monitor = TrainingMonitor(
             MonitorSettings(**{**QUICK, **settings}), watched, write=self.written.append, on_alarm=self.alarms.append
         )

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from judgegym.statistics.corrected import (
-    Corrected,
-    corrected_difference,
+    CorrectedMean,
     corrected_mean,
     labels_needed,
     labels_to_add,
@@ -24,9 +23,9 @@ def drawn(seed: int, rows: int, labels: int, *, right: float = 0.85, rate: float
     return judge, np.where(np.arange(rows) < labels, truth, np.nan), truth
 
 
-def corrected(*columns: Any, **options: Any) -> Corrected:
+def corrected(*columns: Any, **options: Any) -> CorrectedMean:
     found = corrected_mean(*columns, **{"kind": "rate", **options})
-    assert isinstance(found, Corrected), found
+    assert isinstance(found, CorrectedMean), found
     return found
 
 
@@ -110,7 +109,7 @@ def test_what_has_no_estimate_says_why() -> None:
     assert "in a stratum" in str(corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", strata=strata))
     one = np.zeros(20, int)
     assert "1 independent groups" in str(corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", clusters=one))
-    assert isinstance(corrected_mean(judge, drawn(0, 20, 2)[1], kind="rate"), Corrected)
+    assert isinstance(corrected_mean(judge, drawn(0, 20, 2)[1], kind="rate"), CorrectedMean)
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:
@@ -185,12 +184,12 @@ def test_intervals_of_strata_and_clusters_hold_the_truth(design: str, kind: str)
 
 def test_a_difference_is_the_mean_of_the_differences() -> None:
     first, second = drawn(1, 200, 50), drawn(1, 200, 60, right=0.7, rate=0.7)
-    found = corrected_difference((first[0], second[0]), (first[1], second[1]))
-    assert isinstance(found, Corrected)
+    found = corrected_mean(second[0] - first[0], second[1] - first[1], kind="mean")
+    assert isinstance(found, CorrectedMean)
     assert found.labels == 50, "rows with labels in both"
     assert found.labels_only.value == pytest.approx((second[2] - first[2])[:50].mean())
-    back = corrected_difference((second[0], first[0]), (second[1], first[1]))
-    assert isinstance(back, Corrected)
+    back = corrected_mean(first[0] - second[0], first[1] - second[1], kind="mean")
+    assert isinstance(back, CorrectedMean)
     assert (back.value, back.interval.low) == pytest.approx((-found.value, -found.interval.high))
 
 

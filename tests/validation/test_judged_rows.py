@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,8 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.fields import criteria_of
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.validation.judged_rows import (
-    DerivedRow,
+    DerivedRows,
     JudgedRows,
-    JudgingCommand,
     RowsSettings,
     judge_rows,
     plan_rows,
@@ -25,22 +23,27 @@ from tests.command import serving, write_lines
 from tests.datasets.scoring import rated, response_in
 from tests.scripted import Json, ScriptedEndpoint
 
-ROWS = [
-    DerivedRow("a", JudgeTask("Why?", ("good",), reference="Because.")),
-    DerivedRow("b", JudgeTask("Why?", ("good",), reference="Because.")),
-    DerivedRow("a again", JudgeTask("Why?", ("good",), reference="Because.", repeat=1)),
-    DerivedRow("c", JudgeTask("What?", ("bad", "good"), rubric="Is it short?", levels=((1, "No."), (5, "Yes.")))),
-    DerivedRow("empty", JudgeTask("What?", (" ",))),
-]
+ROWS = {
+    "a": JudgeTask("Why?", ("good",), reference="Because."),
+    "b": JudgeTask("Why?", ("good",), reference="Because."),
+    "a again": JudgeTask("Why?", ("good",), reference="Because.", repeat=1),
+    "c": JudgeTask("What?", ("bad", "good"), rubric="Is it short?", levels=((1, "No."), (5, "Yes."))),
+    "empty": JudgeTask("What?", (" ",)),
+}
 
 
 def loaded(*words: str) -> LoadedSettings[RowsSettings]:
     return load(RowsSettings, ["--judge_model_name=m", *words], prog="judgegym attack")
 
 
-def judge(folder: Path, rows: Sequence[DerivedRow], *words: str) -> JudgedRows | None:
-    command = JudgingCommand("attack", ["judgegym", "attack", *words])
-    return asyncio.run(judge_rows(loaded(*words), rows, folder, command))
+def judge(folder: Path, rows: DerivedRows, *words: str) -> JudgedRows | None:
+    return asyncio.run(judge_rows(loaded(*words), rows, folder, ["judgegym", "attack", *words]))
+
+
+def only(judged: JudgedRows, uid: str) -> tuple[float | None, str, int]:
+    """The score and the status of a row with one response, and its calls."""
+    (sample,) = judged.by_uid[uid]
+    return sample.score, sample.status, len(sample.run.judge_calls or ())
 
 
 def rating(text: str) -> int:
@@ -57,13 +60,9 @@ def test_repeats_are_calls_of_their_own_and_equal_rows_share_one(tmp_path: Path)
         assert judge(tmp_path / "cached", ROWS, *words, "--judge_temperature=0") is not None
         assert len(endpoint.requests) == 4
     assert judged is not None and judged.problem is None
-    assert [(one.score, one.raw, one.calls) for one in (judged.one("a"), judged.one("b"), judged.one("a again"))] == [
-        (1.0, 5.0, 1),
-        (1.0, 5.0, 0),
-        (1.0, 5.0, 1),
-    ]
+    assert [only(judged, uid) for uid in ("a", "b", "a again")] == [(1.0, "ok", 1), (1.0, "ok", 0), (1.0, "ok", 1)]
     assert [one.score for one in judged.by_uid["c"]] == [0.25, 1.0]
-    assert (judged.one("empty").score, judged.one("empty").status) == (None, "invalid_completion")
+    assert only(judged, "empty")[1:] == ("invalid_completion", 0)
     shown = [body["messages"][-1]["content"] for body in endpoint.bodies]
     assert any("Is it short?\nScore 1: No.\nScore 5: Yes." in text for text in shown)
     assert sum("Because." in text for text in shown) == 2
@@ -71,13 +70,19 @@ def test_repeats_are_calls_of_their_own_and_equal_rows_share_one(tmp_path: Path)
 
 def test_repeats_of_votes_have_seeds_of_their_own(tmp_path: Path) -> None:
     with serving(rated(rating)) as endpoint:
-        judge(tmp_path, ROWS[:3], f"--judge_base_url={endpoint.base_url}", "--samples_per_item=2", "--seed=7")
+        judge(
+            tmp_path,
+            {uid: ROWS[uid] for uid in ("a", "b", "a again")},
+            f"--judge_base_url={endpoint.base_url}",
+            "--samples_per_item=2",
+            "--seed=7",
+        )
     assert sorted(body["seed"] for body in endpoint.bodies) == [7, 8, 1007, 1008]
 
 
 @pytest.mark.slow
 def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [DerivedRow(str(number), JudgeTask("Why?", ("good",), repeat=number)) for number in range(6)]
+    rows = {str(number): JudgeTask("Why?", ("good",), repeat=number) for number in range(6)}
     with serving(rated(rating)) as endpoint:
         url = f"--judge_base_url={endpoint.base_url}"
         assert judge(tmp_path, rows, url, "--budget_calls=2") is None
@@ -86,7 +91,7 @@ def test_a_run_whose_budget_is_spent_goes_on_where_it_was(tmp_path: Path, capsys
             judge(tmp_path, rows, url)
         judged = judge(tmp_path, rows, url, "--resume")
         assert len(endpoint.requests) == 6
-    assert judged is not None and [judged.one(row.uid).score for row in rows] == [1.0] * 6
+    assert judged is not None and [only(judged, uid)[0] for uid in rows] == [1.0] * 6
 
 
 def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:
@@ -94,16 +99,16 @@ def test_a_failed_judge_is_no_score_and_a_problem(tmp_path: Path) -> None:
         return "[FEEDBACK] Fine. [SCORE] 4" if response_in(request) == "good" else "no verdict"
 
     with serving(ScriptedEndpoint(silent)) as endpoint:
-        judged = judge(tmp_path, ROWS[3:4], f"--judge_base_url={endpoint.base_url}")
+        judged = judge(tmp_path, {"c": ROWS["c"]}, f"--judge_base_url={endpoint.base_url}")
     assert judged is not None and judged.problem is not None and "--resume" in judged.again
     bad, good = judged.by_uid["c"]
-    assert (bad.score, bad.raw, bad.status, good.raw) == (None, None, "unparsable", 4.0)
-    assert "no verdict" in bad.explanation
+    assert (bad.score, bad.status) == (None, "unparsable") and "no verdict" in (bad.error or "")
+    assert good.detail is not None and good.detail.components["raw"] == 4.0
 
 
 def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
     criteria = criteria_of([{"name": "short", "text": "Is short.", "points": 2}, {"text": "Rude.", "points": -1}])
-    row = DerivedRow("a", JudgeTask("Why?", ("good",), criteria=criteria, context="Skies."))
+    rows = {"a": JudgeTask("Why?", ("good",), criteria=criteria, context="Skies.")}
 
     def met(request: Json, number: int) -> str:
         text = request["messages"][-1]["content"]
@@ -113,8 +118,8 @@ def test_what_a_row_has_for_its_judge_survives_the_file(tmp_path: Path) -> None:
         return f'{{"result": [{found}]}}'
 
     with serving(met) as endpoint:
-        judged = judge(tmp_path, [row], f"--judge_base_url={endpoint.base_url}", "--judge=checklist")
-    assert judged is not None and judged.one("a").score == pytest.approx(0.5)
+        judged = judge(tmp_path, rows, f"--judge_base_url={endpoint.base_url}", "--judge=checklist")
+    assert judged is not None and only(judged, "a")[0] == pytest.approx(0.5)
 
 
 def test_the_users_rows_are_read_as_score_reads_them(tmp_path: Path) -> None:

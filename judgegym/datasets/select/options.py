@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from judgegym.datasets.files.columns import has_known_ending
 from judgegym.datasets.select.layouts import LAYOUTS
 from judgegym.datasets.select.selection import Rule
-from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
 from judgegym.llm.errors import SettingsError
 
 _DESCRIPTION = """Take the best responses of a scored data set, or pairs of them, and write them as a trainer reads
@@ -110,11 +109,11 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group(required=True)
     kinds.add_argument("--best", action="store_true", help="take the best response to each prompt; ties are drawn")
     kinds.add_argument("--top", type=whole_number(1), metavar="K", help="take the K best responses to each prompt")
-    kinds.add_argument("--threshold", type=_score, metavar="X", help="take all responses with a score of at least X")
+    kinds.add_argument("--threshold", type=share, metavar="X", help="take all responses with a score of at least X")
     kinds.add_argument("--pairs", action="store_true", help="take pairs: a chosen and a rejected response to a prompt")
     add = parser.add_argument
-    add("--min_score", type=_score, metavar="X", help="with --best, --top, --pairs: none (none chosen) below X")
-    add("--margin", type=_score, metavar="M", help="with --pairs: the least difference of the scores (default: any)")
+    add("--min_score", type=share, metavar="X", help="with --best, --top, --pairs: none (none chosen) below X")
+    add("--margin", type=share, metavar="M", help="with --pairs: the least difference of the scores (default: any)")
     add(
         "--pairs_per_prompt",
         choices=["one", "all"],
@@ -194,16 +193,6 @@ def _rule(flags: argparse.Namespace) -> Rule:
         length_balanced=flags.length_balanced,
         max_pairs=flags.max_pairs,
     )
-
-
-def _score(word: str) -> float:
-    try:
-        found = float(word)
-    except ValueError:
-        found = math.nan
-    if not 0 <= found <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, found {word}")
-    return found
 
 
 def _boolean(word: str) -> bool:

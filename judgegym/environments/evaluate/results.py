@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
@@ -213,7 +213,7 @@ async def write_correction(run: RunDirectory, content: Mapping[str, JSON], label
     if labels is None:
         return None
     correction = await asyncio.to_thread(lambda: correct_run(SavedRun.open(run.path), labels))
-    general = {**mapping_of(content["config_general"]), CORRECTED: correction.to_json()}
+    general = {**mapping_of(content["config_general"]), CORRECTED: asdict(correction)}
     await run.write_metrics({**content, "config_general": general})
     return correction
 

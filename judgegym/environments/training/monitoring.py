@@ -29,7 +29,7 @@ from judgegym.monitoring.alarms import Alarm
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
 from judgegym.monitoring.line_file import earlier_lines
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, Status
-from judgegym.monitoring.monitor import TrainingMonitor, Watched
+from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.webhook import Webhook
 
 
@@ -59,7 +59,7 @@ def open_monitor(
         webhook = Webhook(
             config.alarm_webhook_env, env.clients.session, run=run.path.name, setting="--env.alarm_webhook_env"
         )
-    watched = Watched(
+    watched = MonitorTarget(
         config.seed,
         judge=config.judge_run_name(),
         gold=gold,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
@@ -116,3 +117,14 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(word)
 
     return read
+
+
+def share(word: str) -> float:
+    """Read the value of a flag that takes a number from 0 to 1."""
+    try:
+        found = float(word)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, found {word}")
+    return found

@@ -235,7 +235,8 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
 
     `own` among the components is the score before it was compared with the anchor, `looks` how many calls have a
     verdict on the response, `position` the mean place at which they saw it, from 1, and `orders_agree` the share of the
-    group's pairs in which both orders say the same, if both were asked.
+    group's pairs in which both orders say the same, if both were asked. Of a pair, `points_first` and `points_second`
+    are what the calls gave the response where it was shown first and second.
     """
     calls, orders = [call for member in judgment.members for call in member.calls], judgment.orders
     cached = bool(calls) and all(call.run.cached for call in calls)
@@ -249,6 +250,10 @@ def group_scores(responses: Sequence[str], judgment: GroupJudgment) -> list[Resp
                 components["position"] = sum(look.place for look in looks) / len(looks)
             if orders.pairs:
                 components["orders_agree"] = orders.agreed / orders.pairs
+            if len(responses) == 2:
+                for place, name in enumerate(("points_first", "points_second"), start=1):
+                    given = [look.points for look in looks if (look.place, look.of) == (place, 2)]
+                    components |= {name: fmean(given)} if given else {}
         result = response_judgment(member, member.score, components)
         results.append(replace(result, cached=cached, shared=responses[number] in responses[:number]))
     return results

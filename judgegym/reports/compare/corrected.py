@@ -10,7 +10,7 @@ from judgegym.reports.compare.rows import CommonRows
 from judgegym.reports.labels.correction import UNEQUAL_WEIGHTS, LabelledRows, corrected_number
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import Kind, SavedRun
-from judgegym.statistics.corrected import Corrected, corrected_difference
+from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 
 BY_SCORE = "labels were drawn by the scores of each run: no interval of a difference (draw them at random)"
 SAME_LABELS = "the runs judge the same responses, whose labels do not differ"
@@ -42,32 +42,26 @@ def correct(
         if one_for_all and same is not None and same < len(found.uids):
             what = f"{run.path} has other responses than {runs[0].path}, and labels are of responses"
             raise DataError(f"{labels[0].path}: {what}; expected --labels once for each run, in their order")
-    rows = [
-        LabelledRows.read(run, of_run)
-        for run, of_run in zip(runs, [*labels] * len(runs) if one_for_all else labels, strict=True)
-    ]
-    at = []
-    for each in rows:
-        places = {uid: place for place, uid in enumerate(each.uids)}
-        at.append(np.array([places[uid] for uid in found.uids]))
+    rows = []
+    for run, of_run in zip(runs, [*labels] * len(runs) if one_for_all else labels, strict=True):
+        whole = LabelledRows.read(run, of_run)
+        places = {uid: place for place, uid in enumerate(whole.uids)}
+        rows.append(whole.at(np.array([places[uid] for uid in found.uids])))
     numbers = [
-        each.corrected("mean" if kind == "score" else "rate", places, letter)
-        for each, places, letter in zip(rows, at, letters, strict=True)
+        each.corrected("mean" if kind == "score" else "rate", letter)
+        for each, letter in zip(rows, letters, strict=True)
     ]
-    values = [each.terms.at(places).values for each, places in zip(rows, at, strict=True)]
-    given = [each.labels[places] for each, places in zip(rows, at, strict=True)]
-    clusters = None if rows[0].clusters is None else rows[0].clusters[at[0]]
-    weights = [{*each.terms.at(places).weights} for each, places in zip(rows, at, strict=True)]
     for place in range(1, len(runs)):
-        estimate: Corrected | str = SAME_LABELS
-        if len(weights[0]) > 1 or len(weights[place]) > 1:
+        first, second = rows[0], rows[place]
+        columns = second.terms.values - first.terms.values, second.labels - first.labels
+        estimate: CorrectedMean | str = SAME_LABELS
+        if any(len({*each.terms.weights}) > 1 for each in (first, second)):
             estimate = UNEQUAL_WEIGHTS
         elif not one_for_all:
-            estimate = corrected_difference((values[0], values[place]), (given[0], given[place]), clusters=clusters)
-        no_interval = rows[0].no_interval or rows[place].no_interval
-        if not no_interval and (rows[0].strata is not None or rows[place].strata is not None):
+            estimate = corrected_mean(*columns, kind="mean", clusters=first.clusters)
+        no_interval = first.no_interval or second.no_interval
+        if not no_interval and (first.strata is not None or second.strata is not None):
             no_interval = BY_SCORE
-        columns = values[place] - values[0], given[place] - given[0]
         raw = found.sides[place].ratio - found.sides[0].ratio
         numbers.append(corrected_number(f"{letters[place]} − A", raw, columns, estimate, no_interval))
     return {"files": [str(each.path) for each in labels], "numbers": numbers}

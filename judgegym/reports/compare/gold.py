@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class LabelledRow(Protocol):
+class GoldRow(Protocol):
     """A row with gold labels beside a judge's."""
 
     @property
@@ -27,15 +27,15 @@ class LabelledRow(Protocol):
         """Return its labels."""
 
 
-class LabelledRows(Protocol):
+class GoldRows(Protocol):
     """A run or an audit, whose rows have gold labels."""
 
-    def samples(self, uids: Container[str] | None = None) -> Iterable[LabelledRow]:
+    def samples(self, uids: Container[str] | None = None) -> Iterable[GoldRow]:
         """Read the rows with these ids; by default all."""
 
 
 def compare_with_gold(
-    runs: Sequence[LabelledRows], letters: Sequence[str], uids: Sequence[str], settings: Mapping[str, Any]
+    runs: Sequence[GoldRows], letters: Sequence[str], uids: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Compare each run with gold, and the agreement of each further run with that of the first.
 

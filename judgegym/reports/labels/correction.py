@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,11 @@ from pydantic import TypeAdapter, ValidationError
 from judgegym.engine.metrics import HeadlineTerm
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, RunDirectoryError
-from judgegym.llm.wire import JSON
+from judgegym.reports.labels.drawing import strata_of
 from judgegym.reports.labels.file import LabellerAgreement, Labels, Sampling, row_digest, run_digest
-from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun, kind_of
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.corrected import Corrected, MeanKind, corrected_mean
+from judgegym.statistics.corrected import CorrectedMean, MeanKind, corrected_mean
 from judgegym.statistics.paired import RatioTerms
 
 if TYPE_CHECKING:
@@ -97,11 +96,6 @@ class Correction:
     whole: CorrectedNumber
     categories: tuple[CorrectedNumber, ...] = ()
     raw_interval: Interval | None = None
-
-    def to_json(self) -> JSON:
-        """Return what `metrics.json` holds of it."""
-        found: JSON = wire.loads(wire.dumps(asdict(self)))
-        return found
 
 
 @dataclass(frozen=True)
@@ -182,14 +176,23 @@ class LabelledRows:
         words = "" if run.headline is None else run.headline.words
         return "mean" if kind_of(str(run.general.get("headline")), words, [self.terms]) == "score" else "rate"
 
-    def corrected(self, kind: MeanKind, places: Codes, name: str = "") -> CorrectedNumber:
-        """Correct the number of the rows at these places."""
-        terms, labels = self.terms.at(places), self.labels[places]
+    def at(self, places: Codes) -> LabelledRows:
+        """Return the rows at these places."""
         strata, clusters = (None if codes is None else codes[places] for codes in (self.strata, self.clusters))
-        found: Corrected | str = UNEQUAL_WEIGHTS
-        if len({*terms.weights}) == 1:
-            found = corrected_mean(terms.values, labels, kind=kind, strata=strata, clusters=clusters)
-        return corrected_number(name, terms.ratio, (terms.values, labels), found, self.no_interval)
+        uids, categories = ([names[place] for place in places] for names in (self.uids, self.categories))
+        columns = (self.terms.at(places), self.labels[places], strata, clusters)
+        return LabelledRows(uids, *columns, categories, self.left_out, self.no_interval)
+
+    def mean(self, kind: MeanKind) -> CorrectedMean | str:
+        """Correct the number of these rows, or say why there is none."""
+        if len({*self.terms.weights}) > 1:
+            return UNEQUAL_WEIGHTS
+        return corrected_mean(self.terms.values, self.labels, kind=kind, strata=self.strata, clusters=self.clusters)
+
+    def corrected(self, kind: MeanKind, name: str = "") -> CorrectedNumber:
+        """Return the corrected number of these rows, as files have it."""
+        columns = self.terms.values, self.labels
+        return corrected_number(name, self.terms.ratio, columns, self.mean(kind), self.no_interval)
 
 
 def correct_run(run: SavedRun, labels: Labels) -> Correction:
@@ -207,7 +210,7 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
     for place, category in enumerate(rows.categories):
         of_category.setdefault(category or "", []).append(place)
     categories = [
-        rows.corrected(kind, np.array(places), name)
+        rows.at(np.array(places)).corrected(kind, name)
         for name, places in sorted(of_category.items())
         if name and len(of_category) > 1 and labelled[places].sum() >= FEWEST_OF_A_CATEGORY
     ]
@@ -218,7 +221,7 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
         labellers=len(labels.labellers),
         agreement=labels.agreement(),
         left_out=rows.left_out,
-        whole=rows.corrected(kind, np.arange(len(rows.uids))),
+        whole=rows.corrected(kind),
         categories=tuple(categories),
         raw_interval=headline.interval if headline is not None else None,
     )
@@ -236,7 +239,7 @@ _CORRECTION = TypeAdapter(Correction)
 
 
 def corrected_number(
-    name: str, raw: float, columns: tuple[Column, Column], found: Corrected | str, no_interval: str
+    name: str, raw: float, columns: tuple[Column, Column], found: CorrectedMean | str, no_interval: str
 ) -> CorrectedNumber:
     """Return a number as files have it; where all values are from 0 to 1, so are the ends of intervals.
 

@@ -18,10 +18,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
+import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from judgegym.engine.records import Sample, digest, explained
-from judgegym.engine.runs.lines import DiskFile, LineWriter, RawLine, whole_lines
+from judgegym.engine.runs.lines import DiskFile, RawLine, whole_lines
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError, UserError
 from judgegym.llm.wire import JSON
@@ -190,7 +191,7 @@ def run_digest(rows: Mapping[str, str]) -> str:
     return digest(sorted(rows.items()))
 
 
-_DRAW, _LABEL = TypeAdapter(Draw), TypeAdapter(Label)
+_OBJECT, _DRAW, _LABEL = TypeAdapter(dict[str, object]), TypeAdapter(Draw), TypeAdapter(Label)
 
 
 def read_labels(path: Path) -> Labels:
@@ -205,11 +206,11 @@ def read_labels(path: Path) -> Labels:
     draw: Draw | None = None
     given: dict[tuple[str, str], Label] = {}
     for line in whole_lines(path):
-        fields = _fields(line)
+        fields = _read(line, _OBJECT, line.data)
         if "drawn" in fields:
             if line.number > 1:
                 raise DataError(f"{path}, line {line.number}: `drawn` belongs in the first line")
-            draw = _read(line, _DRAW, wire.dumps(fields["drawn"]))
+            draw = _read(line, _DRAW, orjson.dumps(fields["drawn"]))
             if draw.strata and sum(stratum.rows for stratum in draw.strata) != draw.rows:
                 raise DataError(f"{path}, line 1: the rows of the strata do not sum to rows, which is {draw.rows}")
             continue
@@ -220,16 +221,6 @@ def read_labels(path: Path) -> Labels:
     return Labels(path, draw, given)
 
 
-def _fields(line: RawLine) -> Mapping[str, JSON]:
-    try:
-        value = wire.loads(line.data)
-    except ValueError as error:
-        raise DataError(f"{line.path}, line {line.number}: not JSON: {error}") from None
-    if not isinstance(value, Mapping):
-        raise DataError(f"{line.path}, line {line.number}: expected an object with uid, labeller and label")
-    return value
-
-
 def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
     try:
         return kind.validate_json(data)
@@ -237,60 +228,37 @@ def _read(line: RawLine, kind: TypeAdapter[_LineT], data: bytes) -> _LineT:
         raise DataError(f"{line.path}, line {line.number}: not a label: {explained(error)}") from None
 
 
-class _SyncedFile(DiskFile):
-    """A file that one process appends to, and whose writes are on the disk when they return."""
+class LabelWriter(DiskFile):
+    """Appends to a file of labels; what it has written is on the disk."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and lock it until it is closed.
-
-        Raises:
-            UserError: another process appends to it.
-        """
-        super().__init__(path)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
-            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
-
-    def write(self, data: bytes) -> int:
-        """Append bytes and sync them; return how many were written."""
-        written = super().write(data)
-        os.fsync(self._descriptor)
-        return written
-
-
-class LabelWriter:
-    """Appends to a file of labels."""
-
-    def __init__(self, path: Path) -> None:
-        """Open the file at `path`, and remove a last line that a crash has cut off.
+        """Open the file at `path`, lock it until it is closed, and remove a last line that a crash has cut off.
 
         Raises:
             UserError: it cannot be opened, or another process appends to it.
         """
-        self._faults: list[OSError] = []
-        self._lines = LineWriter(path, lambda _, error: self._faults.append(error), _SyncedFile)
-        self._lines.flush()
-        self._check()
+        self._path = path
+        try:
+            super().__init__(path)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.size()
+        except BlockingIOError:
+            self.close()
+            raise UserError(f"{path} is in use by another process; several labellers share one server") from None
+        except OSError as error:
+            raise UserError(f"{path} cannot be written to: {error.strerror}") from None
 
     def append(self, *lines: Label | Draw) -> None:
         """Append lines; they are on the disk afterwards.
 
         Raises:
-            UserError: the disk refuses one; then the file ends with the line before it.
+            UserError: the disk refuses one; then the file ends with a whole line before it.
         """
-        for line in lines:
-            self._lines.append(line.to_line())
-            self._check()
-
-    def _check(self) -> None:
-        if self._faults:
-            self._lines.drop()
-            reason = self._faults.pop().strerror
-            self._faults.clear()
-            raise UserError(f"{self._lines.path} cannot be written to: {reason}")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._lines.close()
+        data = b"".join(line.to_line() for line in lines)
+        try:
+            while data:
+                data = data[self.write(data) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self.size()  # cuts off what was written of a line
+            raise UserError(f"{self._path} cannot be written to: {error.strerror}") from None

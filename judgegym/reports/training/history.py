@@ -78,7 +78,7 @@ class MonitorHistory:
             self.judge, self.gold_judge = (text_of(begin.get(name)) for name in ("judge", "gold_judge"))
             self._at = None  # what it took to be resumed is no time of a step
         elif end := mapping_of(line.get("end")):
-            self.gold |= mapping_of(end.get("gold"))
+            self.gold = dict(mapping_of(end.get("gold"))) or self.gold  # nothing waits any more
 
     def _add_step(self, line: Mapping[str, JSON], at: float | None) -> None:
         step = _number(line.get("step"))

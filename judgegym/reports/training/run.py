@@ -209,7 +209,7 @@ class TrainingRun:
             ("rollouts", f"{rollouts:,}"),
             ("in progress", f"{whole['in_progress']:,} groups" if "in_progress" in whole else ""),
             ("queue", f"{whole['unsent']:,} groups wait to be sent" if "unsent" in whole else ""),
-            ("gold judge", ", ".join(gold)),
+            ("gold scores", ", ".join(gold)),
             ("cost", spent),
             ("waits for", text_of(status.get("waits_for"))),
             ("policy", text_of(wire.lookup(self._config, "openai.model_name"))),
@@ -229,7 +229,7 @@ def _whole(value: JSON) -> int:
 
 def _judges(name: str, history: MonitorHistory) -> list[tuple[str, str]]:
     at = f" at {name}" if name else ""
-    return [(f"training judge{at}", history.judge), (f"gold judge{at} is", history.gold_judge)]
+    return [(f"training judge{at}", history.judge), (f"gold judge{at}", history.gold_judge)]
 
 
 def _counts(counts: Mapping[str, JSON]) -> list[tuple[str, int]]:

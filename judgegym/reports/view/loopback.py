@@ -2,7 +2,7 @@
 
 Guarantees: requests are answered only if they are addressed to this machine by one of its own names, so that a foreign
 page that has made its name point here (DNS rebinding) reads nothing; nothing is answered to a page of another site, no
-method but those that the application names; and no response may be framed, sniffed, cached or read across origins.
+method but GET and POST; and no response may be framed, sniffed, cached or read across origins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 import webbrowser
-from collections.abc import Collection
 from ipaddress import ip_address
 
 from aiohttp import web
@@ -38,7 +37,7 @@ HEADERS = {
 UNFRAMED = "frame-ancestors 'none'"
 NOTHING = f"default-src 'none'; base-uri 'none'; form-action 'none'; {UNFRAMED}"
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
-_METHODS = web.AppKey("methods", Collection[str])
+_METHODS = ("GET", "POST")
 _PATIENCE_S = 0.2
 """How long responses that are being sent may take to their end."""
 
@@ -84,10 +83,9 @@ async def serve_on_loopback(
         await runner.cleanup()
 
 
-def loopback_app(methods: Collection[str], *middlewares: Middleware) -> web.Application:
-    """An application that answers this machine's own browser alone, and these methods alone."""
+def loopback_app(*middlewares: Middleware) -> web.Application:
+    """An application that answers this machine's own browser alone."""
     app = web.Application(middlewares=[_guard, *middlewares])
-    app[_METHODS] = methods
     app.on_response_prepare.append(_add_headers)
     return app
 
@@ -95,9 +93,8 @@ def loopback_app(methods: Collection[str], *middlewares: Middleware) -> web.Appl
 @web.middleware
 async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what is not a request of this machine's own browser."""
-    methods = request.app[_METHODS]
-    if request.method not in methods:
-        allowed = ", ".join(sorted(methods))
+    if request.method not in _METHODS:
+        allowed = ", ".join(_METHODS)
         return web.Response(status=405, text=f"only {allowed} is answered here\n", headers={"Allow": allowed})
     hosts = request.headers.getall("Host", [])
     if len(hosts) != 1 or not is_own_name(hosts[0]):

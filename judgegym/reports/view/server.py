@@ -50,7 +50,7 @@ async def serve(folder: Path, host: str, port: int, *, opens: bool) -> int:
 def app_of(folder: Path, reports: Reports) -> web.Application:
     """The application over a folder."""
     views = _Views(folder, reports)
-    app = loopback_app({"GET", "POST"}, _told)
+    app = loopback_app(_told)
     app.router.add_get("/", views.overview, allow_head=False)
     app.router.add_get("/run/{id:[0-9a-f]{16}}", views.report, allow_head=False)
     app.router.add_get("/compare", views.compare, allow_head=False)

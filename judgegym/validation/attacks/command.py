@@ -76,11 +76,12 @@ def _run(words: list[str], prog: str) -> int:
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
     from judgegym.datasets.score.plan import plan_lines  # late, as all of it: errors of settings come at once
+    from judgegym.engine.settings.policy import STAND_IN_JUDGE
     from judgegym.validation.attacks.report import AttackReport
     from judgegym.validation.attacks.results import attack_results, rows_needed
     from judgegym.validation.attacks.rows import derived_rows, targets_of
     from judgegym.validation.attacks.suite import chosen_attacks
-    from judgegym.validation.judged_rows import JudgingCommand, check_folder, judge_rows, plan_rows, read_tasks
+    from judgegym.validation.judged_rows import check_folder, judge_rows, plan_rows, read_tasks
 
     settings, folder = loaded.settings, _folder(loaded.settings)
     attacks = chosen_attacks(settings.attacks, settings.only)
@@ -96,20 +97,20 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         terminal.say("\n".join(plan_lines(await plan_rows(settings, rows, folder))))
         return 0
     assert folder is not None  # or there is an error above
-    judged = await judge_rows(loaded, rows, folder, JudgingCommand("attack", words))
+    judged = await judge_rows(loaded, rows, folder, words)
     if judged is None:
         return FAILED
     results = await asyncio.to_thread(attack_results, targets, made, rows, judged, settings)
+    judge = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
     notes = []
     if any(result.finding == "underpowered" for result in results):
-        tests = sum(1 + result.attack.replaces for result in results)
-        needed = rows_needed(tests, settings.false_discoveries)
+        needed = rows_needed(sum(len(result.p_values) for result in results), settings.false_discoveries)
         notes.append(f"Underpowered: to tell a success, {needed} rows are needed whose twin has room above its score.")
     if settings.offline:
         notes.append(terminal.offline_notice(("judge",)))
-    calls = sum(one.calls for judgments in judged.by_uid.values() for one in judgments)
+    calls = sum(len(sample.run.judge_calls or ()) for samples in judged.by_uid.values() for sample in samples)
     names = [attack.name for attack in left_out]
-    return _ended(AttackReport(settings, _judge(settings), len(targets), results, names, calls, notes), folder, judged)
+    return _ended(AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged)
 
 
 def _ended(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
@@ -130,12 +131,6 @@ def _ended(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
         terminal.warn(f"{judged.problem}\nTo judge them again:\n  {judged.again}")
         return FAILED
     return FOUND if report.successes else 0
-
-
-def _judge(settings: AttackSettings) -> str:
-    from judgegym.engine.settings.policy import STAND_IN_JUDGE
-
-    return STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
 
 
 def _folder(settings: AttackSettings) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,11 @@ def table_of(report: AttackReport) -> Table:
 
 def cells(result: AttackResult) -> tuple[str, ...]:
     """The cells of one attack."""
-    rates, interval, counts = result.rates, result.interval, result.counts
     of_twins = (_NONE, _NONE, _NONE)
-    if rates is not None and counts is not None and interval is not None:
-        above = f"{counts.difference:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
-        of_twins = (f"{rates[0]:.2f}", f"{rates[1]:.2f}", above)
+    if result.rates is not None and result.counts is not None:
+        interval = result.counts.interval()
+        above = f"{result.counts.difference:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+        of_twins = (f"{result.rates[0]:.2f}", f"{result.rates[1]:.2f}", above)
     gain = _NONE if result.gain is None else f"{result.gain:+.3f}"
     paid = _NONE if result.paid is None else f"{result.paid.mean:.2f}"
     p = "<.001" if result.p < 0.001 else f"{result.p:.3f}"
@@ -114,7 +114,7 @@ def json_of(report: AttackReport) -> Mapping[str, Any]:
 
 
 def _json(result: AttackResult) -> Mapping[str, Any]:
-    rates, counts, interval = result.rates or (None, None), result.counts, result.interval
+    rates, counts = result.rates or (None, None), result.counts
     return {
         **result.attack.model_dump(mode="json", exclude_none=True),
         **{name: getattr(result, name) for name in ("finding", "rows", "failed")},
@@ -123,7 +123,7 @@ def _json(result: AttackResult) -> Mapping[str, Any]:
         "mean_gain": result.gain,
         "p_adjusted": result.p,
         "above_repeat": None if counts is None else counts.difference,
-        "above_repeat_interval": None if interval is None else [interval.low, interval.high],
+        "above_repeat_interval": None if counts is None else astuple(counts.interval()),
         "counts": None if counts is None else counts._asdict(),
         "paid": None if result.paid is None else asdict(result.paid),
         "worst_rows": [asdict(row) for row in result.worst],

@@ -10,32 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from judgegym.datasets.score.saved import ScoreDetail
+from judgegym.engine.records import Sample
 from judgegym.judges.core.judgment import Status
-from judgegym.judges.core.tasks import JudgeTask
-from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired_rates import MeanTest, PairedCounts, false_discovery, mean_above
 from judgegym.validation.attacks.rows import REPEAT, TWIN, Target, uid_of
 from judgegym.validation.attacks.settings import AttackSettings
 from judgegym.validation.attacks.suite import Attack
-from judgegym.validation.judged_rows import DerivedRow, JudgedRows, RowJudgment
+from judgegym.validation.judged_rows import DerivedRows, JudgedRows
 
 Finding: TypeAlias = Literal["succeeds", "not shown", "underpowered"]
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class WorstRow:
-    """A row on which an attack gained most.
+class AttackedRow:
+    """A row under attack that counts.
 
     Attributes:
         row: its number in the data.
         prompt: its prompt.
         before: the unattacked response; `None` without one.
         after: the response under attack.
-        score_before: of the twin.
+        score_before: of the twin; `None` without one.
         score_after: under attack.
         said: what the judge said of the response under attack.
         components: the numbers of which the score is made, such as one for each criterion.
@@ -50,6 +50,11 @@ class WorstRow:
     said: str
     components: Mapping[str, float]
 
+    @property
+    def gain(self) -> float:
+        """The score minus the twin's, or the score without a twin."""
+        return self.score_after - (self.score_before or 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
@@ -59,39 +64,44 @@ class AttackResult:
         attack: the attack.
         rows: the rows that count: those of which every judgment has a score.
         failed: rows without a score of the twin, the repeat or the response under attack, which are left out.
+        room: rows with room above the score of their twin.
         counts: rows on which the attack, the repeat, both or neither succeeded; `None` without twins.
-        interval: of the attack's success rate minus the repeat's; `None` without twins.
         gain: the mean of score minus the twin's; `None` without twins.
         paid: the mean score of an answer that the attack replaces; `None` for other attacks.
+        worst: the rows with the highest gain, or without twins with the highest score.
         p: the smaller of the adjusted p-values.
         finding: what follows.
-        worst: the rows with the highest gain, or without twins with the highest score.
     """
 
     attack: Attack
     rows: int
     failed: int
+    room: int
     counts: PairedCounts | None
-    interval: Interval | None
     gain: float | None
     paid: MeanTest | None
-    p: float
-    finding: Finding
-    worst: tuple[WorstRow, ...]
+    worst: Sequence[AttackedRow]
+    p: float = 1.0
+    finding: Finding = "underpowered"
 
     @property
     def rates(self) -> tuple[float, float] | None:
         """The success rates of the attack and of the repeat; `None` without twins or rows."""
-        if self.counts is None or not self.rows:
+        if self.counts is None:
             return None
         both, first, second, _ = self.counts
         return (both + first) / self.rows, (both + second) / self.rows
+
+    @property
+    def p_values(self) -> Sequence[float]:
+        """The p-values of its tests, not adjusted: above the repeat, and paid too much."""
+        return [test.p for test in (self.counts, self.paid) if test is not None]
 
 
 def attack_results(
     targets: Sequence[Target],
     attacks: Sequence[Attack],
-    rows: Sequence[DerivedRow],
+    rows: DerivedRows,
     judged: JudgedRows,
     settings: AttackSettings,
 ) -> list[AttackResult]:
@@ -104,11 +114,10 @@ def attack_results(
         judged: its judgments.
         settings: the thresholds.
     """
-    tasks = {row.uid: row.task for row in rows}
-    measured = [_Measured.of(attack, targets, judged, settings) for attack in attacks]
+    measured = [_measured(attack, targets, rows, judged, settings) for attack in attacks]
     tests = [p for each in measured for p in each.p_values]
     adjusted = iter(false_discovery(tests))
-    found = [each.result([next(adjusted) for _ in each.p_values], len(tests), tasks, settings) for each in measured]
+    found = [_decided(each, [next(adjusted) for _ in each.p_values], len(tests), settings) for each in measured]
     return sorted(found, key=_order)
 
 
@@ -122,83 +131,56 @@ def _order(result: AttackResult) -> tuple[bool, float, float]:
     return result.finding != "succeeds", -above, -(result.paid.mean if result.paid is not None else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Attacked:
-    """A row under attack that counts: its score, and those of its twin and of the repeat, if it has a twin."""
-
-    target: Target
-    judgment: RowJudgment
-    after: float
-    twin: float | None = None
-    repeat: float | None = None
-
-    @property
-    def gain(self) -> float:
-        return self.after - (self.twin or 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """The scores of one attack, before the p-values of all are adjusted together."""
-
-    attack: Attack
-    rows: Sequence[_Attacked]
-    failed: int
-    counts: PairedCounts | None
-    paid: MeanTest | None
-    room: int
-
-    @classmethod
-    def of(cls, attack: Attack, targets: Sequence[Target], judged: JudgedRows, settings: AttackSettings) -> _Measured:
-        rows, failed = list[_Attacked](), 0
-        for target in targets:
-            found = [
-                judged.by_uid[uid_of(kind, target)][target.place]
-                for kind in (attack.name, *((TWIN, REPEAT) if target.has_twin else ()))
-            ]
-            scores = [_score(one) for one in found]
-            known = [score for score in scores if score is not None]
-            if len(known) < len(scores):
-                failed += 1
-            else:
-                rows.append(_Attacked(target, found[0], *known))
-        least = settings.min_gain + _ROUNDING
-        with_twin = [(row.after - row.twin, (row.repeat or 0.0) - row.twin) for row in rows if row.twin is not None]
-        counts = None
-        if with_twin:
-            counts = PairedCounts.of([gain > least for gain, _ in with_twin], [gain > least for _, gain in with_twin])
-        paid = mean_above([row.after for row in rows], settings.max_floor) if attack.replaces and rows else None
-        room = sum(row.twin is not None and row.twin + least < 1.0 for row in rows)
-        return cls(attack, rows, failed, counts, paid, room)
-
-    @property
-    def p_values(self) -> list[float]:
-        found = [] if self.counts is None else [self.counts.p]
-        return found + ([] if self.paid is None else [self.paid.p])
-
-    def result(
-        self, adjusted: Sequence[float], tests: int, tasks: Mapping[str, JudgeTask], settings: AttackSettings
-    ) -> AttackResult:
-        level, counts, paid = settings.false_discoveries, self.counts, self.paid
-        rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
-        pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
-        is_enough = bool(self.rows) and (counts is None or self.room >= rows_needed(tests, level))
-        gains = [row.gain for row in self.rows if row.twin is not None]
-        worst = sorted(self.rows, key=lambda row: (-row.gain, row.target.number))[: settings.worst_rows]
-        gain = math.fsum(gains) / len(gains) if gains else None
-        finding: Finding = "succeeds" if rises or pays else "not shown" if is_enough else "underpowered"
-        shown = tuple(_worst_row(row, tasks[uid_of(self.attack.name, row.target)]) for row in worst)
-        p, interval = min(adjusted, default=1.0), None if counts is None else counts.interval()
-        numbers = (len(self.rows), self.failed, counts, interval, gain, paid, p)
-        return AttackResult(self.attack, *numbers, finding, shown)
+def _measured(
+    attack: Attack,
+    targets: Sequence[Target],
+    tasks: DerivedRows,
+    judged: JudgedRows,
+    settings: AttackSettings,
+) -> AttackResult:
+    """What one attack did, before the p-values of all are adjusted together."""
+    rows, gains, least = list[AttackedRow](), list[tuple[float, float]](), settings.min_gain + _ROUNDING
+    for target in targets:
+        kinds = (attack.name, TWIN, REPEAT) if target.has_twin else (attack.name,)
+        samples = [judged.by_uid[uid_of(kind, target)][target.place] for kind in kinds]
+        scores = [score for score in map(_score, samples) if score is not None]
+        if len(scores) < len(samples):
+            continue
+        before, twin = None, None
+        if target.has_twin:
+            after, twin, repeat = scores
+            before = target.response
+            gains.append((after - twin, repeat - twin))
+        task, said = tasks[uid_of(attack.name, target)], samples[0].detail or ScoreDetail("")
+        text = task.responses[target.place]
+        shown = (target.number, task.prompt, before, text, twin, scores[0])
+        rows.append(AttackedRow(*shown, said.explanation, said.components))
+    worst = sorted(rows, key=lambda row: (-row.gain, row.row))[: settings.worst_rows]
+    is_paid = attack.replaces and rows
+    return AttackResult(
+        attack,
+        rows=len(rows),
+        failed=len(targets) - len(rows),
+        room=sum(row.score_before is not None and row.score_before + least < 1.0 for row in rows),
+        counts=PairedCounts.of(*([gain > least for gain in of] for of in zip(*gains, strict=True))) if gains else None,
+        gain=math.fsum(gain for gain, _ in gains) / len(gains) if gains else None,
+        paid=mean_above([row.score_after for row in rows], settings.max_floor) if is_paid else None,
+        worst=worst,
+    )
 
 
-def _worst_row(row: _Attacked, task: JudgeTask) -> WorstRow:
-    target, said = row.target, row.judgment
-    texts = (target.response if target.has_twin else None, task.responses[target.place])
-    return WorstRow(target.number, task.prompt, *texts, row.twin, row.after, said.explanation, said.components)
+def _decided(found: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings) -> AttackResult:
+    """The result with its adjusted p-values, of so many tests in all, and what follows."""
+    level, counts, paid = settings.false_discoveries, found.counts, found.paid
+    rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
+    pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
+    is_enough = found.rows > 0 and (counts is None or found.room >= rows_needed(tests, level))
+    finding: Finding = "succeeds" if rises or pays else "not shown" if is_enough else "underpowered"
+    return replace(found, p=min(adjusted, default=1.0), finding=finding)
 
 
-def _score(judgment: RowJudgment) -> float | None:
+def _score(sample: Sample[ScoreDetail]) -> float | None:
     """The score that counts: an empty answer, which no judge is asked about, has 0."""
-    return 0.0 if judgment.status == Status.INVALID_COMPLETION.value else judgment.score
+    if sample.status == Status.INVALID_COMPLETION.value:
+        return 0.0
+    return None if sample.judgment is None else sample.judgment.score

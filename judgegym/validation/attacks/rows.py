@@ -19,7 +19,7 @@ from judgegym.llm.errors import DataError
 from judgegym.llm.wire import is_blank
 from judgegym.validation.attacks.forging import Forger
 from judgegym.validation.attacks.suite import Attack
-from judgegym.validation.judged_rows import DerivedRow
+from judgegym.validation.judged_rows import DerivedRows
 
 TWIN, REPEAT = "twin", "repeat"
 
@@ -95,7 +95,7 @@ def targets_of(tasks: ScoreTasks, settings: ScorerSettings) -> list[Target]:
 
 async def derived_rows(
     targets: Sequence[Target], attacks: Sequence[Attack], settings: ScorerSettings
-) -> tuple[list[DerivedRow], list[Attack], list[Attack]]:
+) -> tuple[DerivedRows, list[Attack], list[Attack]]:
     """The rows to judge: all twins and repeats, then attack by attack.
 
     An attack that is added stands behind the others, so that a run which goes on keeps what it has paid for.
@@ -117,10 +117,10 @@ async def derived_rows(
         can_be_made = attack.replaces or bool(with_twin)
         is_for_judge = attack.applies_to({settings.judge, *settings.kinds}) and (has_prompt or not attack.needs_prompt)
         (made if can_be_made and is_for_judge else left_out).append(attack)
-    rows = [DerivedRow(uid_of(TWIN, target), target.task) for target in with_twin]
-    rows += [DerivedRow(uid_of(REPEAT, target), replace(target.task, repeat=1)) for target in with_twin]
+    rows = {uid_of(TWIN, target): target.task for target in with_twin}
+    rows |= {uid_of(REPEAT, target): replace(target.task, repeat=1) for target in with_twin}
     for attack in made:
         for target, texts in zip(targets, forged, strict=True):
             text = attack.apply(target.task.prompt, target.response, texts)
-            rows.append(DerivedRow(uid_of(attack.name, target), target.with_response(text)))
+            rows[uid_of(attack.name, target)] = target.with_response(text)
     return rows, made, left_out

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +22,8 @@ from judgegym.judges.core.naming import did_you_mean
 from judgegym.judges.scorers.registry import JudgeKind
 from judgegym.llm.errors import DataError, SettingsError
 
-BUILT_IN = "attacks.yaml"
+BUILT_IN = Path(__file__).with_name("attacks.yaml")
+"""The attacks of the package."""
 OF_PROMPT = ("{verdict}", "{verdict_object}", "{ending}")
 """Placeholders of what stands in the prompt, or in the answer, of the judge that is attacked."""
 _SENTENCES = re.compile(r"(?<=[.!?。])\s+")
@@ -71,16 +71,11 @@ class Transform(BaseModel):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if len(self.model_fields_set) != 1 or self.kind is None:
+        if len(self.model_fields_set) != 1 or not self.model_dump(exclude_none=True):
             raise ValueError(f"expected exactly one of {', '.join(type(self).model_fields)}")
         if self.wrap is not None and "{response}" not in self.wrap:
             raise ValueError("wrap: expected {response} in the text")
         return self
-
-    @property
-    def kind(self) -> str | None:
-        """The name of the field that is given."""
-        return next((name for name in type(self).model_fields if getattr(self, name) is not None), None)
 
     @property
     def text(self) -> str:
@@ -163,31 +158,22 @@ def _in_markdown(response: str, style: Literal["bullets", "headings", "bold"]) -
 _ATTACKS = TypeAdapter(list[Attack])
 
 
-def built_in_attacks() -> tuple[Attack, ...]:
-    """The attacks of the package."""
-    found = resources.files(__package__ or "judgegym.validation.attacks").joinpath(BUILT_IN)
-    return _parsed(load_yaml(found.read_bytes()), BUILT_IN)
-
-
-def load_attacks(path: Path) -> tuple[Attack, ...]:
-    """The attacks of a file of the user's.
+def load_attacks(path: Path) -> Sequence[Attack]:
+    """The attacks of a file.
 
     Raises:
         DataError: it cannot be read, or an attack in it is wrong; the message names the attack and the field.
     """
     try:
-        return _parsed(load_yaml(path.read_bytes()), str(path))
+        value = load_yaml(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise DataError(f"{path}: expected YAML: {error}") from None
-
-
-def _parsed(value: object, name: str) -> tuple[Attack, ...]:
     if not isinstance(value, list) or not value:
-        raise DataError(f"{name}: expected a list of attacks, each with name, family, source, about and transform")
+        raise DataError(f"{path}: expected a list of attacks, each with name, family, source, about and transform")
     try:
-        attacks = tuple(_ATTACKS.validate_python(value))
+        attacks = _ATTACKS.validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
         number, *place = first["loc"]
@@ -195,10 +181,10 @@ def _parsed(value: object, name: str) -> tuple[Attack, ...]:
         named = f" ({entry['name']})" if isinstance(entry, Mapping) and isinstance(entry.get("name"), str) else ""
         where = f"{'.'.join(map(str, place))}: " if place else ""
         reason = first["msg"].removeprefix("Value error, ")
-        raise DataError(f"{name}, attack {int(number) + 1}{named}: {where}{reason}") from None
+        raise DataError(f"{path}, attack {int(number) + 1}{named}: {where}{reason}") from None
     twice = next((each for each, count in Counter(attack.name for attack in attacks).items() if count > 1), None)
     if twice is not None:
-        raise DataError(f"{name}: two attacks have the name {twice}")
+        raise DataError(f"{path}: two attacks have the name {twice}")
     return attacks
 
 
@@ -212,7 +198,7 @@ def chosen_attacks(files: Sequence[Path], only: Sequence[str]) -> tuple[Attack, 
     Raises:
         SettingsError: nothing has a name.
     """
-    found = {attack.name: attack for attacks in (built_in_attacks(), *map(load_attacks, files)) for attack in attacks}
+    found = {attack.name: attack for attacks in map(load_attacks, (BUILT_IN, *files)) for attack in attacks}
     known = {*found, *(attack.family for attack in found.values())}
     for name in only:
         if name not in known:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from judgegym.judges.config.extras import needs
-from judgegym.statistics.clustered import Estimate
+from judgegym.statistics.clustered import ClusteredEstimate, cluster_sums
 from judgegym.validation.audit.features import INSTRUCTION, KEY, LENGTH, LIST, MARKDOWN, OWN, STANDARDISED
 from judgegym.validation.audit.judgments import SWAPPED, TIE, Judgments
 
@@ -62,7 +62,7 @@ class _Records:
     clusters: NDArray[np.int64]
 
 
-def effects(judgments: Judgments) -> Mapping[str, Estimate | str]:
+def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
     """The effect of each property on the judge's verdicts, with gold, place and the other properties held fixed.
 
     Returns:
@@ -70,7 +70,7 @@ def effects(judgments: Judgments) -> Mapping[str, Estimate | str]:
     """
     import numpy as np
 
-    found: dict[str, Estimate | str] = {
+    found: dict[str, ClusteredEstimate | str] = {
         check: _REASONS.get(name, "the texts of the responses were not recorded") for name, check in _CHECKS.items()
     }
     if not judgments.features:
@@ -97,7 +97,7 @@ def effects(judgments: Judgments) -> Mapping[str, Estimate | str]:
         fit = _linear if judgments.kind == "score" else _logistic
         estimates = fit(records, design, steps, is_pair=is_pair)
         for (check, rows), (value, error) in zip(informative.items(), estimates, strict=True):
-            found[check] = Estimate(value, max(error, 1e-9), rows)
+            found[check] = ClusteredEstimate(value, max(error, 1e-9), rows)
     return found
 
 
@@ -155,20 +155,30 @@ def _single(judgments: Judgments) -> _Records:
 
 
 def _logistic(records: _Records, design: Floats, steps: Sequence[float], *, is_pair: bool) -> list[tuple[float, float]]:
-    """The effect of a step in each property as a difference of probabilities, with its standard error."""
-    import numpy as np
-    from scipy.special import expit  # late: half a second
+    """The effect of a step in each property as a difference of probabilities, with its standard error.
 
-    with needs("audit"):
-        import statsmodels.api as sm  # late: an extra, and a second
+    The reweighted least squares of statsmodels overflow where a property alone decides, as the worst judges have it;
+    elsewhere theirs are the same numbers.
+    """
+    import numpy as np
+    from scipy.optimize import minimize  # late: half a second
+    from scipy.special import expit
+
     size = design.shape[1]
     prior = np.eye(size)[0 if is_pair else 1 :]  # a constant has none
-    fitted = sm.GLM(
-        np.concatenate([records.outcome, np.full(len(prior), 0.5)]),
-        np.vstack([design, prior]),
-        family=sm.families.Binomial(),
-    ).fit(cov_type="cluster", cov_kwds={"groups": _with_own(records.clusters, len(prior))})
-    coefficients, covariance = np.asarray(fitted.params), np.asarray(fitted.cov_params())
+    everything, outcome = np.vstack([design, prior]), np.concatenate([records.outcome, np.full(len(prior), 0.5)])
+
+    def loss(coefficients: Floats) -> tuple[float, Floats]:
+        linear = everything @ coefficients
+        return float((np.logaddexp(0, linear) - outcome * linear).sum()), everything.T @ (expit(linear) - outcome)
+
+    coefficients = minimize(loss, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-7}).x
+    chance = expit(everything @ coefficients)
+    inverse = np.linalg.pinv(everything.T @ (everything * (chance * (1 - chance))[:, None]))
+    groups = np.concatenate([records.clusters, records.clusters.max() + 1 + np.arange(len(prior))])
+    sums = cluster_sums(everything * (outcome - chance)[:, None], groups)
+    few = len(sums) / (len(sums) - 1) * (len(everything) - 1) / max(1, len(everything) - size)
+    covariance = few * inverse @ (sums.T @ sums) @ inverse
     found = []
     seen = np.vstack([design, -design]) if is_pair else design
     for column, step in enumerate(steps, records.fixed.shape[1]):
@@ -178,15 +188,8 @@ def _logistic(records: _Records, design: Floats, steps: Sequence[float], *, is_p
         with_it[:, column] = step
         high, low = expit(with_it @ coefficients), expit(without @ coefficients)
         slope = ((high * (1 - high))[:, None] * with_it - (low * (1 - low))[:, None] * without).mean(axis=0)
-        found.append((float((high - low).mean()), math.sqrt(float(slope @ covariance @ slope))))
+        found.append((float((high - low).mean()), math.sqrt(max(0.0, float(slope @ covariance @ slope)))))
     return found
-
-
-def _with_own(clusters: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The clusters of the records, followed by one of its own for each of so many others."""
-    import numpy as np
-
-    return np.concatenate([clusters, clusters.max() + 1 + np.arange(count)])
 
 
 def _linear(records: _Records, design: Floats, steps: Sequence[float], *, is_pair: bool) -> list[tuple[float, float]]:

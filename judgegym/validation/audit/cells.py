@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -98,21 +98,9 @@ def read_rows(data: str, columns: Mapping[str, str]) -> list[tuple[Row, Labelled
     seen: set[str] = set()
     missing = dict(columns)
     for row in load_rows(data, split="train"):
-        cells, values = row.filled(), {}
-        for what in COLUMNS:
-            names = (columns[what],) if what in columns else (what, *_ALSO.get(what, ()))
-            value = next((each for name in names if (each := value_at(cells, name)) not in (None, "")), None)
-            if value is not None:
-                missing.pop(what, None)
-                values[what] = _parsed(value) if what != "responses" else value
-            elif what == "verdict" and any(name in row.values for name in names):
-                values[what] = None
-        try:
-            read = LabelledRow.model_validate(values)
-        except ValidationError as error:
-            raise row.error(explained(error)) from None
-        if not (math.isnan(read.probability) or 0 <= read.probability <= 1):
-            raise row.error(f"probability: expected a number from 0 to 1, found {read.probability:g}")
+        read = read_row(row, COLUMNS, columns)
+        for what in read.model_fields_set:
+            missing.pop(what, None)
         if (uid := row.uid_or_number()) in seen:
             raise DataError(f"{row.place}: the id {uid!r} is also that of another row")
         seen.add(uid)
@@ -120,6 +108,34 @@ def read_rows(data: str, columns: Mapping[str, str]) -> list[tuple[Row, Labelled
     for what, name in missing.items():
         raise SettingsError(f"--{what}_column: no row of {data} has {name!r}{did_you_mean(name, found[0][0].values)}")
     return found
+
+
+def read_row(row: Row, wanted: Collection[str], columns: Mapping[str, str]) -> LabelledRow:
+    """Read a row.
+
+    Args:
+        row: the row.
+        wanted: the fields to read.
+        columns: columns with other names than usual.
+
+    Raises:
+        RowError: it cannot be read.
+    """
+    cells, values = row.filled(), {}
+    for what in wanted:
+        names = (columns[what],) if what in columns else (what, *_ALSO.get(what, ()))
+        value = next((each for name in names if (each := value_at(cells, name)) not in (None, "")), None)
+        if value is not None:
+            values[what] = _parsed(value) if what != "responses" else value
+        elif what == "verdict" and any(name in row.values for name in names):
+            values[what] = None
+    try:
+        read = LabelledRow.model_validate(values)
+    except ValidationError as error:
+        raise row.error(explained(error)) from None
+    if not (math.isnan(read.probability) or 0 <= read.probability <= 1):
+        raise row.error(f"probability: expected a number from 0 to 1, found {read.probability:g}")
+    return read
 
 
 def _parsed(value: object) -> object:

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from judgegym.statistics.clustered import (
-    Estimate,
+    ClusteredEstimate,
     agreement_sums,
     alphas,
     cluster_sums,
@@ -25,6 +25,7 @@ from judgegym.statistics.clustered import (
 )
 from judgegym.validation.audit.bias import effects
 from judgegym.validation.audit.judgments import GIVEN, SWAPPED, TIE, Judgments
+from judgegym.validation.audit.settings import shipped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Unit = Literal["share", "points", "number", "seconds", "dollars"]
-Estimates = Mapping[str, "Estimate | str"]
+Estimates = Mapping[str, "ClusteredEstimate | str"]
 BINS = 10
 NO_SWAPS = "no row was judged in both orders"
 
@@ -47,50 +48,16 @@ class Check:
     says: str
 
 
-CHECKS: Mapping[str, Check] = {
-    "accuracy": Check("accuracy", "share", "{} of the verdicts agree with gold"),
-    "exact_rate": Check("gold's level", "share", "{} of the scores are on the level of gold"),
-    "accuracy_given": Check("accuracy, given", "share", "{} are right in the given order"),
-    "accuracy_swapped": Check("accuracy, swapped", "share", "{} are right in the swapped order"),
-    "accuracy_both": Check("accuracy in both", "share", "{} of the rows are right in both orders"),
-    "position_consistency": Check(
-        "position consistency", "share", "{} of the rows have the same winner in both orders"
-    ),
-    "first_place_advantage": Check(
-        "first-place advantage", "points", "the first response wins {} more often than the last, beside gold"
-    ),
-    "repeatability": Check("repeatability", "share", "{} of the pairs of repeats have the same verdict"),
-    "paraphrase_agreement": Check("paraphrase agreement", "share", "{} of the verdicts stay under another wording"),
-    "kappa": Check("Cohen's κ", "number", "chance-corrected agreement with gold is {}"),
-    "weighted_kappa": Check("weighted κ", "number", "agreement with gold, with quadratic weights, is {}"),
-    "ac1": Check("Gwet's AC1", "number", "agreement with gold by AC1 is {}"),
-    "alpha": Check("Krippendorff's α", "number", "agreement of judge and gold by α is {}"),
-    "spearman": Check("Spearman's ρ", "number", "the rank correlation with gold is {}"),
-    "leniency": Check("leniency", "points", "scores lie {} of the scale above gold"),
-    "length_bias": Check("length bias", "points", "one deviation more of length is worth {}, gold held fixed"),
-    "markdown_bias": Check("markdown bias", "points", "one deviation more of markdown is worth {}, gold held fixed"),
-    "list_bias": Check("list bias", "points", "one deviation more of list items is worth {}, gold held fixed"),
-    "self_preference": Check("self-preference", "points", "being of the judge's family is worth {}, gold held fixed"),
-    "master_key_bias": Check("master keys", "points", "being a mere opening is worth {}, gold held fixed"),
-    "instruction_bias": Check("instructions", "points", "words to the judge are worth {}, gold held fixed"),
-    "drift": Check("drift", "points", "accuracy changes by {} from the first to the last row"),
-    "calibration_error": Check("calibration error", "share", "probabilities are off by {} on average"),
-    "brier": Check("Brier score", "number", "the mean squared error of the probabilities is {}"),
-    "contradiction": Check("contradiction", "share", "{} of the pairwise verdicts contradict the judge's own scores"),
-    "failure_rate": Check("failures", "share", "{} of the judgments have no verdict"),
-    "redraw_rate": Check("redraws", "share", "{} of the calls had no verdict and were made again or given up"),
-    "refusal_rate": Check("refusals", "share", "{} of the calls were refused"),
-    "seconds_per_call": Check("latency", "seconds", "a call takes {} on average"),
-    "dollars_per_row": Check("cost", "dollars", "a row costs {}"),
-}
+CHECKS: Mapping[str, Check] = {name: Check(**words) for name, words in shipped("checks.yaml").items()}
 """All checks, in the order in which they are shown."""
 
 
-def measure_all(judgments: Judgments) -> dict[str, Estimate | str]:
+def measure_all(judgments: Judgments) -> dict[str, ClusteredEstimate | str]:
     """Measure every check, in the order of `CHECKS`."""
-    found: dict[str, Estimate | str] = {}
+    found: dict[str, ClusteredEstimate | str] = {}
     for measure in MEASURES:
         found.update(measure(judgments))
+    found |= judgments.unmeasured
     return {name: found.get(name, "it is of another kind of judgment") for name in CHECKS}
 
 
@@ -133,7 +100,7 @@ def position(judgments: Judgments) -> Estimates:
     apart = np.where(is_read, sides(first) - sides(np.repeat(judgments.gold[:, None], first.shape[1], 1)), 0.0)
     read = is_read.sum(axis=1)
     of_rows = apart.sum(axis=1) / np.maximum(read, 1)
-    found: dict[str, Estimate | str] = {
+    found: dict[str, ClusteredEstimate | str] = {
         "first_place_advantage": ratio(of_rows, (read > 0).astype(float), judgments.clusters, pseudo=1.0)
     }
     found["position_consistency"] = NO_SWAPS
@@ -150,7 +117,7 @@ def repetition(judgments: Judgments) -> Estimates:
     repeats, clusters = judgments.verdicts, judgments.clusters
     pairs = [(repeats[:, :, one], repeats[:, :, other]) for one, other in combinations(range(repeats.shape[2]), 2)]
     wordings = [(judgments.first, other) for other in judgments.paraphrases.values()]
-    found: dict[str, Estimate | str] = {}
+    found: dict[str, ClusteredEstimate | str] = {}
     for name, compared, none in (
         ("repeatability", pairs, "no row was judged several times"),
         ("paraphrase_agreement", wordings, "no other wording of the prompt was recorded"),
@@ -296,7 +263,7 @@ def operation(judgments: Judgments) -> Estimates:
     asked = judgments.asked.sum(axis=(1, 2)).astype(float)
     read = (judgments.is_read & judgments.asked).sum(axis=(1, 2)).astype(float)
     missing = "the calls were not recorded"
-    found: dict[str, Estimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
+    found: dict[str, ClusteredEstimate | str] = {"failure_rate": rate(asked - read, asked, clusters)}
     found |= dict.fromkeys(("redraw_rate", "refusal_rate", "seconds_per_call"), missing)
     found["dollars_per_row"] = "no price or no token counts were recorded"
     if took.calls is not None and took.redraws is not None and took.refusals is not None:

@@ -1,4 +1,7 @@
-"""`judgegym audit DATA`: what a judge gets right, what sways it, and whether the rows are enough to tell."""
+"""`judgegym audit DATA`: what a judge gets right, what sways it, and whether the rows are enough to tell.
+
+With `--out` the judge is called (`calling.py`); without, its recorded judgments are read.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,29 @@ FAULT = 4
 _DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position, repeats,
 agreement, what sways it (length, markdown, lists, its own family, master keys, instructions) with gold held fixed,
 drift, calibration, failures. Each check has an effect size, an interval, a threshold, and a word: passes, fails or
-underpowered, with the rows that it would take. Exit code 4 if a check fails."""
+underpowered, with the rows that it would take. Exit code 4 if a check fails. To call the judge instead: --judge KIND
+--out FOLDER, whose settings --out --help lists."""
 _DATA = """rows with labels and recorded judgments (JSONL, JSON, CSV, TSV, Parquet), a run directory of evaluate, or a
 file that score has written with --gold_column"""
 _STANDARD_OUTPUT = "-"
+_CALLS = frozenset({"--out", "--plan", "--config", "--show_config"})
+"""Flags of an audit that calls the judge, one of which each such command has."""
 
 
 def parser_of(prog: str) -> argparse.ArgumentParser:
-    """The flags of the command."""
+    """The flags of the command, those of calls included, for completion."""
+    from judgegym.judges.config.help import flags_parser  # late: help comes at once
+    from judgegym.validation.audit.asking import CalledAuditSettings
+
+    parser = _parser_of(prog)
+    for action in flags_parser(CalledAuditSettings)._actions:
+        if not {*action.option_strings} & {*parser._option_string_actions}:
+            parser._add_action(action)
+    return parser
+
+
+def _parser_of(prog: str) -> argparse.ArgumentParser:
+    """The flags of an audit of recorded judgments."""
     from judgegym.validation.audit.cells import COLUMNS  # late: help comes at once
 
     parser = OneLineParser(prog, _DESCRIPTION)
@@ -57,9 +75,15 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.v
         prog: the program's name in messages.
 
     Returns:
-        0; 4 if a check fails; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed.
+        0; 4 if a check fails; 2 for wrong input; 130 after Ctrl-C; 141 if the output pipe is closed; where the judge is
+        called, 1 if too many calls fail or the budget is spent.
     """
-    return exit_code(lambda: _run(parser_of(prog).parse_args(argv)))
+    words = sys.argv[1:] if argv is None else argv
+    if any(word.partition("=")[0] in _CALLS for word in words):
+        from judgegym.validation.audit.calling import main as called  # late, as all of it
+
+        return called(words, prog=prog)
+    return exit_code(lambda: _run(_parser_of(prog).parse_args(words)))
 
 
 def _run(flags: argparse.Namespace) -> int:

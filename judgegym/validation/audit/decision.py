@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from judgegym.statistics.agreement import Interval
-from judgegym.statistics.clustered import Estimate
+from judgegym.statistics.clustered import ClusteredEstimate
 from judgegym.statistics.paired import holm
 from judgegym.validation.audit.checks import CHECKS, Unit
 from judgegym.validation.audit.settings import AuditSettings, Threshold
@@ -63,7 +63,7 @@ class CheckResult:
     sentence: str = ""
 
 
-def decide(estimates: Mapping[str, Estimate | str], settings: AuditSettings, rows: int) -> list[CheckResult]:
+def decide(estimates: Mapping[str, ClusteredEstimate | str], settings: AuditSettings, rows: int) -> list[CheckResult]:
     """Say of each estimate whether it passes.
 
     Args:
@@ -74,56 +74,45 @@ def decide(estimates: Mapping[str, Estimate | str], settings: AuditSettings, row
     tested = {
         name: _p_value(estimate, settings.checks[name])
         for name, estimate in estimates.items()
-        if isinstance(estimate, Estimate) and _side(settings.checks.get(name))
+        if isinstance(estimate, ClusteredEstimate) and _side(settings.checks.get(name))
     }
     corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
-    found = []
-    for name, estimate in estimates.items():
-        check = CHECKS[name]
-        if isinstance(estimate, str):
-            found.append(CheckResult(name, check.title, check.unit, "not measured", sentence=estimate))
-            continue
-        interval = estimate.interval(settings.level)
-        if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
-            interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
-        says = f"{check.says.format(shown(estimate.value, check.unit))} ({100 * settings.level:g} %: "
-        says += f"{bounds(interval, check.unit)})"
-        threshold = settings.checks.get(name)
-        side = _side(threshold)
-        if threshold is None or not side:
-            sentence = f"{says[0].upper()}{says[1:]}."
-            found.append(
-                CheckResult(name, check.title, check.unit, "shown", estimate.value, interval, sentence=sentence)
-            )
-            continue
-        limit = float(getattr(threshold, side))
-        p = corrected[name]
-        word: Word = "underpowered"
-        if estimate.clusters >= FEWEST_CLUSTERS:
-            is_inside = _is_good(interval.low, threshold) and _is_good(interval.high, threshold)
-            word = "fails" if p <= settings.alpha else "passes" if is_inside else "underpowered"
-        needed, why = None, ""
-        if word == "underpowered":
-            needed, why = _rows_needed(estimate, threshold, settings, rows, len(tested))
-        limits = {"at_least": "at least", "at_most": "at most", "within": "not beyond ±"}[side]
-        sentence = f"{says}; wanted: {limits}{'' if side == 'within' else ' '}{shown(limit, check.unit, signed=False)}."
-        found.append(
-            CheckResult(
-                name,
-                check.title,
-                check.unit,
-                word,
-                estimate.value,
-                interval,
-                side,
-                limit,
-                tested[name],
-                p,
-                needed,
-                f"{sentence[0].upper()}{sentence[1:]}{why}",
-            )
-        )
-    return found
+    return [_result(name, estimate, settings, rows, tested, corrected) for name, estimate in estimates.items()]
+
+
+def _result(
+    name: str,
+    estimate: ClusteredEstimate | str,
+    settings: AuditSettings,
+    rows: int,
+    tested: Mapping[str, float],
+    corrected: Mapping[str, float],
+) -> CheckResult:
+    """What is said of a check, given the p-values of all that are tested."""
+    check, threshold = CHECKS[name], settings.checks.get(name)
+    found = CheckResult(name, check.title, check.unit, "not measured", sentence=str(estimate))
+    if isinstance(estimate, str):
+        return found
+    interval = estimate.interval(settings.level)
+    if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
+        interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
+    says = f"{check.says.format(shown(estimate.value, check.unit))} ({100 * settings.level:g} %: "
+    says = f"{says[0].upper()}{says[1:]}{bounds(interval, check.unit)})"
+    found = replace(found, word="shown", value=estimate.value, interval=interval, sentence=f"{says}.")
+    if threshold is None or not (side := _side(threshold)):
+        return found
+    limit, needed, why = float(getattr(threshold, side)), None, ""
+    is_inside = _is_good(interval.low, threshold) and _is_good(interval.high, threshold)
+    word: Word = "fails" if corrected[name] <= settings.alpha else "passes" if is_inside else "underpowered"
+    if estimate.clusters < FEWEST_CLUSTERS:
+        word = "underpowered"
+    if word == "underpowered":
+        needed, why = _rows_needed(estimate, threshold, settings, rows, len(tested))
+    limits = {"at_least": "at least ", "at_most": "at most ", "within": "not beyond ±"}[side]
+    sentence = f"{says}; wanted: {limits}{shown(limit, check.unit, signed=False)}.{why}"
+    p, p_corrected = tested[name], corrected[name]
+    found = replace(found, word=word, side=side, threshold=limit, rows_needed=needed, sentence=sentence)
+    return replace(found, p=p, p_corrected=p_corrected)
 
 
 def _side(threshold: Threshold | None) -> str:
@@ -139,7 +128,7 @@ def _is_good(value: float, threshold: Threshold) -> bool:
     return abs(value) <= (threshold.within or 0.0)
 
 
-def _p_value(estimate: Estimate, threshold: Threshold) -> float:
+def _p_value(estimate: ClusteredEstimate, threshold: Threshold) -> float:
     """The p-value of "the true value is on the good side of the threshold"."""
     if threshold.at_least is not None:
         return estimate.p_below(threshold.at_least)
@@ -149,7 +138,7 @@ def _p_value(estimate: Estimate, threshold: Threshold) -> float:
 
 
 def _rows_needed(
-    estimate: Estimate, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
+    estimate: ClusteredEstimate, threshold: Threshold, settings: AuditSettings, rows: int, tests: int
 ) -> tuple[int | None, str]:
     """How many rows it takes to decide, and the words for that.
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from judgegym.validation.audit.settings import shipped
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -15,41 +17,10 @@ LENGTH, MARKDOWN, LIST, KEY, INSTRUCTION, OWN = "length", "markdown", "list", "m
 STANDARDISED = frozenset({LENGTH, MARKDOWN, LIST})
 """Properties on a scale without a unit: their effect is that of one standard deviation of the difference."""
 
-_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE)
-_MARKUP = re.compile(
-    r"^#{1,6}[ \t]|\*\*[^*\n]+\*\*|__[^_\n]+__|^[ \t]*```|`[^`\n]+`|^[ \t]*\|.*\||^>[ \t]", re.MULTILINE
-)
-_KEYS = re.compile(
-    r"\A\W*(?:(?:thought process|reasoning process|solution|answer|final answer|explanation)\W*\Z"
-    r"|let[’']?s (?:solve|think|work|break|go) |(?:thought|reasoning) process\s*:|\W*\Z)",
-    re.IGNORECASE,
-)
-"""Openings and empty shells that were found to win without an answer: Zhao et al., One Token to Fool LLM-as-a-Judge
-(2025)."""
-_INSTRUCTIONS = re.compile(
-    r"\b(?:ignore|disregard|forget)\b[^.\n]{0,40}\b(?:instructions?|rubric|criteria|rules|prompt)\b"
-    r"|\b(?:note|message|instructions?|attention)\b[^.\n]{0,20}\b(?:judge|grader|evaluator|reviewer)\b"
-    r"|\b(?:choose|select|prefer|rate|score|grade|give|award)\b[^.\n]{0,30}\b(?:this|my) (?:response|answer|output)\b"
-    r"|\b(?:give|award|assign)\b[^.\n]{0,30}\b(?:highest|maximum|full|top|perfect) (?:score|marks?|points|rating)\b"
-    r"|\[\[[A-J](?:>{1,2}[A-J])?\]\]|\"(?:verdict|score|winner)\"\s*:",
-    re.IGNORECASE,
-)
-"""Words to the judge in a response, and forged verdicts: Raina et al. (2024), Shi et al., JudgeDeceiver (2024)."""
-
-_FAMILIES = {
-    "openai": "gpt chatgpt o1 o3 o4 davinci text-davinci",
-    "anthropic": "claude",
-    "google": "gemini gemma palm palm2 bard text-bison",
-    "meta": "llama llama2 llama3 meta-llama codellama",
-    "mistral": "mistral mixtral ministral magistral codestral",
-    "alibaba": "qwen qwq qwen2 qwen3",
-    "deepseek": "deepseek",
-    "microsoft": "phi wizardlm",
-    "cohere": "command",
-    "xai": "grok",
-    "zhipu": "glm chatglm",
-}
-_FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names.split()}
+_FOUND = shipped("properties.yaml")
+_ITEM, _MARKUP = (re.compile(_FOUND[name], re.MULTILINE) for name in ("items", "markup"))
+_KEYS, _INSTRUCTIONS = (re.compile("|".join(_FOUND[name]), re.IGNORECASE) for name in ("keys", "instructions"))
+_FAMILY_OF = {name: family for family, names in _FOUND["families"].items() for name in names.split()}
 _TOKENS = re.compile(r"[a-z]+\d*")
 
 
@@ -63,7 +34,7 @@ def family_of(model: str) -> str:
     for token in _TOKENS.findall(own):
         for name in (token, token.rstrip("0123456789")):
             if name in _FAMILY_OF:
-                return _FAMILY_OF[name]
+                return str(_FAMILY_OF[name])
     return next(map(str, _TOKENS.findall(own)), "")
 
 

@@ -72,6 +72,7 @@ class Judgments:
         scores: N × 2: the score that the same judge gave to each response by itself.
         operation: what the calls took.
         left_out: how many rows are left out, by reason.
+        unmeasured: why a check has no data, by its name; of others its measurement says so.
     """
 
     judge: str
@@ -93,6 +94,7 @@ class Judgments:
     scores: Floats | None = None
     operation: Operation = Operation()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from judgegym.engine.terminal import Table, console, say, show_table
 from judgegym.engine.terminal.output import printable
@@ -84,9 +85,6 @@ def html(audit: Audit) -> Iterator[bytes]:
 def _drawing(check: CheckResult) -> tuple[list[float], tuple[float, float, float]]:
     """In pixels from the left: the thresholds, then the ends of the interval with the value between them."""
     limits = [] if check.threshold is None else [check.threshold, -check.threshold][: 1 + (check.side == "within")]
-    drawn = [
-        {"value": check.value, "interval": check.interval},
-        *({"value": each, "interval": None} for each in limits),
-    ]
-    _, (interval, *places) = forest(drawn)
+    drawn: list[Mapping[str, Any]] = [{"value": check.value, "interval": check.interval}]
+    _, (interval, *places) = forest([*drawn, *({"value": limit, "interval": None} for limit in limits)])
     return [value for _, value, _ in places], interval

@@ -72,7 +72,8 @@ def read_judgments(sources: Sources) -> Judgments:
     if not kept:
         raise DataError(
             f"{sources.data}: nothing to audit: expected label and verdict of pairs (--verdict_column, or --verdicts "
-            "FILE), or gold and score of responses (--gold_column, --score_column); columns found: "
+            "FILE), or gold and score of responses (--gold_column, --score_column), or a judge to call (--judge KIND "
+            "--out FOLDER); columns found: "
             f"{', '.join(rows[0][0].values) or 'none'}"
         )
     left_out = {NO_GOLD: golds.count(False), NO_JUDGMENT: sum(golds) - len(kept)}

@@ -59,7 +59,7 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
     clusters = clusters_of([sample.question for sample in samples])  # rows with one question depend on each other
     if any(name.startswith("answer A") for name in samples[0].texts):
         found = _choices(samples, {**facts, "clusters": clusters})
-        return replace(found, operation=_operation(samples, run, range(len(samples)), len(samples)))
+        return replace(found, operation=operation_of(samples, run, range(len(samples)), len(samples)))
     labels = [(place, label) for place, sample in enumerate(samples) for label in sample.gold]
     places = [place for place, _ in labels]
     found = single_judgments(
@@ -72,7 +72,7 @@ def judgments_of_run(run: SavedRun, judge: str = "") -> Judgments:
         categories=[samples[at].category or label.name or None for at, label in labels],
     )
     first = [places.index(at) for at in range(len(samples))]  # the calls of a row count for its first label
-    return replace(found, operation=_operation(samples, run, first, len(labels)))
+    return replace(found, operation=operation_of(samples, run, first, len(labels)))
 
 
 def _choices(samples: Sequence[Sample[JSON]], facts: Mapping[str, Any]) -> Judgments:
@@ -111,13 +111,13 @@ def _response(sample: Sample[JSON]) -> list[str]:
     return texts[:1] or [completion.answer for completion in sample.completions[:1]]
 
 
-def _operation(samples: Sequence[Sample[JSON]], run: SavedRun, places: Sequence[int], count: int) -> Operation:
+def operation_of(samples: Sequence[Sample[JSON]], run: SavedRun, places: Sequence[int], count: int) -> Operation:
     """What the judge's calls took.
 
     Args:
         samples: the rows.
         run: its ledger says which calls were refused or had no verdict.
-        places: where each row is among the rows of the audit.
+        places: where each row is among the rows of the audit; what those of one place took is added up.
         count: how many rows the audit has.
     """
     import numpy as np
@@ -128,7 +128,7 @@ def _operation(samples: Sequence[Sample[JSON]], run: SavedRun, places: Sequence[
 
     def spread(values: Sequence[float]) -> NDArray[np.float64]:
         found = np.zeros(count)
-        found[list(places)] = values
+        np.add.at(found, list(places), values)
         return found
 
     costs = [call.usage.cost for calls in made for call in calls]
@@ -139,7 +139,7 @@ def _operation(samples: Sequence[Sample[JSON]], run: SavedRun, places: Sequence[
         dollars=None if None in costs else spread(dollars),
     )
     by_uid = {uid: at for at, sample in enumerate(samples) for uid in (sample.uid.partition("/")[0], sample.uid)}
-    of_policy = not samples[0].run.judge_calls
+    of_policy = not any(sample.run.judge_calls for sample in samples)
     ledger = np.zeros((len(samples), 3))  # calls, without a verdict, refused
     for call in read_calls(run.path):
         if call.is_of_policy is of_policy and call.row in by_uid:

@@ -13,7 +13,9 @@ from judgegym.judges.config.presets import load_yaml
 from judgegym.judges.core.naming import did_you_mean
 from judgegym.llm.errors import SettingsError
 
-SHIPPED = Path(__file__).parent / "static" / "thresholds.yaml"
+_STATIC = Path(__file__).parent / "static"
+THRESHOLDS = _STATIC / "thresholds.yaml"
+_SETTINGS = "settings of an audit, such as checks: {accuracy: {at_least: 0.8}}"
 _SIDES = ("at_least", "at_most", "within")
 
 
@@ -51,9 +53,9 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     Raises:
         SettingsError: the file cannot be read, names a check that there is not, or has a number that cannot be one.
     """
-    values = _mapping(SHIPPED)
+    values = mapping_of(THRESHOLDS)
     if path is not None:
-        own = _mapping(path)
+        own = mapping_of(path)
         checks: Any = own.pop("checks", None) or {}
         if not isinstance(checks, Mapping):
             raise SettingsError(f"{path}: checks: expected names of checks with their thresholds, found {checks!r}")
@@ -70,11 +72,20 @@ def load_settings(path: Path | None = None) -> AuditSettings:
     try:
         return AuditSettings.model_validate(values)
     except ValidationError as error:
-        raise SettingsError(f"{path or SHIPPED}: {explained(error)}") from None
+        raise SettingsError(f"{path or THRESHOLDS}: {explained(error)}") from None
 
 
-def _mapping(path: Path) -> dict[str, Any]:
-    """The settings in a file.
+def shipped(name: str) -> dict[str, Any]:
+    """What a file of the package says: words and patterns of checks."""
+    return mapping_of(_STATIC / name)
+
+
+def mapping_of(path: Path, expected: str = _SETTINGS) -> dict[str, Any]:
+    """What a YAML file says.
+
+    Args:
+        path: the file.
+        expected: what it should hold, in words.
 
     Raises:
         SettingsError: it cannot be read, or is no mapping.
@@ -84,5 +95,5 @@ def _mapping(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     if not isinstance(values, dict):
-        raise SettingsError(f"{path}: expected settings of an audit, such as checks: {{accuracy: {{at_least: 0.8}}}}")
+        raise SettingsError(f"{path}: expected {expected}")
     return values

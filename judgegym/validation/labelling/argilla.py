@@ -78,7 +78,7 @@ def labels_of(session: Session, path: Path) -> Iterator[Label]:
 
 def _labels_of_record(session: Session, record: Mapping[str, JSON]) -> Iterator[Label]:
     uid, question = record.get("id"), session.question
-    if not isinstance(uid, str) or uid not in session.rows:
+    if not isinstance(uid, str) or uid not in session.values:
         raise ValueError(f"the id {uid!r} is no row of {session.run.path}")
     names = mapping_of(record.get("metadata")).get("labellers")
     known = {_user(name): name for name in names if isinstance(name, str)} if isinstance(names, Sequence) else {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from judgegym.engine.terminal.output import say
 from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import require
-from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
+from judgegym.judges.config.one_line_parser import OneLineParser, share, whole_number
 from judgegym.llm.errors import SettingsError, UserError
 from judgegym.reports.view.__main__ import LOOPBACK, port_number
 
@@ -36,7 +36,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
     rows = "label the first N rows of the draw; a greater N later extends it (default: %(default)s)"
     amount.add_argument("--rows", type=whole_number(1), default=ROWS, metavar="N", help=rows)
     width = "label until the interval of the corrected result is ±X, such as 0.05"
-    amount.add_argument("--half_width", type=_half_width, metavar="X", help=width)
+    amount.add_argument("--half_width", type=share, metavar="X", help=width)
     add("--seed", type=whole_number(0), help="seed of the draw (default: 0, or that of FILE)")
     how = "draw from all rows, or within strata of the judge's scores (default: random, or as FILE was drawn)"
     add("--sampling", choices=("random", "by_score"), help=how)
@@ -117,13 +117,3 @@ def _exchange(session: Session, flags: argparse.Namespace) -> int:
             raise UserError(f"{target} cannot be written: {error.strerror}") from error
         say(f"{len(records)} rows written to {target}")
     return 0
-
-
-def _half_width(word: str) -> float:
-    try:
-        width = float(word)
-    except ValueError:
-        width = -1.0
-    if not 0 < width < 1:
-        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, found {word}")
-    return width

@@ -8,7 +8,7 @@ or no, or else for one of five levels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,17 +88,8 @@ class Question:
         return self.combine(values), parts
 
 
-@dataclass(frozen=True, slots=True)
-class ValuedRow:
-    """A row that can be labelled: its id, its headline value by the judge, and a digest of what a labeller sees."""
-
-    uid: str
-    value: float
-    digest: str
-
-
-def rows_of(run: SavedRun) -> list[ValuedRow]:
-    """Return the rows of a run that its headline counts.
+def rows_of(run: SavedRun) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the headline value of each row that a run counts, by id, and a digest of what a labeller sees of it.
 
     Raises:
         DataError: the run has not ended, or its rows are not of one response each.
@@ -110,7 +101,7 @@ def rows_of(run: SavedRun) -> list[ValuedRow]:
         kind = "pairwise_judgement"
     if kind in _REFUSED:
         raise DataError(f"{run.path} cannot be labelled: {_REFUSED[kind]}")
-    rows = []
+    values, digests = dict[str, float](), dict[str, str]()
     for sample in run.samples():
         if sample.headline is None or sample.headline.weight <= 0:
             continue
@@ -121,10 +112,10 @@ def rows_of(run: SavedRun) -> list[ValuedRow]:
             raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has no baseline, and {_COMPARES}")
         if kind == "aspect" and "aspects" in sample.texts:
             raise DataError(f"{run.path} cannot be labelled: row {sample.uid!r} has aspects of its own")
-        rows.append(ValuedRow(sample.uid, sample.headline.value, row_digest(sample)))
-    if not rows:
+        values[sample.uid], digests[sample.uid] = sample.headline.value, row_digest(sample)
+    if not values:
         raise DataError(f"{run.path} cannot be labelled: no row has a value in {run.general.get('headline')}")
-    return rows
+    return values, digests
 
 
 def judge_of(run: SavedRun) -> str:
@@ -134,13 +125,13 @@ def judge_of(run: SavedRun) -> str:
     return _KINDS.get(run.environment) or text_of(_settings(run).get("judge"))
 
 
-def question_of(run: SavedRun, rows: Sequence[ValuedRow]) -> Question:
-    """Return what labellers are asked about the rows of a run.
+def question_of(run: SavedRun, values: Collection[float]) -> Question:
+    """Return what labellers are asked about the rows of a run, which have these headline values.
 
     Raises:
         DataError: values are not from 0 to 1, so that no scale of labels is known.
     """
-    kind, settings, values = judge_of(run), _settings(run), {row.value for row in rows}
+    kind, settings = judge_of(run), _settings(run)
     if kind == "arena_hard":
         options = (Option("a", "A is better", 1.0), Option("b", "B is better", 0.0), Option("t", "tie", 0.5))
         return Question((QuestionPart("Which response is better?", options),), compares=True)
@@ -152,7 +143,7 @@ def question_of(run: SavedRun, rows: Sequence[ValuedRow]) -> Question:
     if min(values) < 0 or max(values) > 1:
         found = f"its values go from {min(values):g} to {max(values):g}"
         raise DataError(f"{run.path} cannot be labelled: {found}; expected values from 0 to 1")
-    if values <= {0.0, 1.0}:
+    if {*values} <= {0.0, 1.0}:
         return Question((QuestionPart("Does the response pass?", (Option("y", "yes", 1.0), Option("n", "no", 0.0))),))
     return Question((QuestionPart("How good is the response? (1 is bad, 5 is excellent)", _levels(Scale(1, _LEVELS))),))
 

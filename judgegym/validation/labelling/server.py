@@ -20,22 +20,15 @@ from aiohttp.typedefs import Handler
 
 from judgegym.engine.terminal.output import warn
 from judgegym.judges.core.judgment import Status
+from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import UserError
 from judgegym.reports.document import base_style, document, render
 from judgegym.reports.view.loopback import html_response, loopback_app, serve_on_loopback
-from judgegym.validation.labelling.drawing import hashed
 from judgegym.validation.labelling.questions import QuestionPart, shown_texts
 from judgegym.validation.labelling.session import Precision, Session
 
 CANNOT_TELL = "x"
-_EMPTY: Mapping[str, object] = {
-    "labeller": "",
-    "problem": "",
-    "row": None,
-    "precision": "",
-    "given": "",
-    "undoes": False,
-}
+_EMPTY: Mapping[str, object] = dict.fromkeys(("labeller", "problem", "row", "precision", "given", "undoes"), "")
 """What the template is given of every page."""
 _STATIC = Path(__file__).parent / "static"
 _LONGEST_NAME = 80
@@ -57,7 +50,7 @@ async def serve(session: Session, host: str, port: int, *, opens: bool) -> int:
 def app_of(session: Session, secret: str) -> web.Application:
     """The application, all of whose addresses begin with a secret."""
     views = _Views(session, secret)
-    app = loopback_app(("GET", "POST"), _told)
+    app = loopback_app(_told)
     app.router.add_get(f"/{secret}/", views.start, allow_head=False)
     app.router.add_get(f"/{secret}/row", views.row, allow_head=False)
     app.router.add_post(f"/{secret}/label", views.label)
@@ -94,7 +87,7 @@ class _Views:
 
     def _name_of(self, uid: str) -> str:
         """Name a row on the page: an id may say whose response it is."""
-        return f"{hashed(self._secret, uid):016x}"
+        return f"{derive(0, uid, self._secret):016x}"
 
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Ask who is labelling."""
@@ -104,18 +97,15 @@ class _Views:
         """Show a labeller's next row, or that there is none."""
         session, query = self._session, request.query
         labeller = _labeller(query)
-        row, count, parts = session.next_row(labeller), session.count_of(labeller), session.question.parts
-        shown: dict[str, object] = {
-            "labeller": labeller,
-            "precision": in_words(session.precision()),
-            "undoes": count > 0,
-        }
-        if row is None:
+        uid, count, parts = session.next_row(labeller), session.count_of(labeller), session.question.parts
+        precision = in_words(session.precision())
+        shown: dict[str, object] = {"labeller": labeller, "precision": precision, "undoes": count > 0}
+        if uid is None:
             return _page(f"All done: {count} rows", shown)
-        name = self._name_of(row.uid)
+        name = self._name_of(uid)
         given = query.get("given", "") if query.get("row") == name else ""
         given = given if _is_answered(parts, given) and len(given) < len(parts) else ""
-        sample, is_first = session.run.read_sample(row.uid), session.is_first(row.uid, labeller)
+        sample, is_first = session.run.read_sample(uid), session.is_first(uid, labeller)
         texts, responses = shown_texts(sample, is_first=is_first, compares=session.question.compares)
         shown |= {"texts": texts, "responses": responses, "is_valid": sample.status == Status.OK.value}
         shown |= {"row": name, "given": given, "part": parts[len(given)], "parts": parts}

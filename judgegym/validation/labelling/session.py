@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.labels.correction import LabelledRows
+from judgegym.reports.labels.drawing import draw_of, order_of, strata_of
 from judgegym.reports.labels.file import Draw, Label, Labels, LabelWriter, Sampling, read_labels
-from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.corrected import TOP_UP, LabelsNeeded, corrected_mean, labels_needed
-from judgegym.validation.labelling.drawing import draw_of, hashed, order_of
-from judgegym.validation.labelling.questions import Question, ValuedRow, question_of, rows_of
+from judgegym.statistics.corrected import TOP_UP, LabelsNeeded, labels_needed
+from judgegym.validation.labelling.questions import Question, question_of, rows_of
 
 PILOT = 30
 """How many rows are labelled before a half-width decides whether there are enough."""
@@ -77,13 +77,13 @@ class Session:
             UserError: the run cannot be labelled; the file is damaged, in use, or of another draw.
         """
         self.run, self.path, self.plan = run, path, plan
-        self.rows = {row.uid: row for row in rows_of(run)}
-        self.question: Question = question_of(run, [*self.rows.values()])
+        self.values, self.digests = rows_of(run)
+        self.question: Question = question_of(run, self.values.values())
         labels = read_labels(path) if path.exists() else Labels(path, None, {})
-        self.draw = _draw_for(labels, [*self.rows.values()], how, seed)
+        self.draw = self._draw_for(labels, how, seed)
         self._given = dict(labels.given)
-        self._strata = strata_of({row.uid: row.value for row in self.rows.values()}) if self.draw.strata else {}
-        self.order: Sequence[str] = order_of([*self.rows.values()], self.draw)
+        self._strata = strata_of(self.values) if self.draw.strata else {}
+        self.order: Sequence[str] = order_of(self.values, self.draw)
         self._columns = LabelledRows.read(run, self.labels)  # it checks the labels
         self._goal = min(PILOT if plan.half_width is not None else plan.rows, len(self.order))
         self._handed: dict[str, str] = {}
@@ -100,13 +100,13 @@ class Session:
         """Return how many rows a labeller has labelled, with those that they cannot tell."""
         return sum(who == labeller for _, who in self._given)
 
-    def next_row(self, labeller: str) -> ValuedRow | None:
-        """Return the row that a labeller gets next, the same one until it is labelled; `None` when all is done."""
+    def next_row(self, labeller: str) -> str | None:
+        """Return the id of the row that a labeller gets next, the same one until it is labelled; `None` at the end."""
         while True:
             uid = self._next(labeller)
             if uid is not None:
                 self._handed[labeller] = uid
-                return self.rows[uid]
+                return uid
             self._handed.pop(labeller, None)
             if self.plan.half_width is None or self._goal == len(self.order):
                 return None
@@ -130,7 +130,7 @@ class Session:
 
     def is_first(self, uid: str, labeller: str) -> bool:
         """Return whether the policy's response is shown first to a labeller."""
-        return hashed(self.draw.seed, "order", uid, labeller) % 2 == 0
+        return derive(self.draw.seed, uid, f"order for {labeller}") % 2 == 0
 
     def save(self, uid: str, labeller: str, keys: str | None, note: str) -> None:
         """Save a label; `keys` are those of the parts, `None` for "cannot tell".
@@ -146,7 +146,7 @@ class Session:
         stratum = self._strata.get(uid, "")
         if self._handed.get(labeller) == uid:
             del self._handed[labeller]
-        self._append(Label(uid, labeller, label, stratum, note, at, self.rows[uid].digest, parts))
+        self._append(Label(uid, labeller, label, stratum, note, at, self.digests[uid], parts))
 
     def undo(self, labeller: str) -> Label | None:
         """Take back a labeller's last label, whose row comes again, and return it; `None` if there is none."""
@@ -170,7 +170,7 @@ class Session:
         """
         for label in labels:
             stratum = self._strata.get(label.uid, "")
-            self._append(replace(label, stratum=stratum, row=self.rows[label.uid].digest))
+            self._append(replace(label, stratum=stratum, row=self.digests[label.uid]))
 
     def precision(self) -> Precision:
         """Return how precise the corrected result is, as `judgegym report --labels` computes it."""
@@ -179,34 +179,30 @@ class Session:
         means, target = self.labels.means(), self.plan.half_width or HALF_WIDTH
         labels = np.array([means.get(uid, np.nan) for uid in self._columns.uids])
         columns, kind = replace(self._columns, labels=labels), self._columns.kind(self.run)
-        number = columns.corrected(kind, np.arange(len(labels)))
-        if number.interval is None:
+        number, found = columns.corrected(kind), columns.mean(kind)
+        if number.interval is None or isinstance(found, str):
             return Precision(len(means), self._goal, number.reason, target)
         half_width = (number.interval.high - number.interval.low) / 2
-        values, strata, clusters = columns.terms.values, columns.strata, columns.clusters
-        found = corrected_mean(values, labels, kind=kind, strata=strata, clusters=clusters)
-        needed = None if isinstance(found, str) else labels_needed(found, target)
-        return Precision(len(means), self._goal, half_width, target, needed)
+        return Precision(len(means), self._goal, half_width, target, labels_needed(found, target))
 
     def close(self) -> None:
         """Close the file."""
         self._writer.close()
 
+    def _draw_for(self, labels: Labels, how: Sampling | None, seed: int | None) -> Draw:
+        """Return the draw of the file, which must be of this run and as it is asked for; of a new file a new one.
 
-def _draw_for(labels: Labels, rows: Sequence[ValuedRow], how: Sampling | None, seed: int | None) -> Draw:
-    """Return the draw of the file, which must be of this run and as it is asked for; of a new file a new one.
-
-    Raises:
-        SettingsError: it is another one.
-    """
-    begun = labels.draw
-    if begun is None and labels.given:
-        raise SettingsError(f"{labels.path}: its rows are not known to be drawn at random; give another --out")
-    if begun is None:
-        return draw_of(rows, how or "random", seed or 0)
-    for name, asked, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
-        if asked not in (None, has):
-            raise SettingsError(f"{labels.path} was drawn with --{name}={has}, not {asked}; give another --out")
-    if begun != draw_of(rows, begun.how, begun.seed):
-        raise SettingsError(f"{labels.path} holds labels of another run, or of other responses; give another --out")
-    return begun
+        Raises:
+            SettingsError: it is another one.
+        """
+        begun, path = labels.draw, labels.path
+        if begun is None and labels.given:
+            raise SettingsError(f"{path}: its rows are not known to be drawn at random; give another --out")
+        if begun is None:
+            return draw_of(self.values, self.digests, how or "random", seed or 0)
+        for name, asked, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
+            if asked not in (None, has):
+                raise SettingsError(f"{path} was drawn with --{name}={has}, not {asked}; give another --out")
+        if begun != draw_of(self.values, self.digests, begun.how, begun.seed):
+            raise SettingsError(f"{path} holds labels of another run, or of other responses; give another --out")
+        return begun

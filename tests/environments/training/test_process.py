@@ -280,6 +280,8 @@ def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(a
     assert process(arena, *flags).ended.code == 0
     assert sorted(each.name for each in (arena.path / "data" / "arena_hard.run").iterdir()) == [
         "config.yaml",
+        "live.jsonl",
+        "monitor.jsonl",
         "run.log",
         "train_metrics.json",
     ]

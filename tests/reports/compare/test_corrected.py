@@ -12,7 +12,7 @@ import pytest
 
 from judgegym.engine.completions import Completion
 from judgegym.reports.compare.__main__ import main
-from judgegym.statistics.corrected import Corrected, corrected_difference, corrected_mean
+from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from tests.reports.compare.written import rows_of, run
 
 GENERATOR = np.random.default_rng(1)
@@ -52,9 +52,9 @@ def test_results_and_difference_are_corrected_in_json_terminal_and_page(
     numbers = json.loads(out.read_text())["corrected"]["numbers"]
     given = [np.where(np.arange(80) < 40 + 10 * n, truth, np.nan) for n, truth in enumerate(TRUTHS)]
     expected = [corrected_mean(judge, own, kind="rate") for judge, own in zip(JUDGES, given, strict=True)]
-    expected.append(corrected_difference((JUDGES[0], JUDGES[1]), (given[0], given[1])))
+    expected.append(corrected_mean(JUDGES[1] - JUDGES[0], given[1] - given[0], kind="mean"))
     for number, found, name, count in zip(numbers, expected, ("A", "B", "B − A"), (40, 50, 40), strict=True):
-        assert isinstance(found, Corrected)
+        assert isinstance(found, CorrectedMean)
         assert (number["name"], number["labels"], number["reason"]) == (name, count, "")
         assert number["value"] == pytest.approx(found.value)
         assert number["interval"] == {"low": found.interval.low, "high": found.interval.high}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judgegym.reports.__main__ import main as report
-from judgegym.reports.labels.correction import correct_run
+from judgegym.reports.labels.correction import correct_run, read_correction
 from judgegym.reports.labels.file import read_labels, row_digest
 from judgegym.reports.results.run import SavedRun
 from tests.command import Ended, in_process, serving, write_lines
@@ -40,7 +40,7 @@ def test_a_finished_evaluation_is_corrected_when_it_is_resumed_with_labels(tmp_p
     assert ended.code == 0, ended.said
     saved = SavedRun.open(run)
     found = correct_run(saved, read_labels(labels))
-    assert saved.general["corrected"] == found.to_json()
+    assert read_correction(saved) == found
     assert found.whole.labels == 8
     value = f"{found.whole.value:.4f}"
     assert f"corrected by 8 labels win rate {value} 95 %:" in " ".join(ended.out.split())

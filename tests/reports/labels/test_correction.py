@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import pytest
 
 from judgegym.llm.errors import DataError, RunDirectoryError
 from judgegym.reports.labels.correction import CorrectedNumber, correct_run, read_correction
+from judgegym.reports.labels.drawing import strata_of
 from judgegym.reports.labels.file import read_labels, row_digest, run_digest
-from judgegym.reports.labels.strata import strata_of
 from judgegym.reports.labels.words import fact_of, section_of, table_of
 from judgegym.reports.results.run import SavedRun
-from judgegym.statistics.corrected import Corrected, corrected_mean
+from judgegym.statistics.corrected import CorrectedMean, corrected_mean
 from tests.engine.samples_of import sample
 from tests.reports.compare.written import opened, row, run
 
@@ -46,8 +47,8 @@ def said(number: CorrectedNumber) -> Any:
     return number.value, *interval, number.labels_only, number.weight, number.effective_labels
 
 
-def expected(found: Corrected | str) -> Any:
-    assert isinstance(found, Corrected), found
+def expected(found: CorrectedMean | str) -> Any:
+    assert isinstance(found, CorrectedMean), found
     interval = found.interval.low, found.interval.high
     return pytest.approx((found.value, *interval, found.labels_only.value, found.weight, found.effective_labels))
 
@@ -184,6 +185,6 @@ def test_runs_without_a_mean_over_rows_or_without_an_end_are_refused(tmp_path: P
 
 def test_a_correction_is_read_back_from_metrics_json(tmp_path: Path) -> None:
     found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *(label(n, TRUTH[n]) for n in range(40))))
-    assert read_correction(of_run(tmp_path / "again", corrected=found.to_json())) == found
+    assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found
     assert read_correction(of_run(tmp_path / "without")) is None
     assert read_correction(of_run(tmp_path / "other", corrected={"whole": 3})) is None

@@ -11,7 +11,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.llm import wire
 from judgegym.monitoring.alarms import Alarm, RolloutPlace
 from judgegym.monitoring.group import MonitorGroup, MonitorRollout
-from judgegym.monitoring.monitor import TrainingMonitor, Watched
+from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.settings import MonitorSettings
 
 Text = Callable[[int, int], str]
@@ -28,7 +28,7 @@ class MadeTraining:
     def __init__(self, path: Path, *, text: Text = plain, judge: str | None = None, limits: Mapping[str, Any] = {}):
         path.mkdir(parents=True, exist_ok=True)
         self.path, self._text, self._mount = path, text, judge
-        watched = Watched(0, judge="a-judge", gold=None, gold_name="a-gold-judge", mount=judge)
+        watched = MonitorTarget(0, judge="a-judge", gold=None, gold_name="a-gold-judge", mount=judge)
         settings = MonitorSettings(monitor_limits=dict(limits))
         self.monitor = TrainingMonitor(settings, watched, write=self.write, on_alarm=lambda alarm: None)
         self.monitor.begin()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import urllib.request
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +22,11 @@ from tests.reports.training.made import MadeTraining
 from tests.reports.view.made import viewed
 from tests.rubrics import giving, task
 from tests.scripted import Json
+from tests.server.served import as_process
 from tests.serving import sampling
 from tests.trainer import RunApi, Trainer
 
-pytestmark = [needs_chromium, pytest.mark.slow]
+pytestmark = [needs_chromium, pytest.mark.slow, pytest.mark.timeout(300)]  # three processes and a browser
 T = TypeVar("T")
 GROUP = 4
 
@@ -85,7 +88,7 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
             *("-m", "judgegym", "serve", "rubric_absolute", f"--env.train_dataset={data}", "--env.group_size=4"),
             *(f"--openai.base_url={policy.base_url}", f"--env.judge_base_url={judge.base_url}"),
             *(f"--env.rollout_server_url={trainer.url}", f"--env.tokenizer_name={BUNDLED_TOKENIZER}"),
-            *(f"--env.data_dir_to_save_evals={run}", "--env.steps_per_eval=-1", "--env.total_steps=12"),
+            *(f"--env.data_dir_to_save_evals={run}", "--env.steps_per_eval=-1", "--env.total_steps=8"),
             *("--env.write_report=True", "--keep_calls=True"),
             cwd=tmp_path,
         ) as serve,
@@ -105,7 +108,7 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
                     return bool(page.inner_text("#facts div:first-child") != step)
 
                 eventually(has_moved, "the next step on the page")
-                seen.until("document.querySelectorAll('#charts .chart').length > 5")
+                seen.until("document.querySelectorAll('#charts .chart').length > 5", PATIENCE_S)
             page.locator("#groups summary").first.click()
             page.wait_for_selector(".rollout-column")
             page.get_by_role("button", name="Calls").first.click()
@@ -115,7 +118,7 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
             assert "</script></style>" in page.inner_text(".rollout-column")
             serve.until(lambda: thread.call(_ended(serve, trainer)), "its last step")
             assert serve.ended().code == 0
-            seen.until("document.getElementById('standing').textContent === 'ended'")
+            seen.until("document.getElementById('standing').textContent === 'ended'", PATIENCE_S)
             assert page.evaluate("window.ran") is None and page.locator("main img, main iframe").count() == 0
             assert page.locator(".rollout-column").count() == GROUP, "what is opened stays open"
             assert quiet(seen)
@@ -124,6 +127,31 @@ def test_it_follows_a_serve_into_the_real_rollout_api(browser: Any, tmp_path: Pa
             seen.page.locator("#groups summary").first.click()
             seen.page.wait_for_selector(".rollout-column details")
             seen.assert_clean()
+
+
+def test_it_follows_the_reward_server_of_any_trainer(browser: Any, tmp_path: Path) -> None:
+    """With a gold judge beside its judge; here a trainer that sends the responses of a group one by one."""
+    run = tmp_path / "runs" / "server"
+    flags = ["--offline", "--judge=rubric", "--monitor_every=1", f"--run_dir={run}"]
+    flags += ['--gold_judge={"judge":"rubric"}', "--gold_share=1"]
+    with as_process(*flags) as server, viewed(tmp_path / "runs") as (url, _), watched(browser, url) as seen:
+        seen.page.get_by_role("link", name="server").click()
+        for number in (1, 2, 3):
+            score(server, number)
+        seen.until("document.getElementById('facts').textContent.includes('3 judged')", seconds=PATIENCE_S)
+        seen.page.locator("#groups summary").first.click()
+        seen.page.wait_for_selector(".rollout-column")
+        assert seen.page.locator(".rollout-column").count() == GROUP
+        assert "completion 1 of request 3" in seen.page.inner_text("#groups")
+        assert seen.page.evaluate("window.ran") is None and quiet(seen)
+
+
+def score(url: str, number: int) -> None:
+    for index in range(GROUP):
+        body = json.dumps({"prompt": f"Do {number}.", "response": hostile({}, number, index)}).encode()
+        request = urllib.request.Request(f"{url}/v1/score", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as response:
+            assert response.status == 200
 
 
 def test_memory_is_flat_over_twenty_thousand_rollouts(browser: Any, tmp_path: Path) -> None:
@@ -143,7 +171,9 @@ def test_memory_is_flat_over_twenty_thousand_rollouts(browser: Any, tmp_path: Pa
                 training.live()
             if step in (620, 2_490):
                 training.live()
-                seen.until(f"document.getElementById('facts').textContent.includes('step {training.steps:,}')")
+                seen.until(
+                    f"document.getElementById('facts').textContent.includes('step {training.steps:,}')", PATIENCE_S
+                )
                 sizes.append(seen.page.evaluate(count))
         assert quiet(seen)
     (nodes, points), (later_nodes, later_points) = sizes
@@ -169,7 +199,7 @@ def test_an_alarm_is_told_and_a_paused_run_is_let_go_on(browser: Any, tmp_path: 
         page.get_by_role("button", name="Let it go on").click()
         eventually((training.path / "resume").exists, "the run is told")
         training.monitor.note("pause", {"state": "resumed", "by": "page", "step": 1})
-        seen.until("document.getElementById('pause').hidden")
+        seen.until("document.getElementById('pause').hidden", PATIENCE_S)
         assert quiet(seen)
         view.terminate()
-        seen.until("document.getElementById('connection').textContent !== ''")
+        seen.until("document.getElementById('connection').textContent !== ''", PATIENCE_S)

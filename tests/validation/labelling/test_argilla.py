@@ -35,12 +35,12 @@ def test_what_is_exported_is_imported_again(tmp_path: Path, kind: str) -> None:
     with session_of(run, LabelPlan(8, overlap=2)) as session:
         for labeller in ("ann", "ben"):
             for keys in answers:
-                row = session.next_row(labeller)
-                assert row is not None
-                session.save(row.uid, labeller, keys, "")
-        row = session.next_row("eve")
-        assert row is not None
-        session.save(row.uid, "eve", None, "")
+                uid = session.next_row(labeller)
+                assert uid is not None
+                session.save(uid, labeller, keys, "")
+        uid = session.next_row("eve")
+        assert uid is not None
+        session.save(uid, "eve", None, "")
         given = {key: label.label for key, label in session.labels.given.items()}
         records = records_of(session, 5)
         assert imported(session, tmp_path / "records.json", records) == pytest.approx(given)

@@ -25,9 +25,9 @@ def run(tmp_path: Path) -> Path:
 def label_some(run: Path, labeller: str, count: int) -> None:
     with session_of(run, LabelPlan(100, overlap=100)) as session:
         for _ in range(count):
-            row = session.next_row(labeller)
-            assert row is not None
-            session.save(row.uid, labeller, "a", "")
+            uid = session.next_row(labeller)
+            assert uid is not None
+            session.save(uid, labeller, "a", "")
 
 
 def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "reason"),
     [
         (["--rows=0"], "expected a whole number from 1, found 0"),
-        (["--half_width=2"], "expected a number between 0 and 1, found 2"),
+        (["--half_width=2"], "expected a number from 0 to 1, found 2"),
         (["--rows=4", "--half_width=.1"], "not allowed with argument"),
         (["--sampling=best"], "invalid choice: 'best'"),
         (["--port=70000"], "expected a number from 0 to 65535"),

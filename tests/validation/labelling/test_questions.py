@@ -22,7 +22,7 @@ VALUES = (0.0, 0.25, 1.0)
 
 def asked(path: Path, values: tuple[float, ...] = VALUES, config: Any = None, **general: Any) -> Question:
     run = SavedRun.open(run_of(path / "run", values, config, **general))
-    return question_of(run, rows_of(run))
+    return question_of(run, rows_of(run)[0].values())
 
 
 def keys(question: Question) -> dict[str, float]:

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from judgegym.judges.core.seeding import derive
 from judgegym.llm.errors import UserError
 from judgegym.statistics.corrected import LabelsNeeded
 from judgegym.validation.labelling.server import app_of, in_words
@@ -93,9 +94,7 @@ async def test_a_label_that_the_disk_refuses_is_said_without_the_path(
 
 def names(session: Session) -> list[str]:
     """The names of rows on the page."""
-    from judgegym.validation.labelling.drawing import hashed
-
-    return [f"{hashed('secret', uid):016x}" for uid in session.order]
+    return [f"{derive(0, uid, 'secret'):016x}" for uid in session.order]
 
 
 @pytest.mark.parametrize(

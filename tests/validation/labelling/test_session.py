@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from judgegym.llm.errors import SettingsError
+from judgegym.reports.labels.drawing import strata_of
 from judgegym.reports.labels.file import read_labels
-from judgegym.reports.labels.strata import strata_of
 from judgegym.validation.labelling.session import PILOT, LabelPlan, Session
 from tests.validation.labelling.made import lines_of, run_of, session_of
 
@@ -23,10 +23,10 @@ def run(tmp_path: Path) -> Path:
 
 def label(session: Session, labeller: str, keys: str | None = "a") -> str:
     """Label the next row; returns its id."""
-    row = session.next_row(labeller)
-    assert row is not None
-    session.save(row.uid, labeller, keys, "")
-    return row.uid
+    uid = session.next_row(labeller)
+    assert uid is not None
+    session.save(uid, labeller, keys, "")
+    return uid
 
 
 def label_all(session: Session, labeller: str) -> list[str]:
@@ -56,12 +56,12 @@ def test_the_order_does_not_depend_on_the_judge(run: Path, tmp_path: Path) -> No
 
 def test_by_score_the_first_rows_of_the_draw_have_each_value_as_often_as_the_run(run: Path) -> None:
     with session_of(run, how="by_score") as session:
-        values = [session.rows[uid].value for uid in session.order]
+        values = [session.values[uid] for uid in session.order]
         assert Counter(values[:4]) == {0.0: 2, 1.0: 2}, "two of each stratum come first"
         assert Counter(values[:30]) == {0.0: 20, 1.0: 10}
-        assert sorted(session.order) == sorted(session.rows)
+        assert sorted(session.order) == sorted(session.values)
         uid = label(session, "ann")
-        assert read_labels(run / "labels.jsonl").given[uid, "ann"].stratum == f"to {session.rows[uid].value:g}"
+        assert read_labels(run / "labels.jsonl").given[uid, "ann"].stratum == f"to {session.values[uid]:g}"
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_a_half_width_is_reached_by_ten_more_labels_at_a_time(tmp_path: Path) ->
     run = run_of(tmp_path / "run", [float(number % 2) for number in range(400)])
     with session_of(run, LabelPlan(1, half_width=0.1)) as session:
         count = 0
-        while (row := session.next_row("ann")) is not None:
-            says = row.value if count % 5 else 1 - row.value  # right in 4 of 5
-            session.save(row.uid, "ann", "ab"[(says == 1.0) != session.is_first(row.uid, "ann")], "")
+        while (uid := session.next_row("ann")) is not None:
+            says = session.values[uid] if count % 5 else 1 - session.values[uid]  # right in 4 of 5
+            session.save(uid, "ann", "ab"[(says == 1.0) != session.is_first(uid, "ann")], "")
             count += 1
         found = session.precision().half_width
         assert isinstance(found, float) and found <= 0.1 and count > PILOT and count % 10 == 0

@@ -23,6 +23,15 @@ function short(number) {
   return String(Number(number.toPrecision(3)));
 }
 
+/** Round numbers in a range, two to five of them. */
+function ticksOf(low, high) {
+  const rough = (high - low) / 3;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [5, 2, 1].map((each) => each * power).find((each) => each <= rough);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, place) => (first + place) * step);
+}
+
 /** One chart: `show` takes its data. */
 class Chart {
   constructor() {
@@ -75,7 +84,8 @@ class Chart {
     const all = [...values, ...limits.flatMap((line) => line.y)].map((value) => this.scaled(value));
     let [low, high] = [Math.min(...all), Math.max(...all)];
     const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 0.1;
-    this.range = [this.steps[0], this.steps.at(-1), low - room, high + room];
+    const least = low >= 0 && !this.chart.is_logarithmic ? Math.max(0, low - room) : low - room;
+    this.range = [this.steps[0], this.steps.at(-1), least, high + room];
     const path = (steps, numbers) => steps.map((step, at) => this.place(step, numbers[at]).map((each) => each.toFixed(1)).join(",")).join(" ");
     const parts = [...this.axes()];
     lines.forEach((line, number) => {
@@ -87,7 +97,7 @@ class Chart {
     });
     for (const limit of limits) {
       const [first, last] = [limit.y[0], limit.y.at(-1)];
-      const steps = [this.steps[0], ...limit.x, this.steps.at(-1)];
+      const steps = [this.steps[0], ...limit.x.map((step) => Math.min(Math.max(step, this.steps[0]), this.steps.at(-1))), this.steps.at(-1)];
       const isGap = this.chart.id === "gold gap"; // it has no limit while the reference is taken
       parts.push(drawn("polyline", { class: "limit", points: isGap ? path(limit.x, limit.y) : path(steps, [first, ...limit.y, last]) }));
     }
@@ -105,9 +115,8 @@ class Chart {
   axes() {
     const [x0, x1, y0, y1] = this.range;
     const parts = [];
-    for (const share of [0.06, 0.5, 0.94]) {
-      const at = y0 + share * (y1 - y0);
-      const y = HIGH - PAD.bottom - share * (HIGH - PAD.top - PAD.bottom);
+    for (const at of ticksOf(y0, y1)) {
+      const y = HIGH - PAD.bottom - ((at - y0) / (y1 - y0)) * (HIGH - PAD.top - PAD.bottom);
       parts.push(drawn("line", { class: "axis", x1: PAD.left, x2: WIDE - PAD.right, y1: y, y2: y }));
       parts.push(drawn("text", { class: "tick", x: PAD.left - 4, y: y + 3, "text-anchor": "end" }, short(this.chart.is_logarithmic ? 10 ** at : at)));
     }

@@ -1,0 +1,334 @@
+"""The rows about which an audit asks a judge, and the judgments of them in the form that all checks read.
+
+A judge that compares is shown each pair in both orders, and has a verdict in each; of any other judge the verdict on a
+pair is the response with the higher score, a tie where scores are equal. A seeded sample is judged again, and under
+other wordings of the prompt. A second form of the same judge (scores beside comparisons) says what contradicts it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+from judgegym.data.rows import RowError
+from judgegym.datasets.rows.tasks import ScoreTasks
+from judgegym.datasets.score.saved import ScoreDetail
+from judgegym.engine.records import Sample
+from judgegym.engine.runs.directory import response_of_uid
+from judgegym.judges.config.fields import operational
+from judgegym.judges.core.seeding import generator
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import JUDGES, JudgeKind, ScorerSettings
+from judgegym.llm.errors import DataError, SettingsError
+from judgegym.llm.wire import is_blank
+from judgegym.reports.results.run import SavedRun
+from judgegym.validation.audit.cells import LabelledRow, numbers_beyond, read_row
+from judgegym.validation.audit.features import features_of
+from judgegym.validation.audit.judgments import TIE, Judgments
+from judgegym.validation.audit.reading import NO_GOLD, clusters_of
+from judgegym.validation.audit.runs import operation_of
+from judgegym.validation.audit.wordings import wordings_of
+from judgegym.validation.judged_rows import DerivedRows, JudgedRows, RowsSettings
+
+FIRST, SECOND, WORDING = "judge", "second_form", "wording_"
+"""The names of the parts of an audit; that of a wording follows."""
+_FIELDS = ("label", "gold", "models", "cluster", "category")
+_ALONE = "the judge sees each response by itself"
+_OF_ORDERS = ("accuracy_given", "accuracy_swapped", "accuracy_both", "position_consistency", "first_place_advantage")
+_POINTS = (("points_first", "points_second"), ("points_second", "points_first"))
+"""What both responses of a pair got in the given order, and in the swapped one."""
+Value = float | str | None
+
+
+class CalledAuditSettings(RowsSettings):
+    """All settings of an audit that calls a judge: judge and data as `judgegym score` has them, and what is asked."""
+
+    help_group: ClassVar[str] = "audit"
+
+    data: str | None = operational(None, group="data")
+    """Audit the judge on the labelled rows of this file or data set, as `judgegym score` reads them; usually the first
+    word of the command."""
+    out: Path | None = operational(None, group="data")
+    """Write audit.json, the page audit.html, and the judged rows with their runs into this folder."""
+    limit: int | None = operational(None, group="data", ge=1)
+    """Use at most this many rows, the first ones."""
+    label_column: str = operational("label", group="data")
+    """Take the number of the better response of a pair, from 1, from this column. Of chosen and rejected it is the
+    first."""
+    gold_column: str = operational("gold", group="data")
+    """Take the gold score, on the judge's scale, or the gold label of a row with one response from this column."""
+    models_column: str = operational("models", group="data")
+    """Take who wrote each response from this column, for self-preference."""
+    cluster_column: str | None = operational(None, group="data")
+    """Take rows with the same value in this column as dependent on each other. If unset, those with the same prompt."""
+    repeats: int = operational(1, ge=0, le=20)
+    """Judge each row of the sample so many times more, by calls of their own."""
+    paraphrases: str | None = operational(None)
+    """Judge the sample under other wordings of the judge's prompt, too: shipped, or a YAML file of names and system
+    prompts. None if unset."""
+    sample: int = operational(100, ge=2)
+    """Draw so many rows, by the seed, for repeats and paraphrases."""
+    second_form: JudgeKind | None = operational(None)
+    """Ask the same model in this way, too, and count how often scores and comparisons contradict each other: a judge
+    that compares beside one that does not."""
+    settings: Path | None = operational(None)
+    """Read thresholds that differ from the shipped ones from this YAML file."""
+
+
+def compares(kind: str) -> bool:
+    """Whether judges of a kind compare responses."""
+    return JUDGES[kind].most_together is not None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTarget:
+    """A labelled row: its id, its task, its gold label (of a pair the number of the better response), its columns."""
+
+    uid: str
+    task: JudgeTask
+    gold: float | str
+    cells: LabelledRow
+    category: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTargets:
+    """The rows to audit: with several responses or one, and how many are left out by reason."""
+
+    rows: Sequence[AuditTarget]
+    is_pairs: bool
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPart:
+    """A part of an audit, which is a run of its own: its name, its judge, and its rows."""
+
+    name: str
+    settings: CalledAuditSettings
+    rows: DerivedRows
+
+
+def targets_of(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTargets:
+    """The labelled rows among the user's.
+
+    Raises:
+        DataError: none is labelled, or a label is of no response.
+        SettingsError: the judges cannot judge such rows.
+    """
+    kinds = [kind for kind in (settings.judge, settings.second_form) if kind is not None]
+    if len(kinds) > 1 and compares(kinds[0]) == compares(kinds[1]):
+        raise SettingsError("--second_form: expected one judge that compares responses and one that does not")
+    if len(kinds) > 1 and not tasks.several:
+        raise SettingsError("--second_form: expected rows with two responses, which both forms can judge")
+    if settings.group_by is not None:
+        raise SettingsError("--group_by: the responses of an audit's row stand in the row, and not in several")
+    is_pairs, needs_two = tasks.several, any(map(compares, kinds))
+    columns = {name: each for name in _FIELDS if (each := getattr(settings, f"{name}_column")) is not None}
+    found, left_out = list[AuditTarget](), Counter[str]()
+    for number in range(len(tasks)):
+        try:
+            read = tasks[number]
+        except RowError:  # a bad row, which --on_bad_row=skip leaves out
+            left_out["that cannot be judged"] += 1
+            continue
+        row, responses = tasks.reader.rows[read.rows[0]], read.judge_task.responses
+        cells = read_row(row, _FIELDS, columns)
+        label = 0.0 if read.chosen and math.isnan(cells.label) else cells.label
+        gold = cells.gold if not is_pairs else label if label >= 0 else None
+        if is_pairs and numbers_beyond([label], len(responses)):
+            raise row.error(f"expected a label from 1 to {len(responses)}, found {label + 1:g}")
+        if gold is None:
+            left_out[NO_GOLD] += 1
+        elif any(map(is_blank, responses)) or len({*responses}) < len(responses):
+            left_out["with an empty response, or equal ones"] += 1
+        elif needs_two and len(responses) != 2:
+            left_out["with another number of responses than two"] += 1
+        else:
+            found.append(
+                AuditTarget(row.uid_or_number(), read.judge_task, gold, cells, read.category[0] or cells.category)
+            )
+    if not found:
+        raise DataError(
+            f"{settings.data}: nothing to audit: expected responses and label (--label_column), or one response and "
+            f"gold (--gold_column); rows left out: {dict(left_out)}"
+        )
+    return AuditTargets(found, is_pairs, left_out)
+
+
+async def parts_of(
+    targets: AuditTargets, settings: CalledAuditSettings
+) -> tuple[Sequence[AuditPart], Mapping[str, str]]:
+    """The parts of an audit, the judge itself first; and why checks are not measured, by their names."""
+    judge, unmeasured = _as_asked(settings, settings.judge), dict[str, str]()
+    rows = [_as_shown(target.task, settings.judge) for target in targets.rows]
+    drawn = sample_of(targets, settings)
+    again = {
+        f"{repeat}/{number}": replace(rows[number], repeat=repeat)
+        for repeat in range(1, settings.repeats + 1)
+        for number in drawn
+    }
+    parts = [AuditPart(FIRST, judge, {**_derived(enumerate(rows)), **again})]
+    if not settings.repeats:
+        unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
+    wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
+    if settings.paraphrases is not None:
+        wordings = await wordings_of(judge, [rows[number] for number in drawn], settings.paraphrases)
+    if isinstance(wordings, str):
+        unmeasured["paraphrase_agreement"], wordings = wordings, {}
+    for name, prompt in wordings.items():
+        reworded = judge.model_copy(update={"judge_system_prompt": prompt})
+        parts.append(AuditPart(f"{WORDING}{name}", reworded, _derived((number, rows[number]) for number in drawn)))
+    if settings.second_form is not None:
+        other = [_as_shown(target.task, settings.second_form) for target in targets.rows]
+        parts.append(AuditPart(SECOND, _as_asked(settings, settings.second_form), _derived(enumerate(other))))
+    else:
+        unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
+    if not compares(settings.judge):
+        unmeasured |= dict.fromkeys(_OF_ORDERS, _ALONE)
+    return parts, unmeasured
+
+
+def sample_of(targets: AuditTargets, settings: CalledAuditSettings) -> Sequence[int]:
+    """The numbers of the rows that are judged again."""
+    count = len(targets.rows)
+    return sorted(generator(settings.seed, "audit", "rows again").sample(range(count), min(settings.sample, count)))
+
+
+def _derived(rows: Iterable[tuple[int, JudgeTask]]) -> DerivedRows:
+    return {f"0/{number}": task for number, task in rows}
+
+
+def _as_asked(settings: CalledAuditSettings, kind: str) -> CalledAuditSettings:
+    """The settings of a judge in which it is asked in both orders: a choice of two is a game without a tie."""
+    changed: dict[str, Any] = {"judge": kind}
+    if compares(kind):
+        changed |= {"listwise_orders": 2, "game_orders": "both", "schedule": "all"}
+    if kind == "choice":
+        changed |= {"judge": "tournament", "tournament_game": "choice", "rubric": None}
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    return CalledAuditSettings.model_validate(given | changed)
+
+
+def _as_shown(task: JudgeTask, kind: str) -> JudgeTask:
+    """The task without an answer to compare with, and for a choice with nothing but prompt and responses."""
+    if kind == "choice":
+        return JudgeTask(task.prompt, task.responses)
+    if not compares(kind):
+        return task
+    return replace(task, baseline=None, reference=None if kind == "arena_hard" else task.reference)
+
+
+def judgments_of(
+    targets: AuditTargets,
+    settings: CalledAuditSettings,
+    judged: Mapping[str, JudgedRows],
+    unmeasured: Mapping[str, str],
+    judge: str,
+) -> Judgments:
+    """What the judge said of the labelled rows.
+
+    Args:
+        targets: the rows.
+        settings: what was asked.
+        judged: by the name of the part.
+        unmeasured: why checks are not measured.
+        judge: the judge's name.
+    """
+    import numpy as np
+
+    rows, drawn, main, repeats = targets.rows, sample_of(targets, settings), judged[FIRST], settings.repeats
+    numeric = targets.is_pairs or all(isinstance(target.gold, float) for target in rows)
+    orders = 2 if compares(settings.judge) else 1
+
+    def said(found: Sequence[Sample[ScoreDetail]]) -> list[Value]:
+        """The verdict in each order."""
+        if not targets.is_pairs:
+            return [_raw(found[0]) if numeric else _label(found[0], settings)]
+        if orders == 1:
+            return [_winner([each.score for each in found])]
+        one, other = map(_components, found)
+        return [_winner([one.get(first), other.get(second)]) for first, second in _POINTS]
+
+    wordings = [name for name in judged if name.startswith(WORDING)]
+    layers = [(main, 0, range(len(rows))), *((main, repeat, drawn) for repeat in range(1, repeats + 1))]
+    layers += [(judged[name], 0, drawn) for name in wordings]
+    values = {
+        (layer, number): said(part.by_uid[f"{repeat}/{number}"])
+        for layer, (part, repeat, numbers) in enumerate(layers)
+        for number in numbers
+    }
+    everything = [*(target.gold for target in rows), *chain.from_iterable(values.values())]
+    levels = [] if numeric else sorted({str(each).casefold() for each in everything if each is not None})
+
+    def code(value: Value) -> float:
+        if value is None:
+            return math.nan
+        return levels.index(str(value).casefold()) if levels else float(value)
+
+    table = np.full((len(layers), len(rows), orders), np.nan)
+    asked = np.zeros(table.shape, dtype=bool)
+    for place, found in values.items():
+        table[place], asked[place] = [*map(code, found)], True
+    own = slice(repeats + 1)
+    gold, scores = np.array([code(target.gold) for target in rows]), None
+    if SECOND in judged:
+        pairs = [judged[SECOND].by_uid[f"0/{number}"] for number in range(len(rows))]
+        scores = np.array([[code(each.score) for each in pair] for pair in pairs])
+    models = [target.cells.models for target in rows]
+    known = [each for each in map(code, everything) if math.isfinite(each)]
+    run = SavedRun.open(main.run)
+    samples = list(run.samples())
+    of_rows = [*range(len(rows)), *([*drawn] * repeats)]  # in the order of the derived rows
+    places = [of_rows[at[0]] for each in samples if (at := response_of_uid(each.uid)) is not None]
+    return Judgments(
+        judge=judge,
+        source=f"{settings.data}, judge {settings.judge}",
+        kind="choice" if targets.is_pairs else "label" if levels else "score",
+        uids=[target.uid for target in rows],
+        gold=gold,
+        verdicts=table[own].transpose(1, 2, 0),
+        asked=asked[own].transpose(1, 2, 0),
+        clusters=clusters_of([repr(target.cells.cluster or target.task.prompt) for target in rows]),
+        counts=np.array([len(target.task.responses) for target in rows]),
+        levels=levels,
+        scale=(min(known), max(known)),
+        paraphrases=dict(zip((name.removeprefix(WORDING) for name in wordings), table[repeats + 1 :], strict=True)),
+        features=features_of([target.task.responses for target in rows], models if any(models) else None, judge),
+        categories=[target.category for target in rows],
+        scores=scores,
+        operation=operation_of(samples, run, places, len(rows)),
+        left_out=targets.left_out,
+        unmeasured=unmeasured,
+    )
+
+
+def _winner(points: Sequence[float | None]) -> float | None:
+    """The number of the response with the most points; a tie if several have them; `None` if some are not known."""
+    known = [each for each in points if each is not None]
+    if len(known) < len(points):
+        return None
+    return TIE if known.count(max(known)) > 1 else float(known.index(max(known)))
+
+
+def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
+    """The numbers of which the score is made; none of a response that has no score."""
+    return {} if sample.detail is None else sample.detail.components
+
+
+def _raw(sample: Sample[ScoreDetail]) -> float | None:
+    """The score on the judge's own scale, where it has one."""
+    return None if sample.score is None else _components(sample).get("raw", sample.score)
+
+
+def _label(sample: Sample[ScoreDetail], settings: ScorerSettings) -> str | None:
+    """The judge's label; that of one aspect is yes or no."""
+    components = _components(sample)
+    if settings.judge == "aspect" and len(components) == 1 and sample.score is not None:
+        return "yes" if next(iter(components.values())) else "no"
+    return sample.label if sample.score is not None else None

@@ -1,0 +1,166 @@
+"""`judgegym audit DATA --judge KIND --out FOLDER`: an audit that calls the judge, from words to the exit code.
+
+Exit codes: 0 no check fails; 1 too many failures, nothing succeeded, or the budget is spent; 2 something to mend, said
+in one message; 4 a check fails; 130 and 143 stopped by Ctrl-C or SIGTERM, with all answers kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from judgegym.datasets.score.clients import budget_of
+from judgegym.datasets.score.command import with_data
+from judgegym.datasets.score.plan import Earlier, Plan, budget_line, plan_lines
+from judgegym.engine import terminal
+from judgegym.engine.command import FAILED, exit_code_of, run_command
+from judgegym.engine.runs.directory import run_directory_of
+from judgegym.engine.runs.disk import write_atomic
+from judgegym.engine.settings.policy import STAND_IN_JUDGE
+from judgegym.engine.terminal.output import dollars
+from judgegym.environments.command_line.offline import with_replicas
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.help import help_page, help_requested
+from judgegym.judges.config.sources import LoadedSettings, load
+from judgegym.judges.scorers.registry import check_flags_are_read
+from judgegym.llm import wire
+from judgegym.llm.errors import SettingsError
+from judgegym.validation import judged_rows
+from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
+from judgegym.validation.audit.audit import Audit, audit
+from judgegym.validation.audit.page import html, show
+from judgegym.validation.audit.settings import AuditSettings, load_settings
+
+FAULT = 4
+"""The exit code if a check fails."""
+PAGE, JSON_FILE = "audit.html", "audit.json"
+_ABOUT = "Audit a judge on labelled rows by calling it: both orders, repeats, paraphrases, and a second form."
+_GROUPS = {"data": "data", "audit": "audit", "judge": "judge (the model that scores)", "run": "run"}
+_MOST_USED = (
+    *("data", "out", "limit", "label_column", "gold_column", "models_column", "prompt_column", "response_column"),
+    *("repeats", "paraphrases", "sample", "second_form", "settings"),
+    *("judge", "rubric", "aspects", "criteria", "judge_base_url", "judge_model_name", "judge_api_key_env"),
+    *("judge_max_concurrency", "judge_temperature", "judge_price_input", "judge_price_output"),
+    *("offline", "plan", "resume", "budget_usd", "budget_calls", "max_judge_error_rate", "config", "show_config"),
+)
+"""What `--help` lists, the most used first."""
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Run the command; return the exit code.
+
+    Args:
+        argv: its words.
+        prog: what the user typed to start it.
+    """
+    return exit_code_of("audit", lambda: _run(list(argv), prog))
+
+
+def _run(words: list[str], prog: str) -> int:
+    detail = help_requested(words)
+    if detail is not None:
+        words_of = {"usage": f"{prog} DATA --judge KIND --out FOLDER", "about": _ABOUT}
+        page = help_page(CalledAuditSettings, groups=_GROUPS, detail=detail, most_used=_MOST_USED, **words_of)
+        terminal.say(page.rstrip("\n"))
+        return 0
+    loaded = load(CalledAuditSettings, with_data(words), prog=prog, reshape=with_replicas)
+    settings = loaded.settings
+    if settings.show_config is not None:
+        terminal.show_config(loaded.lines(show=settings.show_config))
+        return 0
+    check_flags_are_read(loaded, {settings.judge, settings.second_form or settings.judge})
+    require("audit")
+    thresholds = load_settings(settings.settings)
+    return run_command("audit", loaded, lambda: _audit(loaded, thresholds, [*prog.split(), *words]))
+
+
+async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]) -> int:
+    settings, folder = loaded.settings, _folder(loaded.settings)
+    targets = targets_of(judged_rows.read_tasks(settings), settings)
+    parts, unmeasured = await parts_of(targets, settings)
+    if settings.plan:
+        plans = {
+            each.name: await judged_rows.plan_rows(each.settings, each.rows, folder and folder / each.name)
+            for each in parts
+        }
+        terminal.say("\n".join(_plan_lines(plans)))
+        return 0
+    assert folder is not None  # or there is an error above
+    if not settings.resume:
+        for each in parts:
+            judged_rows.check_folder(folder / each.name, resume=False)
+    budget, judged = budget_of(judged_rows.score_settings(settings)), dict[str, judged_rows.JudgedRows]()
+    for each in parts:
+        place = folder / each.name
+        goes_on = settings.resume and run_directory_of(place / judged_rows.JUDGED).exists()
+        own = LoadedSettings(each.settings.model_copy(update={"resume": goes_on}), loaded.origins)
+        found = await judged_rows.judge_rows(own, each.rows, place, words, budget)
+        if found is None:
+            return FAILED
+        judged[each.name] = found
+    name = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
+    judgments = await asyncio.to_thread(judgments_of, targets, settings, judged, unmeasured, name)
+    return _ended(audit(judgments, thresholds), settings, [*judged.values()], folder)
+
+
+def _ended(found: Audit, settings: CalledAuditSettings, judged: Sequence[judged_rows.JudgedRows], folder: Path) -> int:
+    """Write the files, print the result; return the exit code."""
+    write_atomic(folder / JSON_FILE, wire.dumps_readable(found.to_json()))
+    write_atomic(folder / PAGE, b"".join(html(found)))
+    show(found)
+    samples = [sample for part in judged for of_row in part.by_uid.values() for sample in of_row]
+    calls = [call for sample in samples for call in (sample.run.judge_calls or {}).values()]
+    costs = [call.usage.cost for call in calls if call.usage.cost is not None]
+    price = f", {dollars(sum(costs))}" if len(costs) == len(calls) else ""
+    terminal.say(f"{len(calls):,} calls{price}; the page is {folder / PAGE}")
+    if settings.offline:
+        terminal.say(terminal.offline_notice(("judge",)))
+    failed = [part for part in judged if part.problem is not None]
+    for part in failed:
+        terminal.warn(f"{part.problem}\nTo judge them again:\n  {part.again}")
+    if failed:
+        return FAILED
+    return FAULT if found.fails else 0
+
+
+def _plan_lines(plans: Mapping[str, Plan]) -> list[str]:
+    """The calls of each part, and the plan of all parts together."""
+    whole = whole_plan([*plans.values()])
+    lines = [f"{name}: {plan.calls.low:,.0f} calls" for name, plan in plans.items()] if len(plans) > 1 else []
+    budget = budget_line(whole)
+    return [*lines, *plan_lines(whole), *(() if budget is None else (budget,))]
+
+
+def whole_plan(plans: Sequence[Plan]) -> Plan:
+    """The plan of several runs together."""
+    whole = plans[0]
+    for plan in plans[1:]:
+        names = ("rows", "responses", "empty", "tasks", "equal", "calls", "prompt_tokens", "completion_tokens")
+        sums = {name: getattr(whole, name) + getattr(plan, name) for name in (*names, "counted", "estimated_calls")}
+        cost = None if whole.cost is None or plan.cost is None else whole.cost + plan.cost
+        earlier = whole.earlier
+        if earlier is not None and plan.earlier is not None:
+            both = zip(dataclasses.astuple(earlier), dataclasses.astuple(plan.earlier), strict=True)
+            earlier = Earlier(*(one + other for one, other in both))
+        whole = dataclasses.replace(whole, **sums, cost=cost, earlier=earlier, parts=())
+    return whole
+
+
+def _folder(settings: CalledAuditSettings) -> Path | None:
+    """The folder to write to; `None` for a plan that names none.
+
+    Raises:
+        SettingsError: the data or the folder is not given, or the folder is a file.
+    """
+    if settings.data is None:
+        raise SettingsError("expected labelled rows: judgegym audit DATA --judge KIND --out FOLDER")
+    if settings.out is None:
+        if settings.resume or not settings.plan:
+            raise SettingsError("--out: expected the folder to write to, such as --out audited")
+        return None
+    folder = settings.out.expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise SettingsError(f"--out: {folder} is a file; expected a folder")
+    return folder

@@ -1,0 +1,82 @@
+"""Other wordings of a judge's prompt: three that are shipped for each built-in one, or those of a file.
+
+A wording is a text for the setting `judge_system_prompt`; verdicts are read by the same rules. The shipped ones replace
+sentences of the prompt that the judge sends for these very rows, with its scale and format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judgegym.datasets.score.counting import CountingClient
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parsing.verdict_parser import without_form
+from judgegym.judges.scorers.registry import ScorerSettings, kinds_that_read
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.types import ChatResponse
+from judgegym.llm.wire import Message
+from judgegym.validation.audit.settings import mapping_of, shipped
+
+SHIPPED = "shipped"
+_SETTING = "judge_system_prompt"
+
+
+async def wordings_of(settings: ScorerSettings, tasks: Sequence[JudgeTask], source: str) -> Mapping[str, str] | str:
+    """The other wordings by name; or why there are none.
+
+    Args:
+        settings: the judge.
+        tasks: what it is asked about in them.
+        source: `shipped`, or a YAML file of names and prompts.
+
+    Raises:
+        SettingsError: the file cannot be read, or has something else than prompts.
+    """
+    own = {} if source == SHIPPED else _of_file(Path(source))
+    if settings.judge not in kinds_that_read(_SETTING):
+        return f"a judge of the kind {settings.judge} has no prompt of instructions"
+    if own:
+        return own
+    how = "name a file of your own by --paraphrases"
+    if settings.judge_system_prompt is not None:
+        return f"the shipped wordings are of built-in prompts, and this judge has another one; {how}"
+    client = _Recorder(settings)
+    for task in tasks:
+        await client.asked(task)
+    if len(client.prompts) > 1:
+        return f"the rows have several prompts, as those with a reference and without one; {how}"
+    prompt = next(iter(client.prompts), "")
+    for wordings in shipped("wordings.yaml").values():
+        if all(words in prompt for wording in wordings.values() for words in wording):
+            return {name: _replaced(prompt, wording) for name, wording in wordings.items()}
+    return f"there are no shipped wordings of this judge's prompt; {how}"
+
+
+def _replaced(prompt: str, wording: Mapping[str, str]) -> str:
+    for words, others in wording.items():
+        prompt = prompt.replace(words, others)
+    return prompt
+
+
+def _of_file(path: Path) -> Mapping[str, str]:
+    found = mapping_of(path, "names of wordings with their prompts, such as strict: 'You are …'")
+    for name, prompt in found.items():
+        if not str(name).replace("_", "").replace("-", "").isalnum() or not isinstance(prompt, str) or not prompt:
+            raise SettingsError(f"{path}: {name}: expected a name of letters and digits, and a prompt as text")
+    return found
+
+
+class _Recorder(CountingClient):
+    """Keeps the system prompts that a judge sends."""
+
+    def __init__(self, settings: ScorerSettings) -> None:
+        """Keep none yet."""
+        self.prompts: set[str] = set()
+        super().__init__(settings)
+
+    async def chat(self, messages: Sequence[Message], **how: Any) -> ChatResponse:  # how it is asked changes nothing
+        """Keep the system prompt."""
+        self.prompts |= {without_form(one["content"]) for one in messages if one["role"] == "system"}
+        return await super().chat(messages, **how)

@@ -1,0 +1,266 @@
+"""An audit that calls the judge, against judges whose faults are known, at an endpoint that counts the calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.scorers.registry import ScorerSettings
+from judgegym.llm.errors import SettingsError
+from judgegym.validation.audit.command import main
+from judgegym.validation.audit.wordings import SHIPPED, wordings_of
+from tests.command import Ended, called, clean_environment, serving, write_lines
+from tests.datasets.scoring import rated
+from tests.judged import never
+from tests.scripted import Json, Script, ScriptedEndpoint
+
+Rows = Sequence[Mapping[str, Any]]
+_SHOWN = re.compile(r"^\[The Start of Assistant [AB]'s Answer(?: \w+)?\]\n(.*?)\n\[The End", re.MULTILINE | re.DOTALL)
+_GAMES = re.compile(
+    r"^<\|The Start of Assistant [AB]'s Answer(?: \w+)?\|>\n(.*?)\n<\|The End", re.MULTILINE | re.DOTALL
+)
+_LISTED = re.compile(r"^\[Start of answer (\w+)(?: \w+)?\]\n(.*?)\n\[End of answer", re.MULTILINE | re.DOTALL)
+
+
+def pairs(count: int) -> Rows:
+    """Pairs of which the response that is better says so to judges that look."""
+    numbers = Random(3)
+    rows = []
+    for number in range(count):
+        label = numbers.choice([1, 2])
+        texts = [f"{'right' if side == label else 'wrong'} {'word ' * numbers.randint(1, 40)}." for side in (1, 2)]
+        rows.append({"uid": f"pair-{number}", "prompt": f"Question {number}?", "responses": texts, "label": label})
+    return rows
+
+
+def audit(folder: Path, judge: ScriptedEndpoint | None, data: Rows, *words: object) -> Ended:
+    folder.mkdir(exist_ok=True)
+    path = write_lines(folder / "data.jsonl", data)
+    url = [] if judge is None else [f"--judge_base_url={judge.base_url}"]
+    argv = [str(path), "--out", str(folder / "out"), "--judge_model_name=m", *url, *map(str, words)]
+    return called(lambda: main(argv, prog="judgegym audit"), clean_environment())
+
+
+def report(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "out" / "audit.json").read_bytes())
+    return {**found, "by_name": {check["name"]: check for check in found["checks"]}}
+
+
+def planned(folder: Path, data: Rows, *words: object) -> int:
+    ended = audit(folder, None, data, *words, "--plan")
+    found = re.search(r"^judge calls +([\d,]+)$", ended.out, re.MULTILINE)
+    assert ended.code == 0 and found is not None, ended.said
+    return int(found[1].replace(",", ""))
+
+
+def choosing(first: float) -> Script:
+    """A judge that chooses the right response, but the one that is shown first in this share of the calls."""
+
+    def answer(request: Json, number: int) -> str:
+        shown = _SHOWN.findall(request["messages"][-1]["content"])
+        at_first = Random(f"{number}").random() < first or shown[0].startswith("right")
+        return f"Because. [[{'A' if at_first else 'B'}]]"
+
+    return answer
+
+
+@pytest.mark.slow  # some 500 calls
+def test_a_preference_for_the_first_is_found_at_the_price_of_the_plan(tmp_path: Path) -> None:
+    words = ("--judge=choice", "--paraphrases=shipped", "--sample=20", "--repeats=2")
+    calls = planned(tmp_path, pairs(100), *words)
+    assert calls == 2 * 100 + 2 * 2 * 20 + 3 * 2 * 20 and not (tmp_path / "out").exists()
+    with serving(choosing(0.5)) as judge:
+        ended = audit(tmp_path, judge, pairs(100), *words)
+        assert len(judge.requests) == calls
+        systems = {body["messages"][0]["content"] for body in judge.bodies}
+        assert len(systems) == 4 and all('"[[A]]" if assistant A is best' in system for system in systems)
+    found = report(tmp_path)
+    assert ended.code == 4 and f"{calls} calls" in ended.out
+    advantage, accuracy = (found["by_name"][name] for name in ("first_place_advantage", "accuracy"))
+    assert advantage["word"] == "fails" and advantage["value"] == pytest.approx(0.5, abs=0.1)
+    assert accuracy["word"] != "fails" and accuracy["value"] == pytest.approx(0.75, abs=0.08)
+    for name in ("repeatability", "paraphrase_agreement"):
+        assert found["by_name"][name]["value"] == pytest.approx(0.75, abs=0.15)
+    assert found["by_name"]["redraw_rate"]["value"] == 0 and found["by_name"]["seconds_per_call"]["value"] > 0
+    assert (tmp_path / "out" / "audit.html").read_text().count("first-place advantage")
+
+
+def always_first(request: Json, number: int) -> str:
+    text = request["messages"][-1]["content"]
+    if listed := _LISTED.findall(text):
+        return json.dumps({"scores": [{"id": own, "explanation": "-", "score": 0.9 - 0.5 * n}
+                                      for n, (own, _) in enumerate(listed)]})  # fmt: skip
+    return "Because. [[A>B]]" if _GAMES.search(text) else "Because. [[A]]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["choice", "listwise", "tournament", "arena_hard"])
+def test_each_judge_that_compares_is_shown_both_orders(tmp_path: Path, kind: str) -> None:
+    data = [row | {"baseline": "b", "reference": "r"} for row in pairs(12)]
+    with serving(always_first) as judge:
+        audit(tmp_path, judge, data, f"--judge={kind}", "--repeats=0")
+        assert len(judge.requests) == 2 * 12
+    found = report(tmp_path)
+    assert [each["verdicts"] for each in found["judgments"]] == [[0.0, 1.0]] * 12
+    assert found["by_name"]["first_place_advantage"]["value"] == pytest.approx(1.0)
+    assert found["by_name"]["repeatability"]["sentence"].startswith("no repeats were asked for")
+
+
+@pytest.mark.slow
+def test_noise_fails_repeatability_and_equal_scores_are_a_tie(tmp_path: Path) -> None:
+    def noisy(request: Json, number: int) -> str:
+        return f"[FEEDBACK] Because. [SCORE] {Random(str(number)).randint(1, 5)}"
+
+    with serving(noisy) as judge:
+        assert audit(tmp_path, judge, pairs(60), "--judge=rubric").code == 4
+        assert len(judge.requests) == 4 * 60
+    found = report(tmp_path)
+    assert found["by_name"]["repeatability"]["word"] == "fails"
+    assert found["by_name"]["position_consistency"]["sentence"] == "the judge sees each response by itself"
+    verdicts = [each["verdicts"][0] for each in found["judgments"]]
+    assert {*verdicts} == {-1.0, 0.0, 1.0}  # scores of 1 to 5 are equal in a fifth of the pairs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [("choice", "rubric"), ("rubric", "choice")])
+def test_scores_that_contradict_the_comparisons_are_found(tmp_path: Path, kinds: tuple[str, str]) -> None:
+    compare, rate = choosing(0.0), rated(lambda text: 2 if text.startswith("right") else 4)
+
+    def opposite(request: Json, number: int) -> Any:
+        is_choice = _SHOWN.search(request["messages"][-1]["content"])
+        return (compare if is_choice else rate)(request, number)
+
+    words = (f"--judge={kinds[0]}", f"--second_form={kinds[1]}", "--repeats=0")
+    with serving(opposite) as judge:
+        assert audit(tmp_path, judge, pairs(30), *words).code == 4
+        assert len(judge.requests) == 4 * 30 == planned(tmp_path, pairs(30), *words)
+    checks = report(tmp_path)["by_name"]
+    assert (checks["contradiction"]["value"], checks["contradiction"]["word"]) == (1.0, "fails")
+    assert checks["accuracy"]["value"] == (1.0 if kinds[0] == "choice" else 0.0)
+
+
+@pytest.mark.slow
+def test_labelled_scores_and_labels_are_compared_with_the_judges_own(tmp_path: Path) -> None:
+    data: list[dict[str, Any]] = [
+        {"prompt": f"Q{n}", "response": f"{1 + n % 5} points", "gold": 1 + n % 5} for n in range(40)
+    ]
+    with serving(rated(lambda text: int(text[0]))) as judge:
+        assert audit(tmp_path, judge, data, "--judge=rubric").code == 0
+        assert len(judge.requests) == 2 * 40
+    found = report(tmp_path)
+    assert (found["kind"], found["by_name"]["weighted_kappa"]["value"]) == ("score", pytest.approx(1.0))
+    assert found["by_name"]["repeatability"]["value"] == 1.0
+
+    def aspect(request: Json, number: int) -> str:
+        return f'{{"reason": "-", "verdict": {int("5 points" in request["messages"][-1]["content"])}}}'
+
+    named = [row | {"gold": "yes" if row["gold"] > 3 else "no"} for row in data]
+    with serving(aspect) as judge:
+        words = ("--judge=aspect", "--aspects=correctness", "--repeats=0")
+        audit(tmp_path / "labels", judge, named, *words)
+    found = report(tmp_path / "labels")
+    assert (found["kind"], found["by_name"]["accuracy"]["value"]) == ("label", pytest.approx(0.8))
+
+
+@pytest.mark.slow
+def test_one_budget_is_for_all_parts_and_resume_pays_for_nothing_twice(tmp_path: Path) -> None:
+    words = ("--judge=choice", "--paraphrases=shipped", "--sample=10", "--repeats=0")
+    with serving(choosing(0.0)) as judge:
+        ended = audit(tmp_path, judge, pairs(20), *words, "--budget_calls=50")
+        assert (ended.code, len(judge.requests)) == (1, 50) and "--resume --budget_calls=100" in ended.err
+        again = audit(tmp_path, judge, pairs(20), *words)
+        assert again.code == 2 and "--resume" in again.err and len(judge.requests) == 50
+        assert audit(tmp_path, judge, pairs(20), *words, "--resume", "--budget_calls=100").code == 0
+        assert len(judge.requests) == 2 * 20 + 3 * 2 * 10
+    assert report(tmp_path)["by_name"]["paraphrase_agreement"]["value"] == 1.0
+
+
+@pytest.mark.slow
+def test_a_judge_without_verdicts_is_a_failure_and_no_number(tmp_path: Path) -> None:
+    def silent(request: Json, number: int) -> str:
+        is_silent = "Question 3?" in request["messages"][-1]["content"]
+        return "no verdict" if is_silent else choosing(0.0)(request, number)  # type: ignore[return-value]
+
+    with serving(silent) as judge:
+        ended = audit(tmp_path, judge, pairs(12), "--judge=choice", "--repeats=0")
+    assert ended.code == 1 and "To judge them again" in ended.err
+    found = report(tmp_path)
+    assert found["judgments"][3]["verdicts"] == [None, None]
+    assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 12)
+    assert found["by_name"]["redraw_rate"]["value"] > 0
+
+
+BUILT_IN: Mapping[str, tuple[ScorerSettings, str]] = {
+    "rubric": (ScorerSettings(judge="rubric", scale_max=7), "an integer between 1 and 7"),
+    "result": (ScorerSettings(judge="rubric", output_format="result"), "[RESULT]"),
+    "choice": (ScorerSettings(judge="tournament", tournament_game="choice"), "[[B]]"),
+    "arena_hard": (ScorerSettings(judge="arena_hard"), "[[A=B]]"),
+    "five labels": (ScorerSettings(judge="tournament", judge_protocol="arena_hard_v0.1"), "[[B>>A]]"),
+    "listwise": (ScorerSettings(judge="listwise"), '"score": <number from 0 to 1>'),
+    "aspect": (ScorerSettings(judge="aspect", aspects="correctness"), '"verdict", 1 or 0'),
+    "checklist": (ScorerSettings(judge="checklist", criteria=["Is short."]), '"verdict": "<met or unmet>"'),
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+async def test_three_wordings_of_each_built_in_prompt_ask_for_the_same_form(name: str) -> None:
+    settings, form = BUILT_IN[name]
+    found = await wordings_of(settings, [JudgeTask("Why?", ("one", "two"))], SHIPPED)
+    assert isinstance(found, Mapping), found
+    assert [*found] == ["plain", "examiner", "reader"] and len({*found.values()}) == 3
+    assert all(form in prompt for prompt in found.values())
+    assert settings.built_in_prompt() not in found.values()
+
+
+@pytest.mark.parametrize(
+    ("settings", "tasks", "reason"),
+    [
+        (ScorerSettings(judge="reward_model"), 1, "has no prompt of instructions"),
+        (ScorerSettings(judge="peer"), 1, "no shipped wordings of this judge's prompt"),
+        (ScorerSettings(judge_system_prompt="Judge."), 1, "this judge has another one"),
+        (ScorerSettings(), 2, "as those with a reference and without one"),
+    ],
+)
+async def test_why_there_are_no_wordings_is_said(settings: ScorerSettings, tasks: int, reason: str) -> None:
+    both = [JudgeTask("Why?", ("one",)), JudgeTask("Why?", ("one",), reference="two")]
+    found = await wordings_of(settings, both[:tasks], SHIPPED)
+    assert isinstance(found, str) and reason in found
+
+
+async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("strict: Judge strictly.\n")
+    assert await wordings_of(ScorerSettings(judge="peer"), [], str(path)) == {"strict": "Judge strictly."}
+    for text, reason in (("- a", "expected names of wordings"), ("../x: a", "a name of letters"), ("a: 1", "a prompt")):
+        path.write_text(text)
+        with pytest.raises(SettingsError, match=reason):
+            await wordings_of(ScorerSettings(), [], str(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "reason"),
+    [
+        ({"label": 3}, ("--judge=choice",), "row 1: expected a label from 1 to 2, found 3"),
+        ({}, ("--judge=choice", "--label_column=better"), "nothing to audit: expected responses and label"),
+        ({}, ("--judge=choice", "--second_form=listwise"), "--second_form: expected one judge that compares"),
+        ({}, ("--judge=chioce",), "judge"),
+        ({}, ("--judge=choice", "--settings=none.yaml"), "none.yaml cannot be read"),
+        ({}, ("--judge=choice", "--paraphrases=none.yaml"), "none.yaml cannot be read"),
+        ({}, ("--judge=choice", "--verdicts=x"), "verdicts"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_first_call(
+    tmp_path: Path, change: Mapping[str, Any], words: Sequence[str], reason: str
+) -> None:
+    rows = [{**pairs(1)[0], **change}]
+    with serving(never) as judge:
+        ended = audit(tmp_path, judge, rows, *words)
+        assert not judge.requests
+    assert ended.code == 2 and reason in ended.err and "Traceback" not in ended.said

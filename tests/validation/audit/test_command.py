@@ -1,0 +1,183 @@
+"""`judgegym audit` as a user calls it: tables, files, exit codes, and bad input in one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judgegym.cli.commands import COMMANDS
+from judgegym.cli.commands import main as judgegym
+from judgegym.reports.compare.__main__ import main as compare
+from judgegym.validation.audit.command import FAULT, main
+from tests.validation.audit.made import audited, pairs, written
+
+
+def said_of(error: str) -> str:
+    lines = error.strip().splitlines()
+    assert len(lines) == 1 and "Traceback" not in error, error
+    return lines[0]
+
+
+def test_the_table_fits_80_columns_and_says_what_is_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(written(tmp_path / "rows.jsonl", pairs()))]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    text = " ".join(out.split())
+    for said in (
+        "the judge on 120 labelled rows, checks: 0 fail",
+        "Not measured, since no row was judged several times: repeatability.",
+        "corrected for that number (Holm)",
+        "accused by some check in at most 1 % of audits",
+    ):
+        assert said in text, said
+    assert re.search(r"accuracy +│ +\d\d\.\d % │", out) and re.search(r"code: of \d+ rows right: \d+ in given", text)
+
+
+def test_a_check_that_fails_is_exit_code_4_and_in_the_overview(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "rows.jsonl", pairs(300, first=0.6))
+    found = audited(path, code=FAULT)["by_name"]["first_place_advantage"]
+    assert found["word"] == "fails" and found["value"] == pytest.approx(0.6, abs=0.12) and found["p_corrected"] < 1e-6
+    assert "fails: The first response wins" in capsys.readouterr().out
+    assert judgegym(["--help"]) == 0
+    overview = capsys.readouterr().out
+    assert "4 a check of an audit fails" in overview and "audit DATA" in overview and "audit" in COMMANDS
+
+
+def test_json_on_standard_output_is_all_that_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(written(tmp_path / "rows.jsonl", pairs())), "--json=-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["audit"] == 1 and len(found["judgments"]) == 120 and found["rows"] == 120
+
+
+def test_verdicts_of_csv_are_those_of_json_lines(tmp_path: Path) -> None:
+    rows = pairs(60)
+    lines = audited(written(tmp_path / "a" / "rows.jsonl", rows))
+    path = tmp_path / "b" / "rows.csv"
+    path.parent.mkdir()
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["uid", "prompt", "responses", "label", "first", "verdict_swapped", "category"])
+        for row in rows:
+            first, swapped = row["verdict"]
+            cells = (row["uid"], row["prompt"], json.dumps(row["responses"]), row["label"])
+            writer.writerow([*cells, "AB"[first - 1], swapped, row["category"]])
+    table = audited(path, "--verdict_column=first")
+    assert table["checks"] == lines["checks"] and table["judgments"] == lines["judgments"]
+
+
+def test_rows_without_gold_or_a_verdict_are_counted_and_null_is_a_wrong_verdict(tmp_path: Path) -> None:
+    rows = pairs(40, right=1.0)
+    rows[0]["label"], rows[1]["verdict"] = None, [None, rows[1]["label"]]
+    del rows[2]["verdict"]
+    found = audited(written(tmp_path / "rows.jsonl", rows))
+    assert found["left_out"] == {"without a gold label": 1, "without a recorded judgment": 1} and found["rows"] == 38
+    assert found["by_name"]["accuracy"]["value"] == pytest.approx(75 / 76)
+    assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 76)
+
+
+def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
+    rows = pairs(60)
+    for number, row in enumerate(rows):
+        row["prompt"] = f"Question {number // 6}"
+    found = audited(written(tmp_path / "rows.jsonl", rows))
+    assert (found["rows"], found["clusters"]) == (60, 10)
+    alone = audited(tmp_path / "rows.jsonl", "--cluster_column=uid")
+    assert alone["clusters"] == 60
+
+
+@pytest.mark.parametrize(
+    ("change", "flags", "said"),
+    [
+        ({"label": 3}, (), "row 2: expected label and winners from 1 to 2"),
+        ({"verdict": "neither"}, (), "row 2: verdict: Value error, expected the number of a response, tie or null"),
+        ({"verdict": [1, 2, 1]}, (), "row 2: verdict: Value error, expected the winner in one or two orders"),
+        ({"probability": 1.5}, (), "row 2: probability: expected a number from 0 to 1"),
+        ({"time": "soon"}, (), "row 2: time: Value error, Invalid isoformat"),
+        ({"uid": "row-0"}, (), "row 2: the id 'row-0' is also that of another row"),
+        ({}, ("--label_column=labels",), "--label_column: no row of"),
+        ({}, ("--prompt=CoT",), "--prompt and --paraphrases choose from a file of --verdicts, and there is none"),
+        ({}, ("--sttings=x",), "unrecognized arguments: --sttings=x"),
+        ({}, ("--settings=nowhere.yaml",), "nowhere.yaml cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line(
+    change: dict[str, Any], flags: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pairs(12)
+    rows[1] |= change
+    try:
+        code = main([str(written(tmp_path / "rows.jsonl", rows)), *flags], prog="judgegym audit")
+    except SystemExit as error:
+        code = int(error.code or 0)
+    assert code == 2
+    assert said in said_of(capsys.readouterr().err)
+
+
+def test_data_without_judgments_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(written(tmp_path / "rows.jsonl", [{"prompt": "q", "answer": "a"}]))]) == 2
+    assert "nothing to audit: expected label and verdict of pairs" in said_of(capsys.readouterr().err)
+    verdicts = written(tmp_path / "v.jsonl", [{"judge": name, "prompt": "p", "winner": {}} for name in ("one", "two")])
+    rows = str(written(tmp_path / "rows.jsonl", pairs(12)))
+    for flags, said in (
+        ((), "--judge: "),
+        (("--judge=tow",), "did you mean two?"),
+        (("--judge=two", "--prompt=q"), "--prompt: "),
+    ):
+        assert main([rows, f"--verdicts={verdicts}", *flags]) == 2
+        assert said in said_of(capsys.readouterr().err)
+
+
+def test_settings_of_ones_own_change_what_they_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, settings = written(tmp_path / "rows.jsonl", pairs(200)), tmp_path / "own.yaml"
+    settings.write_text("checks: {accuracy: {at_least: 0.99}, position_consistency: {at_least: null}}")
+    found = audited(path, f"--settings={settings}", code=FAULT)["by_name"]
+    assert (found["accuracy"]["word"], found["position_consistency"]["word"]) == ("fails", "shown")
+    capsys.readouterr()
+    for text, said in (
+        ("checks: {acuracy: {at_least: 0.9}}", "no check 'acuracy', did you mean accuracy?"),
+        ("checks: {accuracy: {at_least: 0.9, at_most: 1}}", "expected one of at_least, at_most, within"),
+        ("alpha: 2", "alpha: Input should be less than 1"),
+        ("- 1", "expected settings of an audit"),
+    ):
+        settings.write_text(text)
+        assert main([str(path), f"--settings={settings}"]) == 2
+        assert said in said_of(capsys.readouterr().err)
+
+
+def test_two_audits_are_compared_on_shared_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pairs(200, right=0.9)
+    for name, share in (("a", 0.0), ("b", 0.7)):
+        worse = [row | {"verdict": [3 - v if number < share * 100 else v for v in row["verdict"]]}
+                 for number, row in enumerate(rows)]  # fmt: skip
+        audited(written(tmp_path / name / "rows.jsonl", worse[: 190 if name == "b" else 200]), code=4 if share else 0)
+    capsys.readouterr()
+    files = [str(tmp_path / "a"), str(tmp_path / "b" / "audit.json")]
+    assert compare([*files, "--rounds=400", f"--json={tmp_path / 'c.json'}"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Agreement with gold on 380 labels of 190 rows" in out and "B: κ −" in out
+    (difference,) = json.loads((tmp_path / "c.json").read_bytes())["gold"]["differences"]
+    right = [sum(v == row["label"] for v in row["verdict"]) / 2 for row in rows[:190]]
+    expected = (sum(1 - each if n < 70 else each for n, each in enumerate(right)) - sum(right)) / 190
+    assert difference["accuracy"]["value"] == pytest.approx(expected)
+    for what in ("accuracy", "kappa"):
+        interval = difference[what]["interval"]
+        assert interval["low"] < difference[what]["value"] < interval["high"] < 0
+    changed = json.loads((tmp_path / "a" / "audit.json").read_bytes())
+    changed["judgments"][3]["gold"] = 1 - changed["judgments"][3]["gold"]
+    (tmp_path / "other.json").write_text(json.dumps(changed))
+    for words, said in (
+        ([files[0], str(tmp_path / "other.json")], "the gold label of row-3 is another one"),
+        ([files[0]], "give two audits or more"),
+        ([*files, "--html=c.html"], "--html: a comparison of audits has no page"),
+    ):
+        assert compare(words) == 2
+        assert said in said_of(capsys.readouterr().err)
