@@ -2,8 +2,8 @@
 
     python -m examples.tiny_grpo.training.seed SETTINGS
 
-SETTINGS is the JSON of `SeedSettings`; standard output has a line for each event (`events.py`). A parent that dies
-closes standard input, which ends this process.
+SETTINGS is the JSON of `SeedSettings`; standard output has a line for each event (`events.py`), and nothing else: what
+libraries print goes to standard error. A parent that dies closes standard input, which ends this process.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import torch
@@ -44,9 +45,10 @@ def main() -> int:
         api.register(batch_size=training.batch_size, max_tokens=size.context, steps=training.steps)
         _say(Served(url))
         groups = 0
-        for trained in trainer.train(api):
-            _say(trained)
-            groups += trained.groups
+        with redirect_stdout(sys.stderr):  # the loss of Atropos' trainer prints what it finds odd
+            for trained in trainer.train(api):
+                _say(trained)
+                groups += trained.groups
         _say(Finished(groups + api.queued()))
     return 0
 
@@ -58,7 +60,7 @@ def _prompts(settings: WarmUp) -> list[list[int]]:
 
 
 def _say(event: Event) -> None:
-    print(write_event(event), flush=True)
+    print(write_event(event), file=sys.__stdout__, flush=True)
 
 
 def _end_with_parent() -> None:
