@@ -195,7 +195,11 @@ class TrainingMonitor:
         """Take the gold scores of a group; compare the judges when enough groups have one."""
         group = found.group
         self.kept.add_gold(group, found.scores)
-        pairs = [(group.rollouts[number].score or 0.0, gold) for number, gold in found.scores.items()]
+        pairs = [
+            (score, gold)
+            for number, gold in found.scores.items()
+            if (score := group.rollouts[number].score) is not None
+        ]
         scores: dict[str, JSON] = {str(number): score for number, score in found.scores.items()}
         self.note("gold", {"group": group.number, "step": group.step, "uid": group.uid, "scores": scores})
         for (ours, theirs), (other_ours, other_theirs) in combinations(pairs, 2):

@@ -30,11 +30,10 @@ from judgegym.llm.errors import SettingsError
 from judgegym.validation import judged_rows
 from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
 from judgegym.validation.audit.audit import Audit, audit
+from judgegym.validation.audit.command import FAULT
 from judgegym.validation.audit.page import html, show
 from judgegym.validation.audit.settings import AuditSettings, load_settings
 
-FAULT = 4
-"""The exit code if a check fails."""
 PAGE, JSON_FILE = "audit.html", "audit.json"
 _ABOUT = "Audit a judge on labelled rows by calling it: both orders, repeats, paraphrases, and a second form."
 _GROUPS = {"data": "data", "audit": "audit", "judge": "judge (the model that scores)", "run": "run"}
