@@ -41,7 +41,7 @@ from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.scorers.registry import TASK_FIELDS
 from judgegym.llm import wire
 from judgegym.llm.budget import Budget
-from judgegym.llm.errors import BudgetError
+from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.wire import JSON
 
 ROWS, JUDGED = "rows.jsonl", "judged.jsonl"
@@ -106,6 +106,28 @@ def score_settings(settings: RowsSettings, **changed: object) -> ScoreSettings:
     made.model_fields_set.clear()
     made.model_fields_set.update({*changed, *(name for name in shared if name in settings.model_fields_set)})
     return made
+
+
+def folder_of(settings: RowsSettings, out: Path | None, *, command: str, data: str) -> Path | None:
+    """The folder that a command writes to; `None` for a plan that names none.
+
+    Args:
+        settings: the command's.
+        out: what `--out` names.
+        command: its name, for messages.
+        data: what it reads, for messages.
+
+    Raises:
+        SettingsError: the data or the folder is not given, or the folder is a file.
+    """
+    if settings.data is None:
+        raise SettingsError(f"expected {data}: judgegym {command} DATA --judge KIND --out FOLDER")
+    if out is None and (settings.resume or not settings.plan):
+        raise SettingsError(f"--out: expected the folder to write to, such as --out {command}ed")
+    folder = None if out is None else out.expanduser()
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise SettingsError(f"--out: {folder} is a file; expected a folder")
+    return folder
 
 
 def check_folder(folder: Path, *, resume: bool) -> None:

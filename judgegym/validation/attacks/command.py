@@ -81,9 +81,10 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     from judgegym.validation.attacks.results import attack_results, rows_needed
     from judgegym.validation.attacks.rows import derived_rows, targets_of
     from judgegym.validation.attacks.suite import chosen_attacks
-    from judgegym.validation.judged_rows import check_folder, judge_rows, plan_rows, read_tasks
+    from judgegym.validation.judged_rows import check_folder, folder_of, judge_rows, plan_rows, read_tasks
 
-    settings, folder = loaded.settings, _folder(loaded.settings)
+    settings = loaded.settings
+    folder = folder_of(settings, settings.out, command="attack", data="a data set")
     attacks = chosen_attacks(settings.attacks, settings.only)
     if folder is not None and not settings.plan:
         check_folder(folder, resume=settings.resume)
@@ -131,19 +132,3 @@ def _ended(report: AttackReport, folder: Path, judged: JudgedRows) -> int:
         terminal.warn(f"{judged.problem}\nTo judge them again:\n  {judged.again}")
         return FAILED
     return FOUND if report.successes else 0
-
-
-def _folder(settings: AttackSettings) -> Path | None:
-    """The folder to write to; `None` for a plan that names none.
-
-    Raises:
-        SettingsError: the data or the folder is not given, or the folder is a file.
-    """
-    if settings.data is None:
-        raise SettingsError("expected a data set: judgegym attack DATA --judge KIND --out FOLDER")
-    if settings.out is None and (settings.resume or not settings.plan):
-        raise SettingsError("--out: expected the folder to write to, such as --out attacked")
-    folder = None if settings.out is None else settings.out.expanduser()
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise SettingsError(f"--out: {folder} is a file; expected a folder")
-    return folder

@@ -26,7 +26,6 @@ from judgegym.judges.config.help import help_page, help_requested
 from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
-from judgegym.llm.errors import SettingsError
 from judgegym.validation import judged_rows
 from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
 from judgegym.validation.audit.audit import Audit, audit
@@ -76,7 +75,8 @@ def _run(words: list[str], prog: str) -> int:
 
 
 async def _audit(loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]) -> int:
-    settings, folder = loaded.settings, _folder(loaded.settings)
+    settings = loaded.settings
+    folder = judged_rows.folder_of(settings, settings.out, command="audit", data="labelled rows")
     targets = targets_of(judged_rows.read_tasks(settings), settings)
     parts, unmeasured = await parts_of(targets, settings)
     if settings.plan:
@@ -145,21 +145,3 @@ def whole_plan(plans: Sequence[Plan]) -> Plan:
             earlier = Earlier(*(one + other for one, other in both))
         whole = dataclasses.replace(whole, **sums, cost=cost, earlier=earlier, parts=())
     return whole
-
-
-def _folder(settings: CalledAuditSettings) -> Path | None:
-    """The folder to write to; `None` for a plan that names none.
-
-    Raises:
-        SettingsError: the data or the folder is not given, or the folder is a file.
-    """
-    if settings.data is None:
-        raise SettingsError("expected labelled rows: judgegym audit DATA --judge KIND --out FOLDER")
-    if settings.out is None:
-        if settings.resume or not settings.plan:
-            raise SettingsError("--out: expected the folder to write to, such as --out audited")
-        return None
-    folder = settings.out.expanduser()
-    if folder.exists() and not folder.is_dir():
-        raise SettingsError(f"--out: {folder} is a file; expected a folder")
-    return folder
