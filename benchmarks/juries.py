@@ -32,14 +32,14 @@ Votes = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedVerdicts:
     """The recorded verdicts: gold as −1 or 1 by row, and the mean vote over both orders by model and prompt."""
 
     gold: Votes
     votes: Mapping[tuple[str, str], Votes]
 
     @classmethod
-    def read(cls) -> Recorded:
+    def read(cls) -> RecordedVerdicts:
         """Read LLMBar."""
         rows = [json.loads(line) for line in (LLMBAR / "rows.jsonl").read_text("utf-8").splitlines()]
         worth = {None: 0.0, 1: 1.0, 2: -1.0}
@@ -92,7 +92,7 @@ class JuryResult:
         return bool(gains.mean() >= least and (gains < -0.02).mean() <= 0.05 and (gains < -0.01).mean() <= 0.12)
 
 
-def judge_pool(recorded: Recorded, pool: str, labels: int, splits: int) -> JuryResult:
+def judge_pool(recorded: RecordedVerdicts, pool: str, labels: int, splits: int) -> JuryResult:
     """Learn a jury's weights on labels, and judge the held-out half, in each split."""
     members = recorded.pools()[pool]
     votes, gold = np.stack([recorded.votes[member] for member in members], axis=1), recorded.gold
@@ -157,7 +157,7 @@ class CascadeResult:
         return is_useful and self.broken <= most_broken
 
 
-def judge_cascade(recorded: Recorded, case: CascadeCase, resamples: int, *, rows: int = 210) -> CascadeResult:
+def judge_cascade(recorded: RecordedVerdicts, case: CascadeCase, resamples: int, *, rows: int = 210) -> CascadeResult:
     """Choose the threshold on each resample, and look at all rows."""
     gold, cheap = recorded.gold, np.sum([recorded.votes[member] for member in case.cheap], axis=0)
     strong = recorded.votes[case.strong]
@@ -184,7 +184,7 @@ def judge_cascade(recorded: Recorded, case: CascadeCase, resamples: int, *, rows
 
 def lines(splits: int, resamples: int) -> Iterator[tuple[str, bool]]:
     """The lines of both tables, and whether each is as required."""
-    recorded = Recorded.read()
+    recorded = RecordedVerdicts.read()
     yield f"{'jury':<30} {'n':>3}  majority  Dawid-Skene  single   jury   gain  below by >2  >1", True
     for pool in recorded.pools():
         for labels in LABELS:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from benchmarks.juries import CASCADES, LLMBAR, CascadeCase, Recorded, judge_cascade
+from benchmarks.juries import CASCADES, LLMBAR, CascadeCase, RecordedVerdicts, judge_cascade
 from judgegym.statistics.cascades import CascadeThreshold, choose_threshold, rows_for, upper_bound
 
 needs_llmbar = pytest.mark.skipif(not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar")
@@ -65,4 +65,4 @@ def test_columns_of_other_lengths_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASCADES, ids=lambda case: f"{case.name}-{case.harm}-{case.has_labels}")
 def test_promises_hold_on_recorded_judges(case: CascadeCase) -> None:
-    assert judge_cascade(Recorded.read(), case, 100).is_met(0.16)  # 10 %, and two deviations of 100 resamples
+    assert judge_cascade(RecordedVerdicts.read(), case, 100).is_met(0.16)  # 10 %, and two deviations of 100 resamples

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from crowdkit.aggregation import DawidSkene
 
-from benchmarks.juries import LABELS, LLMBAR, Recorded, judge_pool
+from benchmarks.juries import LABELS, LLMBAR, RecordedVerdicts, judge_pool
 from judgegym.statistics.juries import FEWEST_LABELS, dawid_skene, learned_weights, points
 
 needs_llmbar = pytest.mark.skipif(not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar")
@@ -99,9 +99,9 @@ def test_a_row_without_a_verdict_has_the_shares_of_the_classes() -> None:
 @needs_llmbar
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", LABELS)
-@pytest.mark.parametrize("pool", Recorded.read().pools() if LLMBAR.is_dir() else ["none"])
+@pytest.mark.parametrize("pool", RecordedVerdicts.read().pools() if LLMBAR.is_dir() else ["none"])
 def test_a_learned_jury_of_recorded_judges_is_no_worse_than_its_best_member(pool: str, labels: int) -> None:
-    found = judge_pool(Recorded.read(), pool, labels, splits=30)
+    found = judge_pool(RecordedVerdicts.read(), pool, labels, splits=30)
     assert found.gains.mean() >= -0.006  # the requirement, −0.003, and what 30 splits of 200 scatter
     assert (found.gains < -0.02).mean() <= 0.1
     if pool == "four judges, Vanilla":  # a majority of unequal judges harms
