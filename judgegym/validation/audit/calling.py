@@ -27,9 +27,9 @@ from judgegym.judges.config.sources import LoadedSettings, load
 from judgegym.judges.scorers.registry import check_flags_are_read
 from judgegym.llm import wire
 from judgegym.validation import judged_rows
+from judgegym.validation.audit import FAULT
 from judgegym.validation.audit.asking import CalledAuditSettings, judgments_of, parts_of, targets_of
 from judgegym.validation.audit.audit import Audit, audit
-from judgegym.validation.audit.command import FAULT
 from judgegym.validation.audit.page import html, show
 from judgegym.validation.audit.settings import AuditSettings, load_settings
 

@@ -18,12 +18,11 @@ from judgegym.judges.config.one_line_parser import OneLineParser
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
 from judgegym.reports.document import write_file
+from judgegym.validation.audit import FAULT
 
 if TYPE_CHECKING:
     from judgegym.validation.audit.judgments import Judgments
 
-FAULT = 4
-"""The exit code if a check fails."""
 _DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position, repeats,
 agreement, what sways it (length, markdown, lists, its own family, master keys, instructions) with gold held fixed,
 drift, calibration, failures. Each check has an effect size, an interval, a threshold, and a word: passes, fails or
