@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.monitors import MONITORS
 from judgegym.reports.results.run import mapping_of, text_of
@@ -205,11 +204,3 @@ def _number(value: JSON) -> float | None:
 
 def _texts(value: JSON) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-
-
-def line_of(data: bytes) -> Mapping[str, JSON] | None:
-    """Return the object in a line of a monitor's file; `None` if there is none."""
-    try:
-        return mapping_of(wire.loads(data)) or None
-    except ValueError:
-        return None

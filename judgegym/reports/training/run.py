@@ -17,9 +17,9 @@ from judgegym.engine.runs.directory import LOCK, read_settings
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.live_file import LIVE, MONITOR
+from judgegym.monitoring.live_file import LIVE, MONITOR, line_of
 from judgegym.reports.results.run import mapping_of, text_of
-from judgegym.reports.training.history import MonitorHistory, line_of
+from judgegym.reports.training.history import MonitorHistory
 
 MOST_ALARMS = 50
 MOST_JUDGES = 16
