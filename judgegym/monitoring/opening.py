@@ -63,7 +63,7 @@ def open_monitor(
     if settings.gold_judge:
         gold = _open_gold(settings, target.seed, place)
     if settings.alarm_webhook_env is not None:
-        run, setting = place.folder.name if place.folder else "judge-server", f"--{place.section}alarm_webhook_env"
+        run, setting = place.folder.name if place.folder else "judgegym", f"--{place.section}alarm_webhook_env"
         webhook = Webhook(settings.alarm_webhook_env, place.session, run=run, setting=setting)
     monitor = TrainingMonitor(settings, target, write=write, on_alarm=on_alarm, gold=gold, webhook=webhook)
     monitor.begin(place.folder)

@@ -1,4 +1,4 @@
-"""The monitors of the reward server's judges, with a gold judge beside each: what `serve` has, for every trainer.
+"""The monitors of the judges of a reward server or of a plugin, with a gold judge beside each, for every trainer.
 
 A group are the responses to one prompt: those of one request, or single ones that come one after the other. Guarantees:
 no response waits for it, and none of its errors reaches a caller; memory is bounded, however many prompts there are.
@@ -31,9 +31,8 @@ from judgegym.monitoring.group import MonitorGroup, MonitorRollout, verdicts_in
 from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile
 from judgegym.monitoring.monitor import MonitorTarget, TrainingMonitor
 from judgegym.monitoring.opening import MonitorPlace, open_monitor
-from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server.operation import Telemetry
-from judgegym.server.settings import JudgeMount
+from judgegym.server.settings import JudgeMount, WatchSettings
 
 logger = logging.getLogger(__name__)
 
@@ -59,18 +58,16 @@ class _OpenGroup:
 class ServerMonitors:
     """Watches the judges of a process; opened and closed by its core."""
 
-    def __init__(
-        self, settings: MonitorSettings, mounts: Mapping[str, JudgeMount], telemetry: Telemetry, run_dir: Path | None
-    ) -> None:
+    def __init__(self, settings: WatchSettings, mounts: Mapping[str, JudgeMount], telemetry: Telemetry) -> None:
         """Prepare.
 
         Args:
-            settings: how they are watched.
-            mounts: the judges by name.
+            settings: how they are watched, and where the files go; without a folder there are log and metrics.
+            mounts: the judges by name; the empty name is one of them.
             telemetry: has the latest numbers.
-            run_dir: where the files go; `None` for alarms in log and metrics alone.
         """
-        self._settings, self._mounts, self._telemetry, self._folder = settings, mounts, telemetry, run_dir
+        self._settings, self._mounts, self._telemetry = settings, mounts, telemetry
+        self._folder = settings.run_dir
         self._monitors: dict[str, TrainingMonitor] = {}
         self._open: OrderedDict[tuple[str, str | None, str], _OpenGroup] = OrderedDict()
         self._lock: DirectoryLock | None = None

@@ -89,7 +89,7 @@ async def opened(
     settings = loaded.settings
     async with _judges(settings) as (mounts, identity):
         counts = telemetry()
-        monitors = ServerMonitors(settings, mounts, counts, settings.run_dir) if settings.is_watched else None
+        monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
         core = Core(
             mounts,
             deadline_s=settings.deadline,

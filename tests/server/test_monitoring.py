@@ -10,10 +10,10 @@ import pytest
 
 from judgegym.engine.runs.lines import LineWriter
 from judgegym.llm.errors import RunDirectoryError
-from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server import monitoring
 from judgegym.server.monitoring import ServerMonitors
 from judgegym.server.operation import Telemetry
+from judgegym.server.settings import WatchSettings
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.server.running import Running, running
 from tests.server.served import run
@@ -104,7 +104,7 @@ async def test_a_restart_goes_on_in_the_same_files(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_lines_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    watched = ServerMonitors(MonitorSettings(), {}, Telemetry(), tmp_path)
+    watched = ServerMonitors(WatchSettings(run_dir=tmp_path), {}, Telemetry())
     watched._file = LineWriter(tmp_path / "away" / "monitor.jsonl", watched._refused, most_waiting=3)
     for number in range(5):
         watched._write(b"%d\n" % number)
