@@ -41,7 +41,7 @@ from judgegym.environments.training.delivery import Outbox, available_slots, wor
 from judgegym.environments.training.group_file import open_files
 from judgegym.environments.training.group_ledger import GroupLedger
 from judgegym.environments.training.metrics import TrainingLog, TrainingMetrics
-from judgegym.environments.training.monitoring import monitor_group, open_live_file, open_monitor
+from judgegym.environments.training.monitoring import monitor_group, monitor_of
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
@@ -50,8 +50,7 @@ from judgegym.llm.errors import EndpointOutage, JudgeGymError
 from judgegym.llm.ledger import RowLedger
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import Alarm, AlarmStop
-from judgegym.monitoring.line_file import earlier_lines
-from judgegym.monitoring.live_file import MONITOR
+from judgegym.monitoring.live_file import LIVE, MONITOR, LiveFile, lines_of
 from judgegym.monitoring.pause import Pause, PauseState
 from judgegym.reports.training.page import write_training_report_after
 
@@ -171,12 +170,12 @@ class ServeRun:
         open_ledger = partial(GroupLedger, keep=self._keeps_calls)
         self._run, self._file, self._ledger = open_files(env.settings, "serve", open_ledger)
         self._disk = self._run.disk
-        self.monitor = open_monitor(env, self._run, self._alarmed)
-        for line in earlier_lines(self._run.path / MONITOR):
+        self.monitor = monitor_of(env, self._run, self._alarmed)
+        for line in lines_of(self._run.path / MONITOR):
             if isinstance(row := line.get("row"), Mapping):
                 self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
         self._pipeline.watch = self._watch
-        self._live = open_live_file(self.monitor, self._run, self._status)
+        self._live = LiveFile(self._run.path / LIVE, {"": self.monitor.kept}, self._status, write_atomic)
         self._pause = Pause(self._run.path, self._config.alarm_pause_s, self._paused)
         self._outbox = Outbox(connection, self._pause)
         self._workers: set[asyncio.Task[None]] = set()
