@@ -114,14 +114,14 @@ class Budget:
         if self._end is not None:
             return self._end
         if self._most_calls is not None and self._calls >= self._most_calls:
-            return f"the budget{whose} of {_counted(self._most_calls)} is spent"
+            return f"the budget{whose} of {counted_calls(self._most_calls)} is spent"
         if most is not None and usd is None:
             return (
                 f"a budget{whose} of ${most:g} cannot be kept: an endpoint does not count the tokens of its "
                 "answers, so that what they cost is not known; limit the calls instead (--budget_calls)"
             )
         if most is not None and usd is not None and usd + self._reserved + worst > most * (1 + _ROUNDING):
-            spent = f"${usd:.4f} for {_counted(self._calls)}"
+            spent = f"${usd:.4f} for {counted_calls(self._calls)}"
             if usd >= most:
                 return f"the budget{whose} of ${most:g} is spent: {spent}"
             return f"the budget{whose} of ${most:g} is spent: {spent}, and the next one may cost ${worst:.4f}"
@@ -196,7 +196,7 @@ class Budget:
         return time.monotonic() - began
 
     async def ready(self, worst: float = 0.0) -> None:
-        """Wait until a request that may cost `worst` dollars could be sent, without reserving it; raises as `reserve`."""
+        """Wait until a request that may cost `worst` dollars could be sent, and reserve nothing; raises as `reserve`."""
         await self.reserve(worst, urgent=True)
         self.give_back(worst)
 
@@ -255,5 +255,6 @@ OF_CALLER: ContextVar[Budget | None] = ContextVar("budget_of_caller", default=No
 """The part of a client's budget that belongs to whoever it is asked for, such as the owner of a token of a server."""
 
 
-def _counted(calls: int) -> str:
+def counted_calls(calls: int) -> str:
+    """A number of calls, in words."""
     return "1 call" if calls == 1 else f"{calls:,} calls"

@@ -510,10 +510,10 @@ class Transport:
         elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
             budget.give_back(call.worst)
         else:
-            is_failure = isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BROKEN
-            # An error costs nothing; an answer that broke off on its way may cost as much as a whole one.
-            unknown = call.worst if is_failure and (outcome.status or 0) < 400 else 0.0
-            budget.pay(unknown if cost is None else cost, call.worst)
+            if cost is None:  # an error costs nothing; what broke off on its way may cost as much as a whole answer
+                is_broken = isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BROKEN
+                cost = call.worst if is_broken and (getattr(outcome, "status", None) or 0) < 400 else 0.0
+            budget.pay(cost, call.worst)
             budget.finish()
 
     async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:

@@ -306,8 +306,7 @@ def _policy_plan(
     responses = each * len(left) * share
     of_prompts = Range(together * prompts, each * prompts).times(share)
     of_responses = Range(responses, responses * longest if longest else None)
-    prices = Prices(policy.price_input, policy.price_output, policy.price_cached_input)
-    return PolicyPlan(calls, of_prompts, of_responses, cost_of(prices, of_prompts, of_responses))
+    return PolicyPlan(calls, of_prompts, of_responses, cost_of(policy.prices, of_prompts, of_responses))
 
 
 class _BothWays:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ async def evaluate(
         with interruptible(is_profiled=loaded.settings.profile is not None):
             evaluation = Evaluation(env)
         event_loop.spare_the_collector()
-        with resumable(lambda: resume_command(loaded, typed), lambda: "finished rows are kept"):
+        resumed = partial(resume_command, loaded, typed)
+        with resumable(resumed, lambda: "finished rows are kept", budget=env.clients.budget):
             result = await evaluating.evaluate(evaluation)
     if result.problem is None:
         terminal.say(f"The run is in {result.path}")
@@ -98,7 +100,7 @@ async def serve(
             serving = ServeRun(env, connection, evaluate_policy)
             evaluation = Evaluation(env) if config.steps_per_eval > 0 else None
         event_loop.spare_the_collector()
-        with resumable(lambda: resume_command(loaded, typed), serving.progress):
+        with resumable(partial(resume_command, loaded, typed), serving.progress, budget=env.clients.budget):
             await serving.run()
     return 0
 
@@ -115,7 +117,11 @@ async def process(
             processed = ProcessRun(env)
         event_loop.spare_the_collector()
         with (
-            resumable(lambda: resume_command(loaded, typed), lambda: f"the groups that are finished are in {path}"),
+            resumable(
+                partial(resume_command, loaded, typed),
+                lambda: f"the groups that are finished are in {path}",
+                budget=env.clients.budget,
+            ),
             terminal.ProgressDisplay("process", "groups") as display,
         ):
             await processed.run(display)

@@ -279,6 +279,7 @@ class Evaluation(Generic[TaskT, DetailT]):
 
         finished, is_first = saved.uids_with_lines(), len(numbers) == len(saved)
         with closing(CallLedger(run, finished=finished, keep_texts=env.settings.keep_calls)) as ledger:
+            env.clients.begin_after(ledger.earlier)
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
             with progress.shown(run.disk, run.log.write, left=len(numbers)):
