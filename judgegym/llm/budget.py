@@ -102,8 +102,8 @@ class Budget:
 
     @property
     def is_of_dollars(self) -> bool:
-        """Whether it, or the one that it is a part of, limits dollars."""
-        return self._most_usd is not None or (self.within is not None and self.within.is_of_dollars)
+        """Whether it, the one that it is a part of, or one of its own parts limits dollars."""
+        return any(each._most_usd is not None for each in (*self._all, *self._parts))
 
     def why(self, worst: float = 0.0) -> str | None:
         """Why no request that may cost `worst` dollars may be sent now, in one line; `None` if one may."""
@@ -196,7 +196,7 @@ class Budget:
         return time.monotonic() - began
 
     async def ready(self, worst: float = 0.0) -> None:
-        """Wait until a request that may cost `worst` dollars could be sent, and reserve nothing; raises as `reserve`."""
+        """Wait until a request that may cost `worst` dollars could be sent; raises as `reserve`."""
         await self.reserve(worst, urgent=True)
         self.give_back(worst)
 
