@@ -20,13 +20,13 @@ from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.judge import ChecklistCaseJudge, ChecklistDetail
 from judgegym.judges.checklists.prompt import ChecklistCase, ChecklistJudgeSettings
-from judgegym.judges.composite import CompositeDetail
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.event_loop import BACKGROUND
 from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.composite import CompositeDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 from pydantic import BaseModel, field_validator, model_validator
 from typing_extensions import Self
 
-from judgegym.judges import composite, pairwise, peers
+from judgegym.judges import pairwise, peers
 from judgegym.judges.aspects import judge as aspects
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists import judge as checklists
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
-from judgegym.judges.composite import CompositeJudge, CompositeJudgeSettings, Part, PartOptions
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings, PromptLayout, PromptLayoutSettings
@@ -28,6 +27,8 @@ from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.listwise import judge as listwise
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceJudgeSettings
+from judgegym.judges.parts import composite
+from judgegym.judges.parts.composite import CompositeJudge, CompositeJudgeSettings, Part, PartOptions
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.reward_models import judge as reward_models
 from judgegym.judges.reward_models.judge import RewardModelSettings

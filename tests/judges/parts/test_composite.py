@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from judgegym.judges.composite import CompositeDetail, CompositeJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import in_group
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
+from judgegym.judges.parts.composite import CompositeDetail, CompositeJudge
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
 from tests.scripted import Json, Reply, ScriptedEndpoint
