@@ -77,7 +77,7 @@ class Budget:
         """
         self._most_calls, self._most_usd = calls, usd
         self._calls, self._usd = before.calls, before.usd
-        self.within, self._owner, self._ends = within, f" of {owner}" if owner else "", ends
+        self.within, self._owner, self._ends = within, f" for {owner}" if owner else "", ends
         self._reserved, self._unfinished = 0.0, 0
         self._end: str | None = None
         self._waiting: deque[tuple[float, asyncio.Future[str | None]]] = deque()
