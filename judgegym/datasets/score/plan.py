@@ -47,6 +47,7 @@ from judgegym.engine.settings.policy import STAND_IN_JUDGE
 from judgegym.engine.terminal.output import dollars, duration
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask, TaskJudge
+from judgegym.judges.parts.composite import TermOptions
 from judgegym.judges.scorers.registry import part_settings
 from judgegym.llm.usage import count_tokens, how_counted
 
@@ -310,7 +311,7 @@ class _BothWays:
         self._fewest = CountingClient(settings)
         self._parts = part_settings(settings)
         judges = [settings, *(part.settings for part in self._parts)]
-        varies = any(each.judge == "aspect" or each.judge_critique_rounds > 0 for each in judges)
+        varies = any(each.judge in ("aspect", "cascade") or each.judge_critique_rounds > 0 for each in judges)
         self._most = CountingClient(settings, disagrees=True) if varies else None
 
     async def asked(self, task: JudgeTask) -> tuple[Range, Range]:
@@ -415,7 +416,8 @@ def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
             "What the judge is asked is for responses that all differ: it is less where they are equal, empty or fail. "
             "The most tokens are for responses of eval_max_tokens; one that is too short is asked for again, on top."
         )
-    if any(part.options.gate is not None and part.settings.asks_endpoint for part in part_settings(settings)):
+    gates = [part for part in part_settings(settings) if isinstance(part.options, TermOptions) and part.options.gate]
+    if any(gate.settings.asks_endpoint for gate in gates):
         notes.append("A response that does not reach a gate saves the calls of other parts; these are not taken off.")
     if settings.anchors is not None:
         notes.append(f"Anchors are among the judge's calls: the most is if they are judged {LOOKS} times.")

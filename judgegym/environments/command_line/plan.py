@@ -17,9 +17,10 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import aiohttp
+from pydantic import BaseModel
 
 from judgegym.data.task_list import select
 from judgegym.engine import terminal
@@ -32,7 +33,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings import EnvSettings
 from judgegym.engine.terminal.output import UNKNOWN, dollars
 from judgegym.environments.base import JudgedEnv
-from judgegym.environments.command_line.offline import STAND_IN_URL
+from judgegym.environments.command_line.offline import STAND_IN_URL, stand_ins
 from judgegym.environments.evaluate.evaluation import Evaluation
 from judgegym.environments.rollouts.judging import judge_completions_of
 from judgegym.judges.config.budgets import BudgetSettings
@@ -56,6 +57,7 @@ _ROWS = 200
 """The most rows that are gone through; the others have as many calls and tokens on average."""
 _ANCHORS = "anchors"
 _tokens = lru_cache(maxsize=256)(count_tokens)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 Step: TypeAlias = Callable[[Any], Awaitable[object]]
 """Asks what a row takes."""
 
@@ -241,18 +243,21 @@ class PlanClients(Clients):
 
 def _without_endpoints(settings: EnvSettings[Any]) -> EnvSettings[Any]:
     """The settings with their prices, and with endpoints that need no key."""
-    env, openai = settings.env, settings.openai
-    nowhere: dict[str, object] = {"base_url": NO_ENDPOINT, "api_key": None, "extra_headers": {}}
-    priced = {f"price_{name}": value for name, value in asdict(openai.prices).items()}
-    of_judge = {f"judge_price_{name}": value for name, value in asdict(env.prices).items()}
-    of_judge |= {f"judge_{name}": value for name, value in nowhere.items()}
-    if env.judge_cache is not None and not env.judge_cache.exists():
-        of_judge["judge_cache"] = None
-    return settings.model_copy(
-        update={
-            "env": env.model_copy(update={name: of_judge[name] for name in of_judge if name in type(env).model_fields}),
-            "openai": openai.model_copy(update={**priced, **nowhere, "replicas": []}),
-        }
+    env, openai, nowhere = (
+        settings.env,
+        settings.openai,
+        {"base_url": NO_ENDPOINT, "api_key": None, "extra_headers": {}},
+    )
+
+    def changed(model: ModelT, prices: Prices, prefix: str, **more: object) -> ModelT:
+        priced = {f"price_{name}": value for name, value in asdict(prices).items()}
+        update = {f"{prefix}{name}": value for name, value in {**nowhere, **priced, **more}.items()}
+        return model.model_copy(update={name: update[name] for name in update if name in type(model).model_fields})
+
+    has_cache = env.judge_cache is not None and env.judge_cache.exists()
+    bare_env = changed(env, env.prices, "judge_", cache=env.judge_cache if has_cache else None)
+    return settings.standing_in(
+        stand_ins(settings), env=bare_env, openai=changed(openai, openai.prices, "", replicas=[])
     )
 
 
