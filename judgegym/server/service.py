@@ -125,7 +125,7 @@ def _monitors(settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], 
 @asynccontextmanager
 async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
     """The judges; with `--offline` all of them call the stand-in, whatever endpoint the settings name."""
-    mounts = settings.judges()
+    mounts = settings.mounted_judges()
     if not settings.offline:
         yield mounts, ""
         return

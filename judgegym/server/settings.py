@@ -266,7 +266,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeM
             """JUDGEGYM_TOKENS='{"name": "…"}', or say --insecure"""
         )
 
-    def judges(self) -> dict[str, JudgeMount]:
+    def mounted_judges(self) -> dict[str, JudgeMount]:
         """The judges by name; the empty name is the judge that is served at the root.
 
         Raises:

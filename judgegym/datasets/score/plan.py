@@ -35,6 +35,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.terminal.output import UNKNOWN, dollars, duration
 from judgegym.judges.core.seeding import generator
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.composite import TermOptions
 from judgegym.judges.scorers.registry import part_settings
 from judgegym.llm.usage import Prices, count_tokens, how_counted
 
@@ -318,7 +319,7 @@ class _BothWays:
         self._fewest = CountingClient(settings)
         self._parts = part_settings(settings)
         judges = [settings, *(part.settings for part in self._parts)]
-        varies = any(each.judge == "aspect" or each.judge_critique_rounds > 0 for each in judges)
+        varies = any(each.judge in ("aspect", "cascade") or each.judge_critique_rounds > 0 for each in judges)
         self._most = CountingClient(settings, disagrees=True) if varies else None
 
     async def asked(self, task: JudgeTask) -> tuple[Range, Range]:
@@ -418,7 +419,8 @@ def _notes(settings: ScoreSettings, *, is_tournament: bool) -> tuple[str, ...]:
             "What the judge is asked is for responses that all differ: it is less where they are equal, empty or fail. "
             "The most tokens are for responses of eval_max_tokens; one that is too short is asked for again, on top."
         )
-    if any(part.options.gate is not None and part.settings.asks_endpoint for part in part_settings(settings)):
+    gates = [part for part in part_settings(settings) if isinstance(part.options, TermOptions) and part.options.gate]
+    if any(gate.settings.asks_endpoint for gate in gates):
         notes.append("A response that does not reach a gate saves the calls of other parts; these are not taken off.")
     if settings.judge_cache is not None:
         notes.append("Answers that the judgment cache has are not asked for; they are not taken off here.")
