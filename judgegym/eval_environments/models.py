@@ -52,6 +52,7 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import EndpointError, SettingsError
 from judgegym.llm.ledger import component
 from judgegym.llm.outcome import FinishRules
+from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.usage import Prices
 from judgegym.llm.wire import JSON, Choice
@@ -285,6 +286,8 @@ class ModelSettings(BaseModel):
     """Ask for this model at the endpoint; if unset, for name."""
     base_url: BaseUrls | None = operational(None)
     """Call the model at this OpenAI-compatible URL; separate several replicas with commas."""
+    api: ApiName = operational("openai")
+    """Ask the model in this form: openai, anthropic or litellm."""
     api_key: SecretStr | None = operational(None)
     """Send this API key. Prefer api_key_env, which keeps the key out of files."""
     api_key_env: str = operational("OPENAI_API_KEY")
@@ -314,7 +317,7 @@ class ModelSettings(BaseModel):
     @property
     def prices(self) -> Prices:
         """What its tokens cost."""
-        return Prices(self.price_input, self.price_output, self.price_cached_input)
+        return api_of(self.api).prices(Prices(self.price_input, self.price_output, self.price_cached_input))
 
     @property
     def identity(self) -> str:
@@ -340,7 +343,9 @@ class ModelSettings(BaseModel):
         rules = FinishRules(frozenset(self.finish_reasons), f"{where}finish_reasons", takes_tool_calls=only_answers)
         deadline = "policy_deadline" if only_answers else "judge_deadline"
         return ChatSettings(
-            endpoints=endpoints_of(self, self.base_url, self.model_name or self.name, owner=owner, where=where),
+            endpoints=endpoints_of(
+                self, self.base_url, self.model_name or self.name, owner=owner, where=where, api=self.api
+            ),
             temperature=config.judge_temperature,
             max_tokens=config.judge_max_tokens,
             extra_body=self.extra_body,
