@@ -649,5 +649,7 @@ def _token_counts(usage: JSON) -> TokenCounts:
         cached = details.get("cached_tokens")
         written = details.get("cache_write_tokens") or details.get("cache_creation_tokens")
     given = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, written)
-    prompt, completion, read, kept = (value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given)
+    prompt, completion, read, kept = (
+        value if type(value) is int and 0 < value <= _MOST_TOKENS else 0 for value in given
+    )
     return TokenCounts(prompt, completion, min(prompt, read), min(max(0, prompt - read), kept))

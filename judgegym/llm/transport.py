@@ -455,8 +455,9 @@ class Transport:
         call.broken += outcome.kind is FailureKind.BROKEN
         pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
-            for name in self.api.left_out if outcome.kind is FailureKind.REJECTED and call.body is not None else ():
-                if name in failure.answer.lower() and call.body.pop(name, None) is not None:
+            body = call.body if call.body is not None and outcome.kind is FailureKind.REJECTED else {}
+            for name in self.api.left_out:
+                if name in failure.answer.lower() and body.pop(name, None) is not None:
                     return  # ask once more without it
             raise failure
         if (budget := self._budget_of(call)) is not None:

@@ -67,7 +67,12 @@ class RunUsage:
             now = prices.get(model, Prices())
             known = now.input is not None and now.output is not None
             counted = usage.prompt_tokens + usage.completion_tokens > 0
-            tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens, usage.cache_write_tokens)
+            tokens = (
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                usage.cached_prompt_tokens,
+                usage.cache_write_tokens,
+            )
             part = now.usage(*tokens).cost if known and counted else usage.cost
             cost = None if cost is None or part is None else cost + part
         return Expense(self.requests, cost)

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, JsonValue, SecretStr, field_validator, model_validator
 from typing_extensions import Self, TypedDict
 
-from judgegym.judges.config.extras import require
 from judgegym.judges.config.explaining import TextOrFile, prompt_digest
+from judgegym.judges.config.extras import require
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.errors import SettingsError
@@ -355,8 +355,8 @@ def endpoints_of(
         further: headers of these servers alone.
 
     Raises:
-        SettingsError: a package that the API needs is not installed; a host is public and there is no key; or a key cannot be sent in a header, or a URL or a header
-            has another one.
+        SettingsError: a package that the API needs is not installed; a host is public and there is no key; or a key
+            cannot be sent in a header, or a URL or a header has another one.
     """
     prefix = "judge_" if isinstance(section, JudgeSettings) else ""
     if api == "litellm":

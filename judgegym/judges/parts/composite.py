@@ -92,7 +92,7 @@ class PartOptions(BaseModel):
 
 OPTIONS = frozenset(PartOptions.model_fields)
 """The fields of a part that are not settings of its judge."""
-OF_HOST = frozenset({"judge_model_name", "judge_api_key", "judge_api_key_env", "judge_extra_headers"})
+OF_HOST = frozenset({"judge_model_name", "judge_api", "judge_api_key", "judge_api_key_env", "judge_extra_headers"})
 """Settings of the whole that hold for its host alone."""
 OF_MODEL = frozenset(
     {"judge_extra_body", "judge_price_input", "judge_price_output", "judge_price_cached_input"}

@@ -116,9 +116,7 @@ class SharedPrefixes:
 
     def _forget(self) -> None:
         """Forget the texts that were open too long ago."""
-        while self._recent and (
-            len(self._recent) > _MOST_TEXTS or time.monotonic() - self._recent[0][0] > _LIVES_S
-        ):
+        while self._recent and (len(self._recent) > _MOST_TEXTS or time.monotonic() - self._recent[0][0] > _LIVES_S):
             del self._texts[bisect_left(self._texts, self._recent.popleft()[1])]
         while len(self._prefixes) > 4 * _MOST_TEXTS:
             self._prefixes.popitem(last=False)
