@@ -259,7 +259,7 @@ def chat_completion(body: JSON) -> JSON:
             called: JSON = {"name": fields.get("name"), "arguments": wire.dumps(fields.get("input")).decode()}
             calls.append({"id": fields.get("id"), "type": "function", "function": called})
         elif kind not in _SILENT_BLOCKS:
-            unknown = f"unknown_block_{kind if isinstance(kind, str) else type(kind).__name__}"
+            unknown = f"unknown_block_{kind}"
     finish = unknown or finish_reason(body.get("stop_reason"))
     message: dict[str, JSON] = {"role": "assistant", "content": "".join(texts["text"])}
     message |= {"reasoning_content": "".join(texts["thinking"])} if texts["thinking"] else {}
