@@ -112,6 +112,8 @@ def _failed(error: Exception, *, is_given: bool) -> RawResponse:
     status, message = getattr(error, "status_code", None), str(getattr(error, "message", error))
     if is_given and any(type(each).__name__ in _NOBODY_THERE for each in causes):
         raise ConnectionRefusedError(errno.ECONNREFUSED, message) from None
+    if status == 422 and not any(type(each).__name__ == "HTTPStatusError" for each in causes):
+        status = 502  # so litellm calls an error in a body with HTTP 200
     if not isinstance(status, int) or not 400 <= status < 600:
         raise OSError(message) from None
     headers = [getattr(getattr(each, "response", None), "headers", None) for each in causes]

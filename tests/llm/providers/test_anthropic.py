@@ -122,7 +122,10 @@ def test_usage_counts_the_cache_and_is_priced() -> None:
         ({"max_completion_tokens": 7, "stop": "END"}, {"max_tokens": 7, "stop_sequences": ["END"]}),
         ({"user": "u", "max_tokens": 9}, {"max_tokens": 9, "metadata": {"user_id": "u"}}),
         ({"reasoning_effort": "minimal"}, {"output_config": {"effort": "low"}}),
-        ({"reasoning": {"enabled": True, "max_tokens": 2048}}, {"thinking": {"type": "enabled", "budget_tokens": 2048}}),
+        (
+            {"reasoning": {"enabled": True, "max_tokens": 2048}},
+            {"thinking": {"type": "enabled", "budget_tokens": 2048}},
+        ),
         ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}),
         (
             {"reasoning_effort": "high", "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},

@@ -58,10 +58,9 @@ async def test_a_temporary_failure_is_tried_again(connect: Connect, form: str, n
 @each_form
 async def test_a_rejected_request_is_not_sent_again_and_its_message_is_shown(connect: Connect, form: str) -> None:
     said = Reply(status=400, body={"error": {"message": "this is not possible with sk-secret"}})
-    async with ScriptedEndpoint(said) as behind:
-        async with asked_in(form, connect, behind) as client:
-            with pytest.raises(EndpointError) as raised:
-                await client.chat(ASK)
+    async with ScriptedEndpoint(said) as behind, asked_in(form, connect, behind) as client:
+        with pytest.raises(EndpointError) as raised:
+            await client.chat(ASK)
     assert (raised.value.kind, raised.value.status, raised.value.attempts) == (FailureKind.REJECTED, 400, 1)
     assert "this is not possible" in str(raised.value) and "sk-secret" not in str(raised.value)
 
