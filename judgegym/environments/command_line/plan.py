@@ -172,7 +172,10 @@ class RunPlan:
         yield "in a batch", _about(None if total is None else total.times(BATCH), dollars)
         policy, judge = (f"{self.typical[of]:,.0f}" for of in (True, False))
         yield "assumed", f"a completion of {policy} tokens, a judge's answer of {judge} (--plan_tokens, or as so far)"
-        yield "in prefix caches", f"{self.cached_share:.0%} of prompts, as so far" if self.cached_share else "not known: none assumed"
+        yield (
+            "in prefix caches",
+            f"{self.cached_share:.0%} of prompts, as so far" if self.cached_share else "not known: none assumed",
+        )
         yield "counted as", f"{how_counted()}; what fails, and answers without a verdict, are asked for again, on top"
         budgets = (("{:,} calls", self._limits[0], Range(calls, calls)), ("${:g}", self._limits[1], total))
         for words, limit, needed in budgets:
