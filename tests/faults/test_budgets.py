@@ -119,6 +119,7 @@ class Commands:
 
     def recorded(self, verb: str, place: str) -> int:
         """How many answers the ledger has."""
+        run = self.folder / place
         of = {"score": run_directory_of(run / "scored.jsonl"), "process": run_directory_of(Path(f"{run}.jsonl"))}
         return sum(1 for _ in read_calls(of.get(verb, run)))
 
@@ -162,7 +163,7 @@ async def test_serve_sends_whole_groups_within_a_random_budget_and_goes_on(tmp_p
         f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}",
     ]
     flags += ["--env.ensure_scores_are_not_same=False", "--env.total_steps=4"]
-    async with training(2) as trainer:
+    async with training(8) as trainer:
         taking = asyncio.create_task(trainer.take(4))
         limited = (*flags, f"--env.budget_usd={budget}")
         async with serve(arena, trainer.url, *limited, policy=provider, judge=provider) as served:
