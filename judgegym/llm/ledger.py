@@ -93,6 +93,7 @@ class RequestRecord:
         path: beside the API; `None` for chat completions.
         read: reads the response at `path`, where it is a call of a judge as a completion is: it counts in the budget.
         tokens: what it takes of the tokens a minute.
+        worst: US dollars that an attempt may cost, reserved in the budget while it is made.
         received: how many choices its answer had, the unusable ones too.
         attempts: requests sent.
         broken: those that count against `max_retries`.
@@ -111,6 +112,7 @@ class RequestRecord:
     path: str | None = None
     read: ReadItems | None = None
     tokens: int = 0
+    worst: float = 0.0
     received: int = 0
     attempts: int = 0
     broken: int = 0

@@ -4,9 +4,9 @@ An attempt waits for the budget, for a replica that is there, for the rate limit
 a slot of the concurrency limit, which adapts to the endpoint. `judgegym.llm.outcome` classifies its response,
 `judgegym.llm.retry` says whether and when a failed attempt is made again.
 
-Guarantees: an attempt holds a slot of the limit and, if there is a budget, a call of it; retries go before all first
-attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request may be
-sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
+Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
+first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
+may be sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import aiohttp
 from aiolimiter import AsyncLimiter
 
 from judgegym.llm import wire
-from judgegym.llm.budget import Budget
+from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord
@@ -364,7 +364,19 @@ class Transport:
             self.breaker.settle()
 
     async def _admitted(self, call: RequestRecord) -> float:
-        """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
+        """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
+        if (budget := self._budget_of(call)) is None:
+            return await self._slot(call)
+        call.worst = budget.worst_cost(call.body or {}, self.settings)
+        call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
+        try:
+            return await self._slot(call)
+        except BaseException:  # re-raised; nothing is sent
+            budget.give_back(call.worst)
+            raise
+
+    async def _slot(self, call: RequestRecord) -> float:
+        """Wait for a replica that is there, the rates and a slot; retries go before all first attempts.
 
         Returns:
             The time of admission (monotonic clock).
@@ -374,10 +386,8 @@ class Transport:
                 model has been away for too long, or refuses what the request has.
             RunStop: no request may be sent any more.
         """
-        is_retry, budget = call.failure is not None, self._budget_of(call)
+        is_retry = call.failure is not None
         while True:
-            if budget is not None:
-                call.away += await budget.ready()
             if not self.presence.is_any_there:
                 call.away += await self.presence.wait()
             if not self.breaker.is_closed and not call.is_probe:
@@ -404,9 +414,7 @@ class Transport:
             except BaseException:  # re-raised; nothing is sent
                 self.limit.release()
                 raise
-            if budget is None or budget.take():
-                return admitted
-            self.limit.release()  # the budget was spent in the meantime
+            return admitted
 
     async def _pause(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
@@ -435,7 +443,7 @@ class Transport:
                 return  # ask once more without it
             raise failure
         if (budget := self._budget_of(call)) is not None:
-            await budget.ready()  # before the pause: there may be no other attempt
+            await budget.ready(call.worst)  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
@@ -448,7 +456,10 @@ class Transport:
 
     def _budget_of(self, call: RequestRecord) -> Budget | None:
         """What the attempts of a call are counted in: those of a policy or a judge are."""
-        return self._budget if call.path is None or call.read is not None else None
+        if call.path is not None and call.read is None:
+            return None
+        own = OF_CALLER.get()
+        return own if own is not None and own.within is self._budget else self._budget
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
@@ -460,7 +471,7 @@ class Transport:
         if outcome is not None:
             self.limit.release()
             if budget is not None:
-                budget.give_back()
+                budget.give_back(call.worst)
             return outcome
         call.attempts += 1
         replica.in_flight += 1
@@ -469,19 +480,16 @@ class Transport:
         finally:
             replica.in_flight -= 1
             self.limit.release()
-            if budget is not None:
-                if isinstance(outcome, ChatSuccess):
-                    call.finish = budget.finish
-                elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
-                    budget.give_back()
-                else:
-                    budget.finish()
+            if budget is not None and outcome is None:  # cancelled on its way: it may be billed
+                budget.pay(call.worst, call.worst)
+                budget.finish()
+        usage = None
         if outcome.tokens is not None:
             tokens = outcome.tokens
             usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
-            if budget is not None and (usage.cost is not None or not isinstance(outcome, AttemptFailure)):
-                budget.pay(usage.cost)  # an error that counts no tokens has no price
+        if budget is not None:
+            self._settle(budget, call, outcome, None if usage is None else usage.cost)
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)
@@ -492,6 +500,21 @@ class Transport:
             if outcome.kind is not FailureKind.REJECTED:
                 replica.failed(outcome.retry_after, admitted)
         return outcome
+
+    @staticmethod
+    def _settle(budget: Budget, call: RequestRecord, outcome: Outcome, cost: float | None) -> None:
+        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded."""
+        if isinstance(outcome, ChatSuccess):
+            budget.pay(cost, call.worst)
+            call.finish = budget.finish
+        elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
+            budget.give_back(call.worst)
+        else:
+            if cost is None:  # an error costs nothing; what broke off on its way may cost as much as a whole answer
+                is_broken = isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BROKEN
+                cost = call.worst if is_broken and (getattr(outcome, "status", None) or 0) < 400 else 0.0
+            budget.pay(cost, call.worst)
+            budget.finish()
 
     async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
         """Send a request once, and classify what comes back."""

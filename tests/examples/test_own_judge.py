@@ -51,8 +51,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = path.read_text(encoding="utf-8")
     for line, with_it in (
         (
-            "from judgegym.judges import composite, pairwise, peers",
-            "from judgegym.judges import composite, language, pairwise, peers",
+            "from judgegym.judges import pairwise, peers",
+            "from judgegym.judges import language, pairwise, peers",
         ),
         ('    "peer": peers.JUDGE,', '    "peer": peers.JUDGE,\n    "language": language.JUDGE,'),
     ):

@@ -128,7 +128,7 @@ async def conclude(
     """
     outcomes, seconds = saved.outcomes(), time.monotonic() - started
     numbers = await asyncio.to_thread(
-        score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed, parts=settings.reward
+        score_numbers, tasks, saved, outcomes, settings.thinking_mode, seed=settings.seed, parts=settings.part_names
     )
     metrics, said = numbers.metrics, [*notices]
     if settings.stand_ins:

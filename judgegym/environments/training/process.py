@@ -138,6 +138,7 @@ class ProcessRun:
         started, config, file, disk = time.monotonic(), self._env.config, self._file, self._run.disk
         logger.info("writing %d groups (env.total_steps) of %d rows to %s", self._wanted, self._rows, self.path)
         logger.info("%s", forecast(self._wanted - file.kept, config.group_size, self._rows))
+        self._env.clients.begin_after(self._ledger.earlier)
         if self._ledger.is_resumed:
             report_of(self.path).unlink(missing_ok=True)  # it would not fit the groups that come
             logger.info("resuming: %d groups are written; %s", file.kept, self._ledger.loss)

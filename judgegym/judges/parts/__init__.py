@@ -1,0 +1,1 @@
+"""Judges that are made of judges: a reward of parts, a jury, a cascade."""
