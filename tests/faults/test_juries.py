@@ -87,7 +87,8 @@ class Jury:
         """Requests by the ledger."""
         path = run_directory_of(self.path / f"{out}.jsonl") / "calls.jsonl"
         packed = path.with_suffix(".jsonl.gz")
-        lines = map(json.loads, (gzip.open(packed) if packed.exists() else path.open()))
+        raw = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+        lines = map(json.loads, raw.splitlines())
         counted = Counter(name for line in lines for name in ("sent", "again", "unsent") if name in line)
         return counted["sent"] + counted["again"] - counted["unsent"]
 

@@ -40,7 +40,7 @@ _DIGITS = 9
 Confidence = Literal["margin", "orders", "votes", "probability", "members"]
 KINDS_OF_CONFIDENCE: Mapping[Confidence, tuple[str, ...]] = {
     "orders": ("arena_hard",),
-    "votes": ("aspect", "checklist"),
+    "votes": ("aspect", "checklist", "rubric"),
     "probability": ("rubric",),
     "members": ("jury",),
 }

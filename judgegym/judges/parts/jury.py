@@ -229,7 +229,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         given = {} if detail is None else {part.name: part.score for part in detail.parts if part.score is not None}
         scores = [self.scales.align(part.name, given[part.name]) for part in self.counting if part.name in given]
         if scores:
-            found["members"] = 1.0 - (max(scores) - min(scores))
+            found["members"] = round(1.0 - (max(scores) - min(scores)), 9)
         return found
 
     async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:

@@ -264,6 +264,8 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         kinds = KINDS_OF_CONFIDENCE.get(wanted, (cheap.judge,))
         if cheap.judge not in kinds:
             raise ValueError(f"cascade_confidence: {wanted} is of {' and '.join(kinds)}; the first is {cheap.judge}")
+        if wanted == "votes" and cheap.judge == "rubric" and cheap.samples_per_item < 2:
+            raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
         if wanted == "probability" and cheap.weighting != "logprobs":
             raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
 

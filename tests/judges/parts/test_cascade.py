@@ -127,7 +127,8 @@ async def test_a_jury_is_the_cheap_judge_and_sure_where_its_members_agree(connec
         ({"cascade": "a"}, "cascade: expected two judges, the cheap one first, found 1"),
         ({"cascade": "a,b", "cascade_threshold": 2}, "cascade_threshold: Input should be less than or equal to 1"),
         ({"cascade": [{"judge": "cascade"}, "b"]}, "cascade.cascade.judge: expected one that sees each response"),
-        ({"cascade": "a,b", "cascade_confidence": "votes"}, "votes is of aspect and checklist; the first is rubric"),
+        ({"cascade": "a,b", "cascade_confidence": "orders"}, "orders is of arena_hard; the first is rubric"),
+        ({"cascade": "a,b", "cascade_confidence": "votes"}, "votes needs samples_per_item of 2 or more"),
         ({"cascade": "a,b", "cascade_confidence": "probability"}, "probability needs weighting=logprobs"),
     ],
 )
