@@ -81,7 +81,7 @@ def _run(flags: argparse.Namespace) -> int:
     known = table.confidences[members[0].name]
     if flags.confidence not in known:
         raise SettingsError(f"--confidence: {members[0].name} knows {', '.join(known)}, and not {flags.confidence}")
-    trial = CascadeTrial(table, flags.confidence, 1.0 - flags.keep, flags.certainty, flags.seed)
+    trial = CascadeTrial(table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed)
     chosen = trial.choose()
     show_table(_table(trial))
     if isinstance(chosen, str):
@@ -121,7 +121,7 @@ def _said(trial: CascadeTrial, found: CascadeOutcome, threshold: float, kept: fl
     cost = f", and costs {found.cost / alone:.0%} of {strong} alone" if alone else ""
     right = "" if found.accuracy is None else f", is right on {found.accuracy:.1%}"
     return (
-        f"{cheap} decides where its {trial.rule} is above {threshold:.4g} (of the rows at it, {kept:.0%}); {strong} "
+        f"{cheap} decides where its confidence ({trial.rule}) is above {threshold:.4g} (of rows at it, {kept:.0%}); {strong} "
         f"decides the rest.\n"
         f"On the {found.rows:,} rows that did not choose it: it escalates {found.escalated:.1%}, agrees with {strong} "
         f"on {found.agreement:.1%}{right}{cost}.\n"

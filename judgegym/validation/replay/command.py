@@ -14,9 +14,11 @@ from judgegym.judges.config.extras import require
 from judgegym.judges.config.one_line_parser import OneLineParser, whole_number
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError
+from judgegym.llm.wire import JSON
 from judgegym.validation.replay.cascade_command import add_shared
 
 if TYPE_CHECKING:
+    from judgegym.statistics.juries import JuryWeights
     from judgegym.validation.replay.candidates import Candidate
     from judgegym.validation.replay.table import JudgedTable
 
@@ -130,7 +132,7 @@ def _run(flags: argparse.Namespace) -> int:
 
 
 def _chosen(
-    flags: argparse.Namespace, kind: str, rules: dict[str, object], table: JudgedTable
+    flags: argparse.Namespace, kind: str, rules: dict[str, JSON], table: JudgedTable
 ) -> tuple[Candidate, list[str]]:
     """The jury or cascade that was asked for, whose settings go into `rules`, and what is to be said of it."""
     import numpy as np
@@ -138,40 +140,18 @@ def _chosen(
     from judgegym.judges.config.sources import settings_from_keywords  # late, as all of it
     from judgegym.judges.parts.cascade import CascadeSettings
     from judgegym.judges.parts.jury import JurySettings
-    from judgegym.validation.replay.candidates import (
-        cascade,
-        jury,
-        jury_scores,
-        reference_of,
-        weights_by_labels,
-        weights_without_labels,
-    )
+    from judgegym.validation.replay.candidates import cascade, jury, jury_scores, learned_scores, reference_of
     from judgegym.validation.replay.report import jury_words
 
     reference, value = reference_of(table, flags.reference)
     if kind == "cascade":
-        given = {} if flags.cascade_threshold is None else {"cascade_threshold": flags.cascade_threshold}
-        rules |= given
+        rules |= {} if flags.cascade_threshold is None else {"cascade_threshold": flags.cascade_threshold}
         settings = settings_from_keywords(CascadeSettings, rules)
         known = table.confidences[table.names[0]]
         if settings.cascade_confidence not in known:
             raise SettingsError(f"--cascade: {table.names[0]} knows {', '.join(known)}")
         return cascade(table, (table.names[0], table.names[1]), settings, reference), []
-    given_weights, learned = flags.jury_weights, None
-    if given_weights in (AUTO, UNLABELLED):
-        if rules.get("jury_rule", "mean") != "mean":
-            raise SettingsError(f"--jury_weights {given_weights}: such weights are of a mean; expected --jury mean")
-        if given_weights == UNLABELLED:
-            rules["jury_weights"] = dict(weights_without_labels(table, table.names))
-        elif table.labels is None:
-            raise SettingsError(f"--jury_weights {AUTO}: expected --labels, from which they are learned")
-        else:
-            learned = weights_by_labels(table, table.names, flags.seed)
-            if isinstance(learned, str):
-                raise SettingsError(f"--jury_weights {AUTO}: {learned}")
-            rules["jury_weights"] = dict(zip(table.names, [round(each, 6) for each in learned.weights], strict=True))
-    elif given_weights is not None:
-        rules["jury_weights"] = given_weights
+    learned = _set_weights(flags, rules, table)
     if flags.jury_quorum is not None:
         rules["jury_quorum"] = flags.jury_quorum
     if flags.jury_scale is not None:
@@ -179,9 +159,33 @@ def _chosen(
         sample = {name: np.nanquantile(table.of(name), levels).round(6).tolist() for name in table.names}
         rules |= {"jury_scale": flags.jury_scale, "jury_sample": sample}
     of_jury = settings_from_keywords(JurySettings, rules)
-    found = jury(table, jury_scores(table, table.names, of_jury), table.names, f"jury: {of_jury.jury_rule}", reference)
-    assert found.gain is not None  # of a jury
+    scores = jury_scores(table, table.names, of_jury)
+    if learned is not None and not isinstance(of_others := learned_scores(table, table.names, flags.seed), str):
+        scores = of_others  # the labels of a row say nothing of weights that were learned from them
+    found = jury(table, scores, table.names, f"jury: {of_jury.jury_rule}", reference)
     if learned is not None:
-        found = replace(found, best=table.names[learned.best])
-        return found, [jury_words(found, value, learned.gain, learned.at_least)]
-    return found, [jury_words(found, value, *found.gain)] if table.labels is not None or flags.reference else []
+        found = replace(found, best=table.names[learned.best], gain=(learned.gain, learned.at_least))
+    is_known = table.labels is not None or flags.reference is not None
+    return found, [jury_words(found, value)] if is_known else []
+
+
+def _set_weights(flags: argparse.Namespace, rules: dict[str, JSON], table: JudgedTable) -> JuryWeights | None:
+    """Put the weights of the jury into its settings; return those that were learned from labels."""
+    from judgegym.validation.replay.candidates import weights_by_labels, weights_without_labels  # late, as all of it
+
+    if flags.jury_weights not in (AUTO, UNLABELLED):
+        rules |= {} if flags.jury_weights is None else {"jury_weights": flags.jury_weights}
+        return None
+    if rules.get("jury_rule", "mean") != "mean":
+        raise SettingsError(f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean")
+    if flags.jury_weights == UNLABELLED:
+        rules["jury_weights"] = dict(weights_without_labels(table, table.names))
+        return None
+    if table.labels is None:
+        raise SettingsError(f"--jury_weights {AUTO}: expected --labels, from which they are learned")
+    learned = weights_by_labels(table, table.names, flags.seed)
+    if isinstance(learned, str):
+        raise SettingsError(f"--jury_weights {AUTO}: {learned}")
+    weights = [round(each, 6) for each in learned.weights]
+    rules["jury_weights"] = dict(zip(table.names, weights, strict=True))
+    return learned

@@ -67,8 +67,9 @@ def cells(each: Candidate) -> tuple[str, ...]:
     return each.name, value, f"{each.cost:.3g}", escalated, "yes" if each.is_on_front else ""
 
 
-def jury_words(each: Candidate, value: str, gain: float, at_least: float) -> str:
+def jury_words(each: Candidate, value: str) -> str:
     """Say whether a jury beats its best member, by how much, with what certainty."""
+    gain, at_least = each.gain or (0.0, 0.0)
     by = f"{100 * gain:+.1f} points of {value}, at least {100 * at_least:+.1f} with 90% certainty"
     if at_least > 0.0:
         return f"{each.name} beats its best member, {each.best}: {by}."
