@@ -148,13 +148,10 @@ class KeptGroups:
         while len(self._of_alarms) > MOST[ALARM]:
             del self._of_alarms[next(iter(self._of_alarms))]
 
-    def restore(self, lines: Iterable[bytes], judge: str = "") -> None:
+    def restore(self, lines: Iterable[Mapping[str, JSON]], judge: str = "") -> None:
         """Go on from the lines of a judge in an earlier run: but for its latest and worst ones, groups stay kept."""
         for line in lines:
-            try:
-                group = wire.lookup(wire.loads(line), "group")
-            except ValueError:
-                continue
+            group = line.get("group")
             if not isinstance(group, dict) or group.get("judge", "") != judge:
                 continue
             if isinstance(group.get("number"), int) and isinstance(group.get("kept"), list):

@@ -11,19 +11,19 @@ from __future__ import annotations
 import heapq
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import combinations
+from pathlib import Path
 from typing import Any, cast
 
-from judgegym.judges.core.tasks import TaskJudge
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 from judgegym.monitoring.alarms import MOST_ROLLOUTS, Alarm, RolloutPlace
 from judgegym.monitoring.gold import GoldJudge, GoldScores
 from judgegym.monitoring.group import MonitorGroup
 from judgegym.monitoring.kept_groups import KeptGroups
-from judgegym.monitoring.live_file import MONITOR as MONITOR
+from judgegym.monitoring.live_file import LIVE, MONITOR, lines_of
 from judgegym.monitoring.monitors import MONITORS, StepMonitors
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.monitoring.webhook import Webhook
@@ -32,7 +32,6 @@ from judgegym.statistics.gap_detector import ALARM_AT, GapCheck, GapDetector
 logger = logging.getLogger(__name__)
 
 PLANNED_CHECKS = 200
-_GOLD_AT_ONCE = 4
 _WEBHOOK_S = 5.0
 _IN_A_ROW = 3
 """Steps beyond a limit before it is an alarm, if the user asks for that."""
@@ -55,8 +54,6 @@ class MonitorTarget:
     Attributes:
         seed: of the choice of rollouts for the gold judge.
         judge: what the training judge is called; `None` if the policy is the judge.
-        gold: the gold judge; `None` without one.
-        gold_name: what it is called.
         every: write a line each time that so many groups are judged; `None` where `end_step` says when.
         mount: the name of the judge in a server of several; `None` elsewhere.
         judges: how many judges of the server have a gold judge: all their alarms together keep the bound.
@@ -64,8 +61,6 @@ class MonitorTarget:
 
     seed: int
     judge: str | None
-    gold: TaskJudge | None
-    gold_name: str | None = None
     every: int | None = None
     mount: str | None = None
     judges: int = 1
@@ -89,6 +84,7 @@ class TrainingMonitor:
         *,
         write: WriteLine,
         on_alarm: RaiseAlarm,
+        gold: GoldJudge | None = None,
         webhook: Webhook | None = None,
     ) -> None:
         """Begin without a group.
@@ -98,14 +94,17 @@ class TrainingMonitor:
             watched: what is watched.
             write: appends a line of JSON to `monitor.jsonl`.
             on_alarm: called once for each alarm, after it is written and logged.
-            webhook: is told of each alarm, too.
+            gold: the gold judge; closed with this monitor.
+            webhook: is told of each alarm, too; likewise.
         """
         self.alarms: list[Alarm] = []
         self.kept = KeptGroups()
         self.values: Mapping[str, float] = {}
         self.groups = 0
         self._settings, self._watched, self._write, self._on_alarm = settings, watched, write, on_alarm
-        self._webhook = webhook
+        self.gold, self._webhook = gold, webhook
+        if gold is not None:
+            gold.report = self._add_gold
         alarm_at = ALARM_AT * watched.judges
         self._detector = GapDetector(
             PLANNED_CHECKS, settings.gold_reference, settings.gold_tolerance, alarm_at=alarm_at
@@ -120,18 +119,16 @@ class TrainingMonitor:
         self._ordered, self._alike = 0, 0
         self._worst: list[tuple[float, int, RolloutPlace]] = []
         self._above_since: int | None = None
-        self.gold: GoldJudge | None = None
-        if watched.gold is not None:
-            self.gold = GoldJudge(
-                settings, watched.gold, seed=watched.seed, at_once=_GOLD_AT_ONCE, report=self._add_gold
-            )
 
-    def begin(self, earlier: Iterable[Mapping[str, JSON]] = ()) -> None:
-        """Write the first line; go on from the lines of an earlier process, if the run is resumed."""
-        for line in earlier:
-            if line.get("judge") == self._watched.mount:
-                self._restore(cast("Mapping[str, Any]", line))
-        self.note("begin", {"judge": self._watched.judge, "gold_judge": self._watched.gold_name})
+    def begin(self, folder: Path | None = None) -> None:
+        """Write the first line; go on from what an earlier process has written into the folder of the run."""
+        if folder is not None:
+            for line in lines_of(folder / MONITOR):
+                if line.get("judge") == self._watched.mount:
+                    self._restore(cast("Mapping[str, Any]", line))
+            self.kept.restore(lines_of(folder / LIVE), self._watched.mount or "")
+            self.groups = max(self.groups, self.kept.last_number)  # numbers are those of one group each
+        self.note("begin", {"judge": self._watched.judge, "gold_judge": self.gold.name if self.gold else None})
 
     def _restore(self, line: Mapping[str, Any]) -> None:
         try:

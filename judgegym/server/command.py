@@ -91,6 +91,7 @@ def _run(arguments: list[str], prog: str) -> int:
         loaded, {mount.judge for mount in settings.mounted_judges().values()}
     )  # errors are reported once, not by each worker
     check_one_process(gathering(settings.mounted_judges()), settings.workers)
+    settings.budgets()
     if settings.is_watched and settings.workers > 1:
         raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
     if settings.workers > 1 and workers.worker_place() is None:

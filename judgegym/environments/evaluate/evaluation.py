@@ -68,7 +68,7 @@ class EvaluationResult:
 
 
 class Evaluation(Generic[TaskT, DetailT]):
-    """The rows to evaluate, and the runner that evaluates each."""
+    """The rows to evaluate, the runner that evaluates each, and who judges the anchors, if there are any."""
 
     def __init__(self, env: JudgedEnv[Any, TaskT, DetailT]) -> None:
         """Load all rows, or those that `--limit` chooses, and prepare the runner.
@@ -86,7 +86,7 @@ class Evaluation(Generic[TaskT, DetailT]):
             self.runner = env.row_runner() or RowRunner(env)
             self.runner.prepare(self.tasks)
         self.datasets = tuple(datasets)
-        self._anchor_judge = self._checked_anchor_judge()
+        self.anchor_judge = self._checked_anchor_judge()
 
     def _checked_anchor_judge(self) -> AnchorJudge | None:
         """Return who judges the anchors, after a check of these, before the first call; `None` without any.
@@ -234,9 +234,9 @@ class Evaluation(Generic[TaskT, DetailT]):
             UserError: they cannot be read, or the state beside them cannot be read or written.
         """
         settings = self.env.settings
-        if self._anchor_judge is None or settings.anchors is None:
+        if self.anchor_judge is None or settings.anchors is None:
             return None
-        return await judge_anchors(settings.anchors, self._anchor_judge, run, keep_texts=settings.keep_calls)
+        return await judge_anchors(settings.anchors, self.anchor_judge, run, keep_texts=settings.keep_calls)
 
     def _numbers(self, earlier: EarlierRows, saved: SavedRows[TaskT, DetailT]) -> Sequence[int]:
         """Return the numbers of the rows to run, and say which ones run again or are left alone."""
@@ -279,6 +279,7 @@ class Evaluation(Generic[TaskT, DetailT]):
 
         finished, is_first = saved.uids_with_lines(), len(numbers) == len(saved)
         with closing(CallLedger(run, finished=finished, keep_texts=env.settings.keep_calls)) as ledger:
+            env.clients.begin_after(ledger.earlier)
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
             with progress.shown(run.disk, run.log.write, left=len(numbers)):
