@@ -92,6 +92,7 @@ class RequestRecord:
         body: what is sent, but for the model's name at the replica; without one, the request is a GET.
         path: beside the API; `None` for chat completions.
         read: reads the response at `path`, where it is a call of a judge as a completion is: it counts in the budget.
+        cached: where beginnings of its prompt end that the endpoint is to keep in its prefix cache.
         tokens: what it takes of the tokens a minute.
         worst: US dollars that an attempt may cost, reserved in the budget while it is made.
         received: how many choices its answer had, the unusable ones too.
@@ -111,6 +112,7 @@ class RequestRecord:
     body: dict[str, JSON] | None = None
     path: str | None = None
     read: ReadItems | None = None
+    cached: tuple[int, ...] = ()
     tokens: int = 0
     worst: float = 0.0
     received: int = 0

@@ -27,7 +27,7 @@ from aiolimiter import AsyncLimiter
 from judgegym.llm import wire
 from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
-from judgegym.llm.errors import EndpointError, FailureKind, RunStop
+from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord
 from judgegym.llm.outcome import (
     AttemptFailure,
@@ -38,6 +38,8 @@ from judgegym.llm.outcome import (
     of_exception,
     of_other_answer,
 )
+from judgegym.llm.providers import api_of
+from judgegym.llm.providers.prefixes import SharedPrefixes
 from judgegym.llm.reachability import ACCOUNT_STATUSES, CircuitBreaker, Reachability
 from judgegym.llm.response_format import RESPONSE_FORMAT, FormatHabits, as_refused
 from judgegym.llm.retry import RetryPolicy
@@ -206,6 +208,7 @@ class Transport:
 
     Attributes:
         settings: the model and how to call it.
+        api: the form in which it is asked.
         meter: what was answered and paid for.
         limit: of the requests in flight.
         rates: requests and tokens a minute; `None` without such a limit.
@@ -213,6 +216,7 @@ class Transport:
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
+        is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
     """
 
     def __init__(
@@ -221,8 +225,18 @@ class Transport:
         session: aiohttp.ClientSession | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Prepare; the session is opened by the first request, unless one is passed in, which stays open."""
+        """Prepare; the session is opened by the first request, unless one is passed in, which stays open.
+
+        Raises:
+            SettingsError: the settings have fields that the model's API does not take.
+        """
         self.settings = settings
+        self.api = api_of(settings.endpoints[0].api)
+        where = f"--{settings.price_settings.removesuffix('price_')}"
+        self.api.check(settings.extra_body, f"{where}extra_body")
+        self.api.check({"temperature": settings.temperature}, f"{where}temperature")
+        shortest = self.api.shortest_prefix(settings.endpoints[0].model)
+        self._prefixes = None if shortest is None else SharedPrefixes(shortest)
         self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
         self.formats = FormatHabits()
@@ -230,24 +244,31 @@ class Transport:
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
         self._budget = budget
-        self._seed_is_refused = False
+        self._refused: set[str] = set() if self.api.takes_seed else {"seed"}
         self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
+        self.is_spare: Callable[[], bool] = lambda: False
 
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        found = (self.presence.waiting, self.breaker.waiting, *(each.waiting for each in self.siblings))
-        return next(filter(None, found), None)
+        own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
+        return next(filter(None, (*own, *(each.waiting for each in self.siblings))), None)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the model has answered nothing until its deadline; calls fail at once, until a probe succeeds."""
+        return self.presence.is_given_up or self.breaker.is_given_up
 
     @property
     def away_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        return max([self.presence.away_for_s, *(each.away_for_s for each in self.siblings)])
+        own = 0.0 if self.is_given_up and self.is_spare() else self.presence.away_for_s
+        return max([own, *(each.away_for_s for each in self.siblings)])
 
     def on_outage(self, told: Callable[[], None]) -> None:
         """Call `told` whenever the model begins to refuse connections, or to reject every request."""
@@ -296,20 +317,31 @@ class Transport:
         """
         shown = {} if record.read is not None else {"messages": wire.messages_json(messages)}
         body = record.body = {"model": "", **shown, **parameters}
-        has_seed = "seed" in body
-        if self._seed_is_refused:
-            body.pop("seed", None)
+        may_be_refused = [name for name in self.api.left_out if name in body]
+        for name in self._refused:
+            body.pop(name, None)
+        if self.api.is_translated and record.read is None:
+            try:
+                self.api.request(body)
+            except SettingsError as error:
+                raise SettingsError(f"{self.settings.title}: {error}") from None
         if self.rates is not None and self.rates.tokens is not None:
             record.tokens = self._expected_tokens(messages, parameters)
         try:
-            outcome = await self._send(record)
+            if self._prefixes is None or record.read is not None:
+                outcome = await self._send(record)
+            else:
+                async with self._prefixes.turn(self.api.prompt_text(body)) as record.cached:
+                    outcome = await self._send(record)
         finally:
             self.meter.usage += record.paid
         assert isinstance(outcome, ChatSuccess)  # of a request without a path, or with `read`
         self.meter.answered += 1
-        if has_seed and "seed" not in body and not self._seed_is_refused:
-            self._seed_is_refused = True  # only now: "seed" may have been in the message for another reason
-            logger.info("%s takes no seed: it is left out", self.settings.endpoints[0].shown)
+        for name in may_be_refused:
+            if name not in body and name not in self._refused:
+                self._refused.add(name)  # only now: the message may have named it for another reason
+                level = logging.INFO if name == "seed" else logging.WARNING
+                logger.log(level, "%s takes no %s: it is left out", self.settings.endpoints[0].shown, name)
         record.received = outcome.received
         return ChatResponse(
             outcome.choices,
@@ -318,6 +350,7 @@ class Transport:
             record.attempts,
             prompt_token_ids=outcome.prompt_token_ids,
             prompt_tokens=outcome.tokens.prompt,
+            served=outcome.served,
         )
 
     async def beside(self, path: str, body: Mapping[str, JSON] | None = None) -> JSON:
@@ -438,9 +471,10 @@ class Transport:
         call.broken += outcome.kind is FailureKind.BROKEN
         pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
-            is_of_seed = outcome.kind is FailureKind.REJECTED and "seed" in failure.answer.lower()
-            if is_of_seed and call.body is not None and call.body.pop("seed", None) is not None:
-                return  # ask once more without it
+            body = call.body if call.body is not None and outcome.kind is FailureKind.REJECTED else {}
+            for name in self.api.left_out:
+                if name in failure.answer.lower() and body.pop(name, None) is not None:
+                    return  # ask once more without it
             raise failure
         if (budget := self._budget_of(call)) is not None:
             await budget.ready(call.worst)  # before the pause: there may be no other attempt
@@ -486,7 +520,7 @@ class Transport:
         usage = None
         if outcome.tokens is not None:
             tokens = outcome.tokens
-            usage = self.settings.prices.usage(tokens.prompt, tokens.completion, tokens.cached)
+            usage = self.settings.prices.usage(*tokens)
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
         if budget is not None:
             self._settle(budget, call, outcome, None if usage is None else usage.cost)
@@ -524,9 +558,15 @@ class Transport:
             timeout = _timeout(max(0.001, left))
         try:
             call.leaves()
+            fields = None if call.body is None else {**call.body, "model": replica.endpoint.model}
+            if call.path is None and fields is not None and self.api.is_in_process:
+                return await self._exchange_in_process(replica, fields, timeout.total or 0.0)
             if self._session is None:
                 self._session = open_session()
-            body = None if call.body is None else wire.dumps({**call.body, "model": replica.endpoint.model})
+            if call.path is None and fields is not None and self.api.is_translated:
+                body: bytes | None = wire.dumps(self.api.request(fields, call.cached))
+            else:
+                body = None if fields is None else wire.dumps(fields)
             async with self._session.request(
                 "GET" if body is None else "POST",
                 replica.url if call.path is None else replica.beside(call.path),
@@ -545,13 +585,28 @@ class Transport:
                 if call.path is not None:
                     return of_other_answer(response.status, data, retry_after, call.read)
                 location = response.headers.get("Location")
-                return of_answer(response.status, data, retry_after, replica.habits, location=location)
+                translated = self.api.response if self.api.is_translated else None
+                return of_answer(
+                    response.status, data, retry_after, replica.habits, location=location, translated=translated
+                )
         except (aiohttp.ClientError, OSError, ValueError, asyncio.TimeoutError) as error:
             is_no_http = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError)
             if is_no_http and await replica.needs_tls():
                 what = "none: the port speaks TLS, so its URL must begin with https://"
                 return AttemptFailure(FailureKind.REJECTED, what)
             return of_exception(error, timeout.total or 0.0)
+
+    async def _exchange_in_process(self, replica: Replica, body: Mapping[str, JSON], timeout_s: float) -> Outcome:
+        """Let the API send a request itself, and classify what comes back."""
+        key = replica.endpoint.api_key
+        answer = await self.api.send(
+            body,
+            base_url=replica.endpoint.base_url,
+            key=None if key is None else key.get_secret_value(),
+            headers={name: value.get_secret_value() for name, value in replica.endpoint.headers.items()},
+            timeout_s=timeout_s,
+        )
+        return of_answer(answer.status, answer.body, answer.retry_after, replica.habits)
 
     def _expected_tokens(self, messages: Sequence[Message], parameters: Mapping[str, JSON]) -> int:
         """Counted prompt tokens plus the mean of completion tokens so far; before there is one, `max_tokens`."""

@@ -91,7 +91,7 @@ async def opened(
     settings = loaded.settings
     async with _judges(settings) as (mounts, identity):
         counts = telemetry()
-        monitors = _monitors(settings, mounts, counts) if settings.is_watched else None
+        monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
         budgets = settings.budgets()
         core = Core(
             mounts,
@@ -110,20 +110,6 @@ async def opened(
                 yield Service(settings, mounts, core, budgets)
             finally:
                 watching.cancel()
-
-
-def _monitors(settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], counts: Telemetry) -> ServerMonitors:
-    """The monitors of all judges; with `--offline` their gold judge is the stand-in, too."""
-    first = mounts[""]
-    stand_in = {"judge_base_url": first.judge_base_url, "judge_model_name": first.judge_model_name}
-    return ServerMonitors(
-        settings,
-        mounts,
-        counts,
-        run_dir=settings.run_dir,
-        seed=settings.seed,
-        stand_in=stand_in if settings.offline else None,
-    )
 
 
 @asynccontextmanager

@@ -174,7 +174,20 @@ else:  # `for` is a keyword: a class body cannot declare it
     )
 
 
-class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, BudgetSettings, JudgeMount):
+class WatchSettings(MonitorSettings):
+    """How the judges of a process are watched, and where that is written."""
+
+    run_dir: Path | None = setting(None, common=True)
+    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
+    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there are monitors: for the files of a folder, or for a gold judge."""
+        return self.run_dir is not None or bool(self.gold_judge)
+
+
+class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSettings, JudgeMount):
     """Everything that `python -m judgegym.server` accepts."""
 
     help_group: ClassVar[str] = "server"
@@ -243,15 +256,6 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, Budget
     """Refuse a request whose body takes longer than this many seconds to arrive, with 408."""
     drain_timeout: float = setting(110.0, ge=0)
     """On SIGTERM, wait up to this many seconds for requests in flight."""
-
-    run_dir: Path | None = setting(None, common=True, group="monitor")
-    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
-    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether there are monitors: for the files of a folder, or for a gold judge."""
-        return self.run_dir is not None or bool(self.gold_judge)
 
     def budgets(self) -> ServerBudgets:
         """What may be spent, in all and for each client.

@@ -106,6 +106,7 @@ async def _policy(
         of_stand_in: dict[str, JSON] = {
             "base_url": stand_in,
             "replicas": [],
+            "api": "openai",
             "api_key": None,
             "model_name": STAND_IN_POLICY,
         }

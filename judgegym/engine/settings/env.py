@@ -143,7 +143,9 @@ class EnvConfig(
 
     def with_stand_ins(self, url: str, *, judge: str | None, policy: str | None) -> Self:
         """A copy in which the URLs of the stand-ins of judge and policy take the place of `url`."""
-        return self.model_copy(update={"judge_base_url": judge}) if judge and self.judge_base_url == url else self
+        if not judge or self.judge_base_url != url:
+            return self
+        return self.model_copy(update={"judge_base_url": judge, "judge_api": "openai"})
 
     def run_name(self, policy: str) -> str:
         """The part of the run directory's name for what is evaluated, given whose answers are."""

@@ -55,6 +55,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "data": ("datasets",),
     "training": ("atroposlib", "transformers"),
     "audit": ("statsmodels",),
+    "litellm": ("litellm",),
     "wandb": ("wandb",),
     "server": ("prometheus_client",),
     "ray": ("ray", "pyarrow"),
