@@ -1,13 +1,10 @@
 """Budgets of all verbs against an endpoint that bills by itself: none is exceeded, and nothing paid for is lost.
 
-The endpoint counts the tokens of its answers up to the limit of each request, and those of prompts up to one a byte;
-what it bills is what it has sent, also where the client gave up. Budgets, rows and lengths are drawn by a seed.
+Budgets, rows and lengths are drawn by a seed. `serve` is in `tests/serve/test_budget.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
 import shlex
 from collections.abc import Callable, Sequence
@@ -20,46 +17,9 @@ import pytest
 from judgegym.engine.runs.directory import run_directory_of
 from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.environments.rubric_absolute_environment import RubricAbsoluteEnv
-from judgegym.llm.errors import BudgetError
-from judgegym.offline.answers import answers
-from judgegym.offline.server import parse_request
-from tests.arena import Arena
+from tests.billing import LONGEST, PRICES, Provider
 from tests.command import Ended, in_process, serving, write_lines
 from tests.datasets.scoring import score
-from tests.scripted import Json, Reply, completion
-from tests.serving import serve, with_tokens
-from tests.trainer import training
-
-INPUT, OUTPUT, LONGEST = 40.0, 160.0, 60
-"""US dollars for a million tokens, and the most tokens of an answer."""
-AT_ONCE = 64
-PRICES = (
-    f"--openai.price_input={INPUT}",
-    f"--openai.price_output={OUTPUT}",
-    f"--env.judge_price_input={INPUT}",
-    f"--env.judge_price_output={OUTPUT}",
-    f"--env.judge_max_tokens={LONGEST}",
-    f"--env.judge_max_concurrency={AT_ONCE}",
-)
-
-
-class Provider:
-    """Answers as the stand-in does, and bills; a tenth of its answers is an error or breaks off after it was billed."""
-
-    def __init__(self, seed: int, *, faults: bool = True) -> None:
-        self.usd, self._random, self._faults = 0.0, Random(seed), faults
-
-    def __call__(self, request: Json, number: int) -> Reply:
-        if self._faults and self._random.random() < 0.05:
-            return Reply(status=500)
-        own = Random(hashlib.sha256(orjson.dumps(request)).digest())
-        texts = answers(parse_request(orjson.dumps(request)))
-        prompt = own.randint(1, sum(len(message["content"].encode()) for message in request["messages"]))
-        written = sum(own.randint(1, request["max_tokens"]) for _ in texts)
-        self.usd += (INPUT * prompt + OUTPUT * written) / 1e6
-        if self._faults and self._random.random() < 0.05:
-            return Reply(drop=True)
-        return Reply(body=with_tokens(completion(*texts, prompt_tokens=prompt, completion_tokens=written)))
 
 
 def without_run(path: Path) -> list[bytes]:
@@ -150,28 +110,3 @@ def test_a_random_budget_is_kept_and_resume_ends_as_if_there_was_none(tmp_path: 
             ended = run(endpoint.base_url, "parts", "--resume", words[-1])
     assert ended.code == 0, ended.said
     assert commands.results(verb, "parts") == commands.results(verb, "whole")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
-async def test_serve_sends_whole_groups_within_a_random_budget_and_goes_on(tmp_path: Path, seed: int) -> None:
-    arena, provider = Arena(tmp_path).rows(8), Provider(seed)
-    budget = Random(f"serve {seed}").uniform(0.5, 3.0)
-    flags = [
-        *PRICES,
-        f"--env.train_max_tokens={LONGEST}",
-        f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}",
-    ]
-    flags += ["--env.ensure_scores_are_not_same=False", "--env.total_steps=4"]
-    async with training(8) as trainer:
-        taking = asyncio.create_task(trainer.take(4))
-        limited = (*flags, f"--env.budget_usd={budget}")
-        async with serve(arena, trainer.url, *limited, policy=provider, judge=provider) as served:
-            with pytest.raises(BudgetError, match="is spent"):
-                await served.ended()
-        assert provider.usd <= budget
-        async with serve(arena, trainer.url, *flags, "--resume", policy=provider, judge=provider) as served:
-            batches = await taking
-            await served.ended()
-    groups = [group for batch in batches for group in batch]
-    assert len(groups) == 8 and all(len(group["scores"]) == 4 for group in groups)
