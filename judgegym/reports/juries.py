@@ -169,8 +169,10 @@ class _Rows:
         labels = self.labels
         known = labels[np.isfinite(labels)]
         if np.isin(known, (0.0, 1.0)).all():
-            return 1.0 - np.abs(_sides(scores) - np.sign(labels - 0.5)) / 2.0
-        return 1.0 - np.abs(scores - labels)
+            found: NDArray[np.float64] = 1.0 - np.abs(_sides(scores) - np.sign(labels - 0.5)) / 2.0
+        else:
+            found = 1.0 - np.abs(scores - labels)
+        return found
 
     def members(self) -> list[MemberReport]:
         """Return what is said of judges of both kinds."""

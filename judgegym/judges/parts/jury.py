@@ -238,7 +238,10 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         Raises:
             EndpointOutage: so many members' endpoints answer nothing that the quorum cannot be reached.
         """
-        found = await self.ask(self.parts, case)
+        return self.verdict(await self.ask(self.parts, case))
+
+    def verdict(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
+        """The jury's judgment from those of all members; raises as `judge`."""
         weights, rule = self.settings.jury_weights, self.settings.jury_rule
         given = {name: score for name, score in self.unit_scores(found).items() if score is not None}
         counted = [part.name for part in self.counting if part.name in given]
@@ -256,7 +259,7 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
             return self.whole(found, None, why=f"the members disagree ({scores})")
         return self.whole(found, value, contributions=self._contributions({name: aligned[name] for name in counted}))
 
-    async def judge_part(self, part: Part[PartOptions], task: JudgeTask) -> Judgment[Any]:
+    async def judge_part(self, part: Part[PartOptions], task: Any) -> Judgment[Any]:
         """A member's judgment; an outage of its endpoint is its failure."""
         try:
             judgment = await super().judge_part(part, task)

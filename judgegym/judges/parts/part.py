@@ -211,18 +211,23 @@ class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[Setting
     def role(self, part: Part[OptionsT]) -> str:
         """What a part does, as `PartResult` names it."""
 
-    async def ask(self, parts: Iterable[Part[OptionsT]], task: JudgeTask) -> dict[str, Judgment[Any]]:
+    async def ask(self, parts: Iterable[Part[OptionsT]], task: Any) -> dict[str, Judgment[Any]]:
         """Ask parts at once; return their judgments by name, the calls named with the part."""
         asked = list(parts)
         judged = await all_results(self.judge_part(part, task) for part in asked)
         return {part.name: judgment for part, judgment in zip(asked, judged, strict=True)}
 
-    async def judge_part(self, part: Part[OptionsT], task: JudgeTask) -> Judgment[Any]:
+    async def judge_part(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
         """A part's judgment, whose calls have its name."""
         with component(part.name):
-            judgment: Judgment[Any] = await part.judge.judge_task(task)
+            judgment = await self.judgment_of(part, task)
         calls = tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls)
         return replace(judgment, calls=calls)
+
+    async def judgment_of(self, part: Part[OptionsT], task: Any) -> Judgment[Any]:
+        """What a part's judge says of a task."""
+        judgment: Judgment[Any] = await part.judge.judge_task(task)
+        return judgment
 
     def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
         """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
