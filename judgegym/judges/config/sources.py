@@ -260,7 +260,7 @@ def read_sources(
         path = config_file(named)
         read = _read_yaml(path)
         if "env" not in settings_type.model_fields and isinstance(read.get("env"), dict):
-            read = {**read, **read.pop("env")}  # the settings of an environment's judge, for a command without sections
+            read |= read.pop("env")  # the settings of an environment's judge, for a command without sections
         values = _by_dotted_name(settings_type, read, str(path))
         sources.append(SettingsSource(str(path), values, "file"))
     return sources

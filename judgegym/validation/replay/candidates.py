@@ -69,7 +69,8 @@ def reference_of(table: JudgedTable, name: str | None) -> tuple[NDArray[np.float
         return table.of(name), f"agreement with {name}"
     if table.labels is not None:
         return table.labels, "accuracy"
-    return np.nanmean(table.scores, axis=1), "agreement with the jury of all"
+    scored = np.sum(~np.isnan(table.scores), axis=1)
+    return np.nansum(table.scores, axis=1) / np.where(scored, scored, np.nan), "agreement with the jury of all"
 
 
 def single(table: JudgedTable, name: str, reference: NDArray[np.float64]) -> Candidate:

@@ -63,8 +63,9 @@ class RecordedAnswers:
         self.run = run
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the answers are read
         self._answers: dict[str, dict[str, _Place]] = defaultdict(dict)
-        self._failures: dict[str, list[tuple[str, EndpointError]]] = defaultdict(list)
+        self._failures: dict[str, list[tuple[str, EndpointError]]] = defaultdict(list)  # by key, or by component
         self._times = Counter[tuple[str, str]]()
+        self._failed = dict[tuple[str, str], EndpointError]()
         self._failed_rows: set[str] = set()
         self._has_lines = False
         self.takes_formats = False
@@ -94,7 +95,7 @@ class RecordedAnswers:
                 attempts=int(attempts),
             )
             error.usage = Usage(**line["usage"])
-            self._failures[line["row"]].append((line["component"], error))
+            self._failures[line["row"]].append((line.get("key", line["component"]), error))
         elif "row_failed" in line:
             self._failed_rows.add(line["row_failed"])
         elif "resumed" in line:
@@ -106,25 +107,29 @@ class RecordedAnswers:
     def holds(self, row: str, asked: CallKey) -> bool:
         """Return whether the answer or the failure of this call, if it were made now, is recorded."""
         digest = digest_of(asked)
-        is_answered = f"{digest}.{self._times[row, digest] + 1}" in self._answers.get(row, ())
-        return is_answered or any(component == asked.component for component, _ in self._failures.get(row, ()))
+        key = f"{digest}.{self._times[row, digest] + 1}"
+        failed = (name for name, _ in self._failures.get(row, ()))
+        return key in self._answers.get(row, ()) or any(name in (key, asked.component) for name in failed)
 
     def take(self, row: str, asked: CallKey) -> ChatResponse | EndpointError | None:
         """Return the answer or the failure of a call that is made now; `None` if none is recorded.
 
-        A call that was made once and is made again, because equal responses of a row shared it, gets the same answer at
-        no cost.
+        A call that was made once and is made again gets the same answer at no cost (equal responses of a row shared
+        it), or fails again.
         """
         digest, answers = digest_of(asked), self._answers.get(row, {})
         self._times[row, digest] += 1
-        place = answers.get(f"{digest}.{self._times[row, digest]}")
-        if place is not None:
-            return self._read(place)
+        key = f"{digest}.{self._times[row, digest]}"
+        if key in answers:
+            return self._read(answers[key])
         failures = self._failures.get(row, [])
-        for number, (component, error) in enumerate(failures):
-            if component == asked.component:
+        for number, (name, error) in enumerate(failures):
+            if name in (key, asked.component):  # ledgers of older versions name the component alone
+                self._failed[row, digest] = error
                 del failures[number]
                 return error
+        if (row, digest) in self._failed:
+            return self._failed[row, digest]
         first = answers.get(f"{digest}.1")
         if first is None:
             return None

@@ -183,7 +183,7 @@ def _is_judged(sample: Sample[JSON] | None) -> bool:
 def _score(sample: Sample[JSON], member: Member) -> float:
     if sample.status != Status.OK.value or sample.headline is None or not sample.headline.weight:
         return math.nan
-    score = sample.headline.total / sample.headline.weight
+    score = sample.headline.value
     if not 0 <= score <= 1:
         raise DataError(f"{member.run.path}: the score of {sample.uid} is {score:g}; expected scores from 0 to 1")
     return score
