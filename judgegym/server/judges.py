@@ -24,8 +24,6 @@ from judgegym.llm.errors import SettingsError
 from judgegym.server.operation import JudgeHealth, Telemetry
 from judgegym.server.settings import JudgeMount
 
-_POLL_S = 0.1
-
 
 @dataclass(eq=False, slots=True)
 class MountedJudge:
@@ -59,6 +57,7 @@ class JudgeTable:
 
     judges: Mapping[str, MountedJudge] = field(default_factory=dict)
     users: int = 0
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextmanager
     def in_use(self) -> Iterator[JudgeTable]:
@@ -68,6 +67,14 @@ class JudgeTable:
             yield self
         finally:
             self.users -= 1
+            if not self.users:
+                self._idle.set()
+
+    async def given_up(self) -> None:
+        """Wait until no request uses it; there must be another one for those that come."""
+        while self.users:
+            self._idle.clear()
+            await self._idle.wait()
 
 
 class MountedJudges:
@@ -153,9 +160,10 @@ class MountedJudges:
         """Close judges when nobody needs them; tables are given up in their order."""
         if before is not None:
             await asyncio.wait([before])
-        while old.users or any(judging(judge) for judge in gone):
-            await asyncio.sleep(_POLL_S)
+        await old.given_up()
         for judge in gone:
+            if tasks := judging(judge):
+                await asyncio.wait(tasks)
             if self.health.get(judge.name) is judge.health:
                 del self.health[judge.name]
             self._open.remove(judge)
