@@ -24,6 +24,7 @@ from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import package_version, require
 from judgegym.judges.config.presets import profiled
 from judgegym.judges.config.sources import ConfigLine, LoadedSettings
+from judgegym.judges.config.tracing import traced
 from judgegym.judges.core import event_loop
 from judgegym.llm.budget import Budget, Expense, counted_calls
 from judgegym.llm.errors import BudgetError, EndpointOutage
@@ -111,7 +112,7 @@ def run_command(
         StopSignal: a signal stopped it.
     """
     require("environments")
-    with profiled(loaded.settings.profile):
+    with profiled(loaded.settings.profile), traced(loaded.settings.trace):
         terminal.log_to_terminal(debug=debug)
         begin_logs(_heading(title, loaded.lines(show="changed"), is_resumed=loaded.settings.resume))
         logging.captureWarnings(True)

@@ -15,16 +15,16 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import aiohttp
 from aiolimiter import AsyncLimiter
 
-from judgegym.llm import wire
+from judgegym.llm import tracing, wire
 from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
@@ -304,9 +304,9 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def request(
+    def request(
         self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
-    ) -> ChatResponse:
+    ) -> Coroutine[Any, Any, ChatResponse]:
         """Send one request, with its retries; `record` is told when it leaves.
 
         A record with a path and `read` is sent there, with the parameters alone: each item of its response is a choice.
@@ -315,6 +315,14 @@ class Transport:
             EndpointError: no attempt succeeded.
             RunStop: no attempt may be made any more.
         """
+        sending = self._request(messages, parameters, record)
+        if tracing.active is None:
+            return sending
+        return tracing.active.call(self.settings.endpoints[0], record.path, messages, parameters, sending)
+
+    async def _request(
+        self, messages: Sequence[Message], parameters: Mapping[str, JSON], record: RequestRecord
+    ) -> ChatResponse:
         shown = {} if record.read is not None else {"messages": wire.messages_json(messages)}
         body = record.body = {"model": "", **shown, **parameters}
         may_be_refused = [name for name in self.api.left_out if name in body]
@@ -378,6 +386,7 @@ class Transport:
             RunStop: none was, and no other may be made.
         """
         self.breaker.calls += 1
+        call.began = time.monotonic()
         try:
             while True:
                 admitted = await self._admitted(call)
@@ -439,6 +448,8 @@ class Transport:
                 waited = 0.0 if call.row is None else await call.row.ready()
                 if not is_retry:
                     call.started, call.away = admitted, 0.0
+                    if self.meter.observer is not None:
+                        self.meter.observer.queued(admitted - call.began)
                     if (told := ON_ADMISSION.get()) is not None:
                         told()
                 call.away += waited
@@ -524,6 +535,8 @@ class Transport:
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
         if budget is not None:
             self._settle(budget, call, outcome, None if usage is None else usage.cost)
+        if isinstance(outcome, AttemptFailure) and self.meter.observer is not None:
+            self.meter.observer.attempt_failed("429" if outcome.status == 429 else outcome.kind.value)
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)
@@ -571,7 +584,7 @@ class Transport:
                 "GET" if body is None else "POST",
                 replica.url if call.path is None else replica.beside(call.path),
                 data=body,
-                headers=replica.headers,
+                headers=replica.headers if tracing.active is None else tracing.active.headers(replica.headers),
                 proxy=replica.proxy,
                 timeout=timeout,
                 allow_redirects=False,  # a redirected POST would lose its body
