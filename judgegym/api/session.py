@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from typing_extensions import Self
 
+from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.core.event_loop import BACKGROUND
@@ -122,6 +123,8 @@ async def open_client(
         cache = JudgmentCache(settings.judge_cache)
         stack.callback(cache.close)
     chat_settings = settings.chat_settings(section="", identity=identity, retry_delay=retry_delay)
+    if isinstance(settings, JudgeBatchSettings):
+        chat_settings = settings.in_batches(chat_settings)
     return await stack.enter_async_context(ChatClient(chat_settings, cache=cache, budget=budget))
 
 

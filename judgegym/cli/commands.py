@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command(_RUNS, "RUN", "write the page of a run, report.html", "judgegym.reports.__main__"),
     "compare": Command(_RUNS, "RUN RUN …", "compare runs on the rows they share", "judgegym.reports.compare.__main__"),
     "view": Command(_RUNS, "FOLDER", "show all runs of a folder in a browser", "judgegym.reports.view.__main__"),
+    "batch": Command(_RUNS, "RUN", "show and cancel the batches of a run", "judgegym.cli.batch"),
     "repair": Command(_RUNS, "RUN", "keep what can be read of a damaged run", "judgegym.cli.repair"),
     "judge-server": Command(_SERVERS, "…", "serve judges to trainers over HTTP", "judgegym.server.command"),
     "offline-server": Command(_SERVERS, "…", "serve the stand-in for policy and judge", "judgegym.offline.command"),

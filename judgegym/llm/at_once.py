@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, TypeVar
 
+from judgegym.llm.activity import blocked
 from judgegym.llm.errors import EndpointError, RunStop
 
 T = TypeVar("T")
@@ -62,7 +63,8 @@ class SingleFlight(Generic[T]):
         """
         while (running := self._in_flight.get(key)) is not None:
             try:
-                return await asyncio.shield(running), True
+                with blocked():
+                    return await asyncio.shield(running), True
             except _RunnerCancelled:
                 continue
         own: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -25,6 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from judgegym.llm import wire
+from judgegym.llm.activity import blocked
 from judgegym.llm.errors import BudgetError, SettingsError
 from judgegym.llm.types import ChatSettings
 from judgegym.llm.wire import JSON
@@ -186,7 +187,8 @@ class Budget:
         (self._waiting.appendleft if urgent else self._waiting.append)((worst, told))
         self._settle()
         try:
-            refusal = await told
+            with blocked():
+                refusal = await told
         except asyncio.CancelledError:
             if told.done() and not told.cancelled() and told.result() is None:
                 self.give_back(worst)  # it was reserved while this task was being cancelled

@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import aiohttp
 
+from judgegym.llm.activity import on_its_way
 from judgegym.llm.at_once import SingleFlight
 from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.cache import JudgmentCache, request_key, vote_of_repeat
@@ -361,13 +362,15 @@ class ChatClient(Transport):
             is_own = True
             if cache is None:
                 return _of_first(await send(record))
-            row = await cache.get(key)
+            with on_its_way():
+                row = await cache.get(key)
             if row.choice is not None and is_kept(row.choice):
                 return ChatResponse((row.choice,), cached=True)
             answer = _of_first(await send(record))
             if not is_kept(answer.first):
                 return answer
-            stored = await cache.put(key, answer.first, instead_of=row)
+            with on_its_way():
+                stored = await cache.put(key, answer.first, instead_of=row)
             if stored is answer.first or not is_kept(stored):
                 return answer
             return dataclasses.replace(answer, choices=(stored,))  # another process was first: all have one verdict

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from judgegym.llm.activity import row_in_progress
 from judgegym.llm.errors import EndpointError, RunStop
 from judgegym.llm.outcome import ReadItems
 from judgegym.llm.types import ChatResponse
@@ -50,6 +51,10 @@ class VerdictLocation(NamedTuple):
 class RowLedger(Protocol):
     """The part of a ledger that belongs to one row. A call's answer may come in parts: requests for one choice each."""
 
+    @property
+    def name(self) -> str:
+        """What tells the row apart from the others of its run."""
+
     def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """The key of a call that begins, and the parts of its answer that the ledger holds of an earlier run.
 
@@ -80,6 +85,20 @@ class RowLedger(Protocol):
 NOTHING_PAID = Usage()
 
 
+class Upload(NamedTuple):
+    """A request beside the API that is no call of a model.
+
+    Attributes:
+        data: its body; `None` for a GET.
+        content_type: of the body.
+        may_count_twice: it is sent once only, since a second one would do again what the first one did.
+    """
+
+    data: bytes | None = None
+    content_type: str = "application/json"
+    may_count_twice: bool = False
+
+
 @dataclass(slots=True)
 class RequestRecord:
     """One request of a call, over all its attempts, and its record in the ledger.
@@ -87,11 +106,13 @@ class RequestRecord:
     Attributes:
         part: which part of the call's answer it asks for.
         row: the ledger that it is noted in; `None` if nothing is recorded.
+        key: of its call there.
         number: its number in the ledger; `None` until it is sent.
         finish: called once when the answer is recorded, or will not be; `None` if nobody waits for that.
         body: what is sent, but for the model's name at the replica; without one, the request is a GET.
         path: beside the API; `None` for chat completions.
         read: reads the response at `path`, where it is a call of a judge as a completion is: it counts in the budget.
+        upload: what is sent at `path` that is no JSON.
         cached: where beginnings of its prompt end that the endpoint is to keep in its prefix cache.
         tokens: what it takes of the tokens a minute.
         worst: US dollars that an attempt may cost, reserved in the budget while it is made.
@@ -104,15 +125,19 @@ class RequestRecord:
         away: seconds that it waited since for a model that was away, or until its answer could be recorded.
         failure: of the attempt before; `None` before the first one.
         is_probe: it is sent although the circuit breaker is open.
+        is_live: it is sent by itself, also where requests go into batches.
+        is_unbilled: its last attempt was a line of a batch that came back without a response.
     """
 
     part: int = 0
     row: RowLedger | None = None
+    key: str = ""
     number: int | None = None
     finish: Callable[[], None] | None = None
     body: dict[str, JSON] | None = None
     path: str | None = None
     read: ReadItems | None = None
+    upload: Upload | None = None
     cached: tuple[int, ...] = ()
     tokens: int = 0
     worst: float = 0.0
@@ -125,6 +150,8 @@ class RequestRecord:
     away: float = 0.0
     failure: EndpointError | None = None
     is_probe: bool = False
+    is_live: bool = False
+    is_unbilled: bool = False
 
     def elapsed(self) -> float:
         """Seconds of the deadline: since the first attempt was admitted, without those in which the model was away."""
@@ -150,7 +177,8 @@ def recorded_in(row: RowLedger | None) -> Iterator[None]:
     """Record all calls inside as those of a row; `None` records nothing."""
     token = _ROW.set(row)
     try:
-        yield
+        with nullcontext() if row is None else row_in_progress(row):
+            yield
     finally:
         _ROW.reset(token)
 
@@ -238,7 +266,7 @@ class CallInProgress:
         while part in self.parts or part in self._taken:
             part += 1
         self._taken.add(part)
-        request = RequestRecord(part, self.row)
+        request = RequestRecord(part, self.row, key=self.key)
         try:
             answer = await send(request)
             if self.row is not None:

@@ -16,8 +16,9 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -25,10 +26,12 @@ import aiohttp
 from aiolimiter import AsyncLimiter
 
 from judgegym.llm import tracing, wire
+from judgegym.llm.activity import on_its_way
+from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
-from judgegym.llm.ledger import NOTHING_PAID, RequestRecord
+from judgegym.llm.ledger import NOTHING_PAID, RequestRecord, Upload
 from judgegym.llm.outcome import (
     AttemptFailure,
     ChatSuccess,
@@ -65,9 +68,9 @@ class AdaptiveLimit:
     the event loop, so that answers are read between them.
     """
 
-    def __init__(self, ceiling: int) -> None:
-        """Start at `ceiling` requests, at least 1."""
-        self.ceiling = ceiling
+    def __init__(self, ceiling: int, at_once: int = _AT_ONCE) -> None:
+        """Start at `ceiling` requests, at least 1, of which `at_once` may be admitted in one turn of the event loop."""
+        self.ceiling, self._at_once = ceiling, at_once
         self.in_flight = 0
         self._limit = float(ceiling)
         self._lowered_at = float("-inf")
@@ -137,7 +140,7 @@ class AdaptiveLimit:
 
     def _take(self) -> bool:
         """Take a slot, if there is one in this turn of the event loop; return whether there was."""
-        if self.in_flight + 1 > self._limit or self._this_turn >= _AT_ONCE:
+        if self.in_flight + 1 > self._limit or self._this_turn >= self._at_once:
             return False
         self.in_flight += 1
         self._this_turn += 1
@@ -192,6 +195,8 @@ ON_ADMISSION: ContextVar[Callable[[], None] | None] = ContextVar("on_admission",
 
 _CONNECT_S = 30.0
 _LONGEST_BODY = 128 * 1024 * 1024
+_LONGEST_RESULTS = 1 << 30
+_MOST_IN_BATCHES = 10_000_000
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -236,16 +241,27 @@ class Transport:
         self.api.check(settings.extra_body, f"{where}extra_body")
         self.api.check({"temperature": settings.temperature}, f"{where}temperature")
         shortest = self.api.shortest_prefix(settings.endpoints[0].model)
-        self._prefixes = None if shortest is None else SharedPrefixes(shortest)
+        batch = settings.batch
+        self._prefixes = None if shortest is None or batch is not None else SharedPrefixes(shortest)
         self.meter = Meter()
         self.limit = AdaptiveLimit(settings.max_concurrency)
+        self._worst_settings = settings  # of the highest prices
+        if batch is not None:
+            self.limit = AdaptiveLimit(_MOST_IN_BATCHES, _MOST_IN_BATCHES)
+            self._live_limit = asyncio.Semaphore(batch.live_concurrency)
+            self._line_retries = RetryPolicy(batch.retries, 0.0, float("inf"))
+            if batch.is_live_after:
+                self._worst_settings = replace(settings, prices=batch.live_prices)
+        self._batches: Batches | None = None
         self.formats = FormatHabits()
         replicas = [Replica(endpoint, settings.finish_rules) for endpoint in settings.endpoints]
         self.presence = Reachability(replicas, settings)
         self.breaker = CircuitBreaker(settings)
         self._budget = budget
         self._refused: set[str] = set() if self.api.takes_seed else {"seed"}
-        self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
+        self.rates = None
+        if batch is None:
+            self.rates = RateBudget.per_minute(settings.requests_per_minute, settings.tokens_per_minute)
         self._retries = RetryPolicy(settings.max_retries, settings.retry_delay_s, settings.deadline_s)
         self._timeout = _timeout(min(settings.timeout_s, settings.deadline_s))
         self._session = session
@@ -257,7 +273,8 @@ class Transport:
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
         own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
-        return next(filter(None, (*own, *(each.waiting for each in self.siblings))), None)
+        batches = None if self._batches is None else self._batches.waiting
+        return next(filter(None, (*own, batches, *(each.waiting for each in self.siblings))), None)
 
     @property
     def is_given_up(self) -> bool:
@@ -378,6 +395,16 @@ class Transport:
         assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
         return outcome.body
 
+    async def beside_text(self, path: str, upload: Upload) -> str:
+        """Send a request beside the API that is no call of a model; limits and retries apply.
+
+        Raises:
+            EndpointError: no attempt succeeded.
+        """
+        outcome = await self._send(RequestRecord(path=path, upload=upload))
+        assert isinstance(outcome, PlainResponse)  # of a request with a path, without `read`
+        return str(outcome.body)
+
     async def _send(self, call: RequestRecord) -> ChatSuccess | PlainResponse:
         """Make attempts until one is answered.
 
@@ -409,7 +436,7 @@ class Transport:
         """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
         if (budget := self._budget_of(call)) is None:
             return await self._slot(call)
-        call.worst = budget.worst_cost(call.body or {}, self.settings)
+        call.worst = budget.worst_cost(call.body or {}, self._worst_settings)
         call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
         try:
             return await self._slot(call)
@@ -479,8 +506,11 @@ class Transport:
                 call.is_probe = not self.breaker.is_closed
                 call.away += time.monotonic() - began
                 return
+        if call.upload is not None and call.upload.may_count_twice:
+            raise failure
         call.broken += outcome.kind is FailureKind.BROKEN
-        pause = self._retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
+        retries = self._retries if self._batch_of(call) is None else self._line_retries
+        pause = retries.pause(failure, failures=call.attempts, broken=call.broken, elapsed=call.elapsed())
         if pause is None:
             body = call.body if call.body is not None and outcome.kind is FailureKind.REJECTED else {}
             for name in self.api.left_out:
@@ -493,7 +523,8 @@ class Transport:
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
         """Whether a rejected call of a policy or a judge speaks of the account rather than of the request."""
-        if (call.path is not None and call.read is None) or outcome.status not in ACCOUNT_STATUSES:
+        is_probed = (call.path is None or call.read is not None) and self._batch_of(call) is None
+        if not is_probed or outcome.status not in ACCOUNT_STATUSES:
             return False
         # Some endpoints answer 404 to a form that they do not know.
         asks_for_form = _has_format(call) and replica.habits.name not in self.formats.taken_by
@@ -520,8 +551,17 @@ class Transport:
             return outcome
         call.attempts += 1
         replica.in_flight += 1
+        batches = self._batch_of(call)
         try:
-            outcome = await self._exchange(replica, call)
+            if batches is not None:
+                outcome = await self._exchange_in_batch(batches, replica, call)
+            elif call.upload is not None or self.settings.batch is None:
+                with nullcontext() if call.upload is not None else on_its_way():
+                    outcome = await self._exchange(replica, call)
+            else:
+                async with self._live_limit:
+                    with on_its_way():
+                        outcome = await self._exchange(replica, call)
         finally:
             replica.in_flight -= 1
             self.limit.release()
@@ -531,7 +571,9 @@ class Transport:
         usage = None
         if outcome.tokens is not None:
             tokens = outcome.tokens
-            usage = self.settings.prices.usage(*tokens)
+            is_live = self.settings.batch is not None and batches is None
+            prices = self.settings.batch.live_prices if is_live and self.settings.batch else self.settings.prices
+            usage = prices.usage(*tokens)
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
         if budget is not None:
             self._settle(budget, call, outcome, None if usage is None else usage.cost)
@@ -559,9 +601,31 @@ class Transport:
         else:
             if cost is None:  # an error costs nothing; what broke off on its way may cost as much as a whole answer
                 is_broken = isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BROKEN
-                cost = call.worst if is_broken and (getattr(outcome, "status", None) or 0) < 400 else 0.0
+                is_billed = is_broken and (getattr(outcome, "status", None) or 0) < 400 and not call.is_unbilled
+                cost = call.worst if is_billed else 0.0
             budget.pay(cost, call.worst)
             budget.finish()
+
+    def _batch_of(self, call: RequestRecord) -> Batches | None:
+        """The batches that a call goes into; `None` if it is sent by itself."""
+        return None if self.settings.batch is None or call.path is not None or call.is_live else BATCHES.get()
+
+    async def _exchange_in_batch(self, batches: Batches, replica: Replica, call: RequestRecord) -> Outcome:
+        """Send a request once as a line of a batch, and classify what comes back. Waiting for it takes no deadline."""
+        assert call.body is not None and self.settings.batch is not None
+        self._batches, began = batches, time.monotonic()
+        fields = self.api.request({**call.body, "model": replica.endpoint.model})
+        answer = await batches.ask(self, call, fields)
+        call.away += time.monotonic() - began
+        call.is_unbilled = isinstance(answer, str)
+        if isinstance(answer, str):
+            call.is_live = self.settings.batch.is_live_after
+            return AttemptFailure(FailureKind.BROKEN, answer)
+        translated = self.api.response if self.api.is_translated else None
+        outcome = of_answer(answer.status, answer.body, None, replica.habits, translated=translated)
+        if isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BUSY:
+            return replace(outcome, kind=FailureKind.BROKEN)  # it is sent again so often, and no oftener
+        return outcome
 
     async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
         """Send a request once, and classify what comes back."""
@@ -580,21 +644,26 @@ class Transport:
                 body: bytes | None = wire.dumps(self.api.request(fields, call.cached))
             else:
                 body = None if fields is None else wire.dumps(fields)
+            headers = replica.headers if tracing.active is None else tracing.active.headers(replica.headers)
+            if (upload := call.upload) is not None:
+                body, headers = upload.data, {**headers, "Content-Type": upload.content_type}
             async with self._session.request(
                 "GET" if body is None else "POST",
                 replica.url if call.path is None else replica.beside(call.path),
                 data=body,
-                headers=replica.headers if tracing.active is None else tracing.active.headers(replica.headers),
+                headers=headers,
                 proxy=replica.proxy,
                 timeout=timeout,
                 allow_redirects=False,  # a redirected POST would lose its body
             ) as response:
                 length = response.content_length
                 if length is None or length > _LONGEST_BODY or "Content-Encoding" in response.headers:
-                    data = await _bounded_body(response)
+                    data = await _bounded_body(response, _LONGEST_BODY if upload is None else _LONGEST_RESULTS)
                 else:
                     data = await response.read()
                 retry_after = response.headers.get("Retry-After")
+                if upload is not None and 200 <= response.status < 300:
+                    return PlainResponse(data.decode("utf-8", "replace"))
                 if call.path is not None:
                     return of_other_answer(response.status, data, retry_after, call.read)
                 location = response.headers.get("Location")
@@ -639,21 +708,21 @@ def _timeout(total_s: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=total_s, sock_connect=_CONNECT_S)
 
 
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
+async def _bounded_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The body of an answer that has no length, or whose length is not that of the body.
 
     Raises:
-        ClientPayloadError: it is longer than `_LONGEST_BODY`.
+        ClientPayloadError: it is longer than `most` bytes.
     """
     length = response.content_length
-    if length is not None and length > _LONGEST_BODY:
+    if length is not None and length > most:
         raise aiohttp.ClientPayloadError(f"a body of {length} bytes")
     parts, size = [], 0
     async for part in response.content.iter_any():
         parts.append(part)
         size += len(part)
-        if size > _LONGEST_BODY:
-            raise aiohttp.ClientPayloadError(f"a body of more than {_LONGEST_BODY} bytes")
+        if size > most:
+            raise aiohttp.ClientPayloadError(f"a body of more than {most} bytes")
     return b"".join(parts)
 
 

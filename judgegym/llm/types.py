@@ -9,6 +9,8 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -185,6 +187,38 @@ def environment_proxy(url: str) -> str | None:
     return proxy
 
 
+BatchKind = Literal["openai", "anthropic", "folder"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """How requests are sent in batches.
+
+    Attributes:
+        kind: OpenAI's files and batches, Anthropic's message batches, or a folder of OpenAI's batch lines.
+        folder: the folder; `None` for the others.
+        share: what a request costs, as a share of its live price.
+        lines: the most requests of a batch.
+        retries: how often a request is sent again whose line brought no usable response.
+        is_live_after: send such a request live instead.
+        poll_s: seconds between two looks at a batch.
+        quiet_s: send what waits if nothing has changed for so many seconds, whoever might still join it.
+        live_prices: what a request costs that is sent live.
+        live_concurrency: how many of those may be in flight.
+    """
+
+    kind: BatchKind
+    folder: Path | None = None
+    share: float = 0.5
+    lines: int = 50_000
+    retries: int = 3
+    is_live_after: bool = False
+    poll_s: float = 30.0
+    quiet_s: float = 60.0
+    live_prices: Prices = Prices()
+    live_concurrency: int = 256
+
+
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
     """A model, and how to call it.
@@ -215,6 +249,7 @@ class ChatSettings:
         section: prefix of its settings on the command line, for messages.
         url_setting: the setting that names the endpoints on the command line, for messages.
         price_settings: what the names of the settings of its prices begin with on the command line, for messages.
+        batch: how its requests are sent in batches; `None` if each is sent by itself. `prices` are those of a batch.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -239,6 +274,7 @@ class ChatSettings:
     section: str = ""
     url_setting: str = "base_url"
     price_settings: str = "price_"
+    batch: BatchSettings | None = None
 
     def __post_init__(self) -> None:
         """Check that there is an endpoint."""

@@ -87,6 +87,11 @@ class ActorRow:
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     _times: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def name(self) -> str:
+        """See `RowLedger`; an actor sends no batches."""
+        return ""
+
     def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""
         request = digest_of(asked)

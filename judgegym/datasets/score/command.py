@@ -135,6 +135,8 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
     budget = settings.budget()
     on_ray = None if settings.ray is None else (settings.ray, settings.ray_actors, settings)
     if on_ray is not None:
+        if settings.judge_batch is not None:
+            raise SettingsError("--judge_batch: actors of --ray send requests by themselves; leave out one of the two")
         check_on_ray(*on_ray, is_offline=settings.offline, has_budget=budget is not None)
     event_loop.spare_the_collector()  # the rows are read below, all of them
     async with open_clients(loaded, budget) as clients:

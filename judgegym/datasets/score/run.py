@@ -40,6 +40,7 @@ from judgegym.datasets.score.saved import (
 from judgegym.datasets.score.settings import OUT, ScoreSettings
 from judgegym.engine.anchors import AnchorJudge, AnchorResult, judge_anchors, read_anchors
 from judgegym.engine.loop import NothingSucceeds, RunProgress, judge_rows
+from judgegym.engine.runs.batches import judged_in_batches
 from judgegym.engine.runs.directory import FAILURES, SAMPLES, EarlierLines, RunDirectory, run_directory_of, uid_of_row
 from judgegym.engine.runs.disk import Disk, remove_unfinished
 from judgegym.engine.runs.ledger import CallLedger
@@ -211,7 +212,7 @@ class ScoreRun:
                     equals[first].append(number)
         finished = frozenset(tasks.uid(number) for number in range(len(tasks)) if number not in to_judge)
         self._progress.done = earlier = len(saved) - left
-        in_flight = self.settings.units_in_flight
+        in_flight = self.settings.rows_in_progress(self.settings.units_in_flight)
         if policy is not None:
             in_flight += self.settings.openai.num_requests_for_eval
 
@@ -229,21 +230,22 @@ class ScoreRun:
                 asked = [client.settings for client in self.clients.all]
                 prices = {endpoint.model: each.prices for each in asked for endpoint in each.endpoints}
                 self.budget.begin_after(ledger.earlier.priced(prices))
-            with self._progress.shown(run.disk, run.log.write, left=left):
-                try:
-                    await judge_rows(
-                        tasks,
-                        numbers,
-                        ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy),
-                        task_end,
-                        record,
-                        ledger=ledger,
-                        disk=run.disk,
-                        in_flight=in_flight,
-                        is_first_run=len(saved.missing) == len(saved),
-                    )
-                except NothingSucceeds as error:
-                    raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error
+            async with judged_in_batches(run, ledger, self.settings):
+                with self._progress.shown(run.disk, run.log.write, left=left):
+                    try:
+                        await judge_rows(
+                            tasks,
+                            numbers,
+                            ResponseJudge(self._elsewhere or partial(judge_responses, self.scorer), policy),
+                            task_end,
+                            record,
+                            ledger=ledger,
+                            disk=run.disk,
+                            in_flight=in_flight,
+                            is_first_run=len(saved.missing) == len(saved),
+                        )
+                    except NothingSucceeds as error:
+                        raise NothingSucceeds(f"{error} (all answers: {run.path / CALLS})") from error
         return earlier
 
     def _record(

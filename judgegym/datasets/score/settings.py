@@ -15,6 +15,7 @@ from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.sample import SampleSettings, of_policy_alone
 from judgegym.engine.settings.env import share_max_retries, without_secrets
 from judgegym.judges.config import presets, tracing
+from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
 from judgegym.judges.config.fields import declared_settings, operational, setting
 from judgegym.judges.config.sources import ShowConfig, SourcedSettings
@@ -103,7 +104,7 @@ class ScoreRunSettings(RowsRunSettings):
     at any time; for 100,000 responses that takes several seconds."""
 
 
-class ScoreSettings(DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings):
+class ScoreSettings(JudgeBatchSettings, DatasetJudgeSettings, SampleSettings, ColumnSettings, ScoreRunSettings):
     """All settings of the command, under one set of names."""
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any, TypeAlias, cast
 
+from judgegym.engine.runs.batches import read_batches
 from judgegym.engine.runs.directory import RunDirectory
 from judgegym.engine.runs.lines import damage, whole_lines
 from judgegym.engine.runs.recorded_calls import CALLS, Texts, call_line, read_answer, unpack
@@ -97,6 +98,7 @@ class CallLedger:
         is_resumed: there is a ledger of an earlier run.
         lost: how many requests were in flight when that stopped; their answers never arrived.
         earlier: what the earlier run has spent.
+        in_batches: the requests without an answer that are in a batch of the earlier run.
     """
 
     def __init__(self, run: RunDirectory, *, finished: Container[str], keep_texts: bool) -> None:
@@ -123,6 +125,8 @@ class CallLedger:
         self.last_number = 0
         self.lost = 0
         self.earlier = RunUsage()
+        self._batched = read_batches(run.path).numbers
+        self.in_batches = frozenset[int]()
         unpack(run.path)
         self.is_resumed = self._path.exists()
         if self.is_resumed:
@@ -136,7 +140,8 @@ class CallLedger:
                 self._note(line.fields(), line.offset, finished)
             except (KeyError, TypeError) as error:
                 raise line.damage(f"not of a ledger of calls: {error!r}") from error
-        self.lost = len(self.in_flight)
+        self.in_batches = self._batched & self.in_flight.keys()
+        self.lost = len(self.in_flight) - len(self.in_batches)
         self._forget_in_flight()
 
     def _note(self, line: Mapping[str, Any], place: int, finished: Container[str]) -> None:
@@ -166,10 +171,13 @@ class CallLedger:
                 places.setdefault(call["key"], []).append((place, call["has_verdict"]))
 
     def _forget_in_flight(self) -> None:
-        """Give up the requests without an answer, which were sent all the same."""
-        self.earlier.requests += len(self.in_flight) + self._repeated.total()
-        self.in_flight.clear()
-        self._repeated.clear()
+        """Give up the requests without an answer, which were sent all the same; those in batches may have one."""
+        lost = [number for number in self.in_flight if number not in self._batched]
+        self.earlier.requests += len(lost)
+        for number in lost:
+            del self.in_flight[number]
+        for number in [number for number in self._repeated if number not in self._batched]:
+            self.earlier.requests += self._repeated.pop(number)
 
     def _ended(self, number: int | None) -> None:
         """Note that a request of the earlier run has ended; its line says how often it was sent."""
@@ -227,6 +235,11 @@ class LedgerOfRow:
     key: RowKey
     places: Mapping[str, list[Place]]
     _times: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def name(self) -> str:
+        """See `RowLedger`."""
+        return f"{self.key[0]}\0{self.key[1]}"
 
     def open(self, asked: CallKey) -> tuple[str, dict[int, ChatResponse]]:
         """See `RowLedger`."""

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from judgegym.engine.settings.policy import ReasoningEffort
 from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
+from judgegym.judges.config.batches import JudgeBatchSettings
 from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
@@ -107,6 +108,7 @@ class EnvConfig(
     MonitorSettings,
     AlarmSettings,
     BudgetSettings,
+    JudgeBatchSettings,
     JudgeSettings,
 ):
     """The settings that every environment has under `env`.

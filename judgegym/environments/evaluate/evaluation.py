@@ -24,6 +24,7 @@ from judgegym.engine.loop import NothingSucceeds, RowEnd, RunProgress, judge_row
 from judgegym.engine.metrics import Metrics, RatioRecorder
 from judgegym.engine.records import FINISHED, POLICY_FAILED, Sample, SampleReader
 from judgegym.engine.runs import directory as runs
+from judgegym.engine.runs.batches import judged_in_batches
 from judgegym.engine.runs.directory import EarlierLines, RunDirectory
 from judgegym.engine.runs.disk import Disk
 from judgegym.engine.runs.ledger import CallLedger
@@ -289,18 +290,19 @@ class Evaluation(Generic[TaskT, DetailT]):
             env.clients.begin_after(ledger.earlier)
             if finished or ledger.is_resumed:
                 logger.info("resuming %s: %d rows are finished; %s", run.path, len(finished), ledger.loss)
-            with progress.shown(run.disk, run.log.write, left=len(numbers)):
-                await judge_rows(
-                    saved.tasks,
-                    numbers,
-                    judge,
-                    end_of,
-                    record,
-                    ledger=ledger,
-                    disk=run.disk,
-                    in_flight=in_flight,
-                    is_first_run=is_first,
-                )
+            async with judged_in_batches(run, ledger, env.config):
+                with progress.shown(run.disk, run.log.write, left=len(numbers)):
+                    await judge_rows(
+                        saved.tasks,
+                        numbers,
+                        judge,
+                        end_of,
+                        record,
+                        ledger=ledger,
+                        disk=run.disk,
+                        in_flight=in_flight,
+                        is_first_run=is_first,
+                    )
 
 
 async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
@@ -317,7 +319,7 @@ async def evaluate(evaluation: Evaluation[Any, Any]) -> EvaluationResult:
         result = await evaluation.run(
             evaluation.path,
             resume=evaluation.env.settings.resume,
-            in_flight=runner.rows_in_flight,
+            in_flight=evaluation.env.config.rows_in_progress(runner.rows_in_flight),
             display=display,
         )
     if result.metrics.values:

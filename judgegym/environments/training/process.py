@@ -23,6 +23,7 @@ from judgegym.data.rows import Task
 from judgegym.data.task_list import select
 from judgegym.engine.loop import run_each
 from judgegym.engine.metrics import Metrics
+from judgegym.engine.runs.batches import judged_in_batches
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import pack
@@ -142,13 +143,14 @@ class ProcessRun:
         if self._ledger.is_resumed:
             report_of(self.path).unlink(missing_ok=True)  # it would not fit the groups that come
             logger.info("resuming: %d groups are written; %s", file.kept, self._ledger.loss)
-        at_once = min(worker_slots(self._env.settings), self._wanted)
+        at_once = min(config.rows_in_progress(worker_slots(self._env.settings)), self._wanted)
         try:
             with self._run.log.ending():
                 with display.following(self._progress, self._run.log.write, left=self._wanted):
                     live = asyncio.create_task(self._live.run())
                     try:
-                        await run_each(self._take, self._make, disk=disk, in_flight=at_once)
+                        async with judged_in_batches(self._run, self._ledger, config):
+                            await run_each(self._take, self._make, disk=disk, in_flight=at_once)
                         await self.monitor.close(math.inf)
                     finally:
                         live.cancel()

@@ -18,6 +18,7 @@ from judgegym.judges.aspects import judge as aspects
 from judgegym.judges.aspects.prompt import AspectJudgeSettings
 from judgegym.judges.checklists import judge as checklists
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
+from judgegym.judges.config.batches import with_batch
 from judgegym.judges.config.explaining import TextOrFile
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import STAND_IN_IDENTITY, JudgeSettings, PromptLayout, PromptLayoutSettings
@@ -351,6 +352,8 @@ def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) ->
             settings = settings.model_copy(update=of_stand_in)
         section = f"{MADE_OF_JUDGES[whole.judge].field}.{part.name}."
         chat = settings.chat_settings(retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=section)
+        if of_whole.batch is not None:
+            chat = with_batch(chat, of_whole.batch)
         if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
             client = client.sibling(chat)
     judge = cast("SingleJudge[Any, Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))

@@ -1,0 +1,106 @@
+"""`judgegym batch RUN`: show how the batches of a run stand, and cancel those that are open."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from judgegym.engine import terminal
+from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.config.extras import require
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.llm.errors import DataError, EndpointError, SettingsError
+
+if TYPE_CHECKING:  # --help comes at once
+    from judgegym.engine.runs.batches import RecordedBatch
+
+_ABOUT = (
+    "Show how the batches of a run stand: as its directory says, or as the provider says if the variable of the key is "
+    "set. What is cancelled is billed as far as it was done; the run, or its --resume, keeps that and sends the rest "
+    "again."
+)
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Run the command.
+
+    Args:
+        argv: its words.
+        prog: what the user typed to start it.
+
+    Returns:
+        The exit code: 0; 1 if the provider refuses to say, or to cancel; 2 if there is no such run.
+    """
+    options = parser_of(prog).parse_args(argv)
+    return exit_code(lambda: asyncio.run(_show(options.run, options.api_key_env, is_cancelled=options.cancel)))
+
+
+def parser_of(prog: str) -> argparse.ArgumentParser:
+    """Its arguments."""
+    parser = OneLineParser(prog, _ABOUT)
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory, or a file of score or process")
+    parser.add_argument("--cancel", action="store_true", help="cancel the batches that are not over")
+    parser.add_argument(
+        "--api_key_env", metavar="NAME", help="the variable of the provider's key; OPENAI_API_KEY or ANTHROPIC_API_KEY"
+    )
+    return parser
+
+
+async def _show(path: Path, variable: str | None, *, is_cancelled: bool) -> int:
+    require("environments")
+    from judgegym.engine.runs.batches import BATCHES, VOID, read_batches
+    from judgegym.engine.runs.directory import run_directory_of
+
+    run = path if (path / BATCHES).exists() else run_directory_of(path)
+    if not (run / BATCHES).exists():
+        raise DataError(f"{path} has no batches: expected a run directory with {BATCHES}, or the file of one")
+    recorded, failures = read_batches(run), 0
+    for batch in recorded.batches.values():
+        words = f"batch {batch.number}: {batch.done:,} of {len(batch.requests):,} done, {batch.state or 'uploading'}"
+        if batch.id is not None and batch.state != VOID:
+            try:
+                words = await _said(batch, variable, is_cancelled=is_cancelled) or words
+            except (EndpointError, SettingsError) as error:
+                words, failures = f"{words}; {error}", failures + 1
+        terminal.say(f"{words}  ({batch.kind}, {batch.model}, {batch.id or 'no id yet'})")
+    return min(1, failures)
+
+
+async def _said(batch: RecordedBatch, variable: str | None, *, is_cancelled: bool) -> str | None:
+    """What the provider says of a batch, which is cancelled if it is not over; `None` without a key to ask with.
+
+    Raises:
+        EndpointError: it does not say.
+        SettingsError: it is to be cancelled, and there is no key.
+    """
+    from pydantic import SecretStr
+
+    from judgegym.llm.batches.kinds import open_batches
+    from judgegym.llm.client import ChatClient
+    from judgegym.llm.types import BatchSettings, ChatSettings, Endpoint
+    from judgegym.llm.urls import is_public
+
+    is_folder, is_anthropic = batch.kind == "folder", batch.kind == "anthropic"
+    variable = variable or ("ANTHROPIC_API_KEY" if is_anthropic else "OPENAI_API_KEY")
+    key = os.environ.get(variable)
+    if not key and not is_folder and is_public(batch.endpoint):
+        if is_cancelled:
+            raise SettingsError(f"it cannot be cancelled: {variable} is not set; name another with --api_key_env")
+        return None
+    url = "http://127.0.0.1:9/v1" if is_folder else batch.endpoint
+    endpoint = Endpoint(
+        url, batch.model, SecretStr(key) if key else None, api="anthropic" if is_anthropic else "openai"
+    )
+    settings = BatchSettings("anthropic" if is_anthropic else "folder" if is_folder else "openai", Path(batch.endpoint))
+    async with ChatClient(ChatSettings((endpoint,), max_retries=3, away_deadline_s=10.0)) as client:
+        api, name = open_batches(settings, client), batch.id or ""
+        state = await api.state(name)
+        if is_cancelled and not state.is_over:
+            await api.cancel(name)
+            state = state if is_folder else await api.state(name)
+        of = state.of or len(batch.requests)
+        return f"batch {batch.number}: {state.done:,} of {of:,} done, {state.words}"

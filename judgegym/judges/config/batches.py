@@ -1,0 +1,97 @@
+"""The settings of batches: a judge's requests go through a provider's batch endpoint, for half the price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel
+
+from judgegym.judges.config.fields import operational
+from judgegym.judges.config.judge import STAND_IN_IDENTITY
+from judgegym.llm.errors import SettingsError
+from judgegym.llm.types import BatchKind, BatchSettings, ChatSettings
+from judgegym.llm.usage import Prices
+
+BATCH_SHARE = 0.5
+"""What a request costs in a provider's batch, as a share of what it costs live (OpenAI, Anthropic)."""
+VERBS = ("evaluate", "process")
+
+
+class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
+    """Whether and how a judge's requests are sent in batches."""
+
+    help_group: ClassVar[str] = "judge"
+
+    judge_batch: BatchKind | None = operational(None, verbs=VERBS, common=True)
+    """Send the judge's requests in batches, which cost half and may take hours. openai: OpenAI's files and batches.
+    anthropic: Anthropic's message batches (judge_api=anthropic). folder: files for vllm run-batch. Live if unset."""
+    judge_batch_folder: Path | None = operational(None, verbs=VERBS)
+    """Write batches to this folder as NAME.jsonl, and wait for NAME.out.jsonl there (judge_batch=folder)."""
+    judge_batch_rows: int = operational(10_000, verbs=VERBS, ge=1)
+    """Keep at most this many rows or groups in progress, whose requests make the batches."""
+    judge_batch_lines: int = operational(50_000, verbs=VERBS, ge=1, le=100_000)
+    """Put at most this many requests into one batch."""
+    judge_batch_retries: int = operational(3, verbs=VERBS, ge=0)
+    """Send a request whose line of a batch brought no usable response again at most this many times."""
+    judge_batch_fallback: Literal["batch", "live"] = operational("batch", verbs=VERBS)
+    """Send a request again whose batch expired, was cancelled or left it out: with the next batch, or live."""
+    judge_batch_price: float | None = operational(None, verbs=VERBS, ge=0, le=1)
+    """Count a request in a batch with this share of its live price; if unset, 0.5, and 1 for a folder."""
+    judge_batch_poll: float = operational(30.0, verbs=VERBS, gt=0)
+    """Look at open batches every so many seconds."""
+    judge_batch_quiet: float = operational(60.0, verbs=VERBS, gt=0)
+    """Send a batch after this many seconds in which nothing has changed, although a row might still add to it; it is
+    sent at once when all rows wait for batches."""
+
+    def rows_in_progress(self, live: int) -> int:
+        """How many rows may be in progress; `live` where requests are sent by themselves."""
+        return live if self.judge_batch is None else self.judge_batch_rows
+
+    def in_batches(self, chat: ChatSettings) -> ChatSettings:
+        """The settings of a judge's client, whose requests go into batches if the user says so.
+
+        Raises:
+            SettingsError: the judge's endpoint cannot be asked in this kind of batch.
+        """
+        if self.judge_batch is None:
+            return chat
+        if chat.identity == STAND_IN_IDENTITY and self.judge_batch != "folder":
+            raise SettingsError(f"--{chat.section}judge_batch: the stand-in of --offline has no batches; leave out one")
+        if self.judge_batch == "folder" and self.judge_batch_folder is None:
+            raise SettingsError(f"--{chat.section}judge_batch=folder needs --{chat.section}judge_batch_folder")
+        share = self.judge_batch_price
+        if share is None:
+            share = 1.0 if self.judge_batch == "folder" else BATCH_SHARE
+        batch = BatchSettings(
+            self.judge_batch,
+            self.judge_batch_folder,
+            share=share,
+            lines=self.judge_batch_lines,
+            retries=self.judge_batch_retries,
+            is_live_after=self.judge_batch_fallback == "live",
+            poll_s=self.judge_batch_poll,
+            quiet_s=self.judge_batch_quiet,
+        )
+        return with_batch(chat, batch)
+
+
+def with_batch(chat: ChatSettings, batch: BatchSettings) -> ChatSettings:
+    """The settings of a client whose requests go into batches, with the prices of those.
+
+    Raises:
+        SettingsError: its endpoint cannot be asked in this kind of batch.
+    """
+    api, where = chat.endpoints[0].api, f"--{chat.section}judge_batch={batch.kind}"
+    wanted: Sequence[str] = ("anthropic",) if batch.kind == "anthropic" else ("openai",)
+    if api not in wanted:
+        raise SettingsError(f"{where}: the judge is asked in the form of judge_api={api}; expected {wanted[0]}")
+    if len(chat.endpoints) > 1:
+        raise SettingsError(f"{where}: expected one base URL, found {len(chat.endpoints)}: a batch has one endpoint")
+    live = chat.prices
+    costs = {each.name: getattr(live, each.name) for each in fields(live)}
+    prices = Prices(**{name: None if cost is None else cost * batch.share for name, cost in costs.items()})
+    batch = replace(batch, live_prices=live, live_concurrency=chat.max_concurrency)
+    return replace(chat, batch=batch, prices=prices)

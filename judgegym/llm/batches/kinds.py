@@ -1,0 +1,384 @@
+"""The kinds of batch endpoints: OpenAI's files and batches, Anthropic's message batches, a folder of batch lines.
+
+A batch has a name of ours, which no other has, and its requests have the ids `NAME-0`, `NAME-1` and so on. By that name
+a batch is found again that was created although nobody has recorded it: OpenAI keeps it as metadata, a folder as the
+name of a file. Anthropic keeps nothing but the ids of requests, and shows these only in the results: a batch of as many
+requests, created since, is ours if its results are.
+
+Source: the API references of OpenAI (files, batches) and Anthropic (message batches), and `vllm run-batch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from judgegym.llm import wire
+from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
+from judgegym.llm.ledger import Upload
+from judgegym.llm.providers import ApiName
+from judgegym.llm.providers.api import RawResponse
+from judgegym.llm.types import BatchKind, BatchSettings
+from judgegym.llm.wire import JSON
+
+LOST_FOR_S = 120.0
+"""The clock of a provider may differ from ours by so much."""
+_LOOK_S = 1.0
+_GET = Upload()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A request as a line of a batch: its id, and its body as JSON."""
+
+    custom_id: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """How a batch stands, as the provider says.
+
+    Attributes:
+        words: the provider's word.
+        done: requests that have a response, an error included.
+        of: all requests; 0 if the provider does not say.
+        is_over: nothing more will come.
+        files: what holds the results.
+        refused: of a batch that was refused as a whole, the reasons by the place of the request; `None`: of all.
+    """
+
+    words: str
+    done: int = 0
+    of: int = 0
+    is_over: bool = False
+    files: tuple[str, ...] = ()
+    refused: Mapping[int | None, str] = field(default_factory=dict)
+
+
+class Caller(Protocol):
+    """Sends requests beside the chat API: a `Transport`."""
+
+    async def beside_text(self, path: str, upload: Upload) -> str:
+        """Send a request, and return the text of its response. Raises `EndpointError`."""
+
+
+BatchResults = list[tuple[str, "RawResponse | str"]]
+"""The id of each line of the results with its response; or why it has none."""
+
+
+class BatchApi:
+    """OpenAI's files and batches; the base of the others.
+
+    Attributes:
+        kind: the value of the setting.
+        api: the form of the requests.
+        most_bytes: of all lines of a batch.
+    """
+
+    kind: BatchKind = "openai"
+    api: ApiName = "openai"
+    most_bytes = 190_000_000
+
+    def __init__(self, caller: Caller) -> None:
+        """Speak to the provider through `caller`."""
+        self._caller = caller
+
+    async def create(self, name: str, model: str, requests: Sequence[BatchRequest]) -> str:
+        """Create a batch; return the provider's id.
+
+        Raises:
+            EndpointError: it was not created, or nobody knows whether it was (`FailureKind.retryable`).
+        """
+        edge = uuid.uuid4().hex
+        head = (
+            f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--{edge}\r\n'
+            f'Content-Disposition: form-data; name="file"; filename="{name}.jsonl"\r\n'
+            "Content-Type: application/jsonl\r\n\r\n"
+        )
+        data = b"".join((head.encode(), *_openai_lines(requests), f"\r\n--{edge}--\r\n".encode()))
+        sent = await self._json("/v1/files", Upload(data, f"multipart/form-data; boundary={edge}"))
+        asked = {
+            "input_file_id": sent.get("id"),
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "metadata": {"judgegym_batch": name},
+        }
+        created = await self._json("/v1/batches", Upload(wire.dumps(asked), may_count_twice=True))
+        return _id_of(created)
+
+    async def find(self, name: str, requests: int, since: float) -> str | None:
+        """The id of the batch of this name, if it was created.
+
+        Args:
+            name: our name of it.
+            requests: how many it has.
+            since: when it was sent at the earliest (Unix time).
+        """
+        async for batch in self._listed("/v1/batches"):
+            created = batch.get("created_at")
+            if _mapping(batch.get("metadata")).get("judgegym_batch") == name:
+                return _id_of(batch)
+            if isinstance(created, int | float) and created < since - LOST_FOR_S:
+                return None
+        return None
+
+    async def state(self, batch: str) -> BatchState:
+        """How a batch stands."""
+        body = await self._json(f"/v1/batches/{batch}")
+        words, counts = str(body.get("status")), _mapping(body.get("request_counts"))
+        files = [name for key in ("output_file_id", "error_file_id") if isinstance(name := body.get(key), str)]
+        errors = _list(_mapping(body.get("errors")).get("data"))
+        return BatchState(
+            words,
+            _count(counts, "completed", "failed"),
+            _count(counts, "total"),
+            words in ("completed", "failed", "expired", "cancelled"),
+            tuple(filter(None, files)),
+            dict(map(_refusal, errors)) if words == "failed" else {},
+        )
+
+    async def results(self, batch: str, state: BatchState) -> BatchResults:
+        """The lines of its results, in any order; some may be missing."""
+        found: BatchResults = []
+        for file in state.files:
+            text = await self._caller.beside_text(f"/v1/files/{file}/content", _GET)
+            found += openai_results(text)
+        return found
+
+    async def cancel(self, batch: str) -> None:
+        """Cancel a batch; what is done by then is billed, and its results stay."""
+        await self._json(f"/v1/batches/{batch}/cancel", Upload(b""))
+
+    def hint(self, batch: str, model: str) -> str:
+        """What the user does to get it answered, in words."""
+        return ""
+
+    async def _json(self, path: str, upload: Upload = _GET) -> Mapping[str, JSON]:
+        text = await self._caller.beside_text(path, upload)
+        try:
+            return _mapping(wire.loads(text))
+        except ValueError:
+            said = f"the body is not JSON ({wire.shorten(text, 200)})"
+            raise EndpointError(FailureKind.BROKEN, endpoint=path, answer=said) from None
+
+    async def _listed(
+        self, path: str, after: str = "after", last: str = "last_id"
+    ) -> AsyncIterator[Mapping[str, JSON]]:
+        query = "?limit=100"
+        while True:
+            page = await self._json(path + query)
+            for each in _list(page.get("data")):
+                yield _mapping(each)
+            if not page.get("has_more") or not isinstance(page.get(last), str):
+                return
+            query = f"?limit=100&{after}={page[last]}"
+
+
+class AnthropicBatches(BatchApi):
+    """Anthropic's message batches."""
+
+    kind: BatchKind = "anthropic"
+    api: ApiName = "anthropic"
+    most_bytes = 240_000_000
+    _PATH = "/v1/messages/batches"
+
+    async def create(self, name: str, model: str, requests: Sequence[BatchRequest]) -> str:
+        """See `BatchApi`."""
+        lines = (b'{"custom_id":%b,"params":%b}' % (wire.dumps(each.custom_id), each.body) for each in requests)
+        data = b'{"requests":[' + b",".join(lines) + b"]}"
+        return _id_of(await self._json(self._PATH, Upload(data, may_count_twice=True)))
+
+    async def find(self, name: str, requests: int, since: float) -> str | None:
+        """See `BatchApi`; waits until the batches that may be the one are over."""
+        async for batch in self._listed(self._PATH, "after_id"):
+            created = _time_of(batch.get("created_at"))
+            if created is not None and created < since - LOST_FOR_S:
+                return None
+            counts = _mapping(batch.get("request_counts"))
+            if sum(_count(counts, key) for key in counts) != requests:
+                continue
+            found = _id_of(batch)
+            while not (state := await self.state(found)).is_over:  # noqa: ASYNC110  # the provider tells nobody
+                await asyncio.sleep(_LOOK_S)
+            results = await self.results(found, state)
+            if any(custom_id.rpartition("-")[0] == name for custom_id, _ in results):
+                return found
+        return None
+
+    async def state(self, batch: str) -> BatchState:
+        """See `BatchApi`."""
+        body = await self._json(f"{self._PATH}/{batch}")
+        counts, words = _mapping(body.get("request_counts")), str(body.get("processing_status"))
+        left = _count(counts, "processing")
+        total = sum(_count(counts, key) for key in counts)
+        return BatchState(words, total - left, total, words == "ended")
+
+    async def results(self, batch: str, state: BatchState) -> BatchResults:
+        """See `BatchApi`."""
+        text = await self._caller.beside_text(f"{self._PATH}/{batch}/results", _GET)
+        return [_anthropic_result(line) for line in _lines_of(text)]
+
+    async def cancel(self, batch: str) -> None:
+        """See `BatchApi`."""
+        await self._json(f"{self._PATH}/{batch}/cancel", Upload(b""))
+
+
+class BatchFolder(BatchApi):
+    """A folder: `NAME.jsonl` is written, and `NAME.out.jsonl` is waited for."""
+
+    kind: BatchKind = "folder"
+
+    def __init__(self, caller: Caller, folder: Path) -> None:
+        """Write to `folder`, which is created."""
+        super().__init__(caller)
+        self._folder, self._sizes = folder, dict[str, int]()
+
+    async def create(self, name: str, model: str, requests: Sequence[BatchRequest]) -> str:
+        """See `BatchApi`."""
+        path = self._path(name)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            part.write_bytes(b"".join(_openai_lines(requests)))
+            part.replace(path)
+        except OSError as error:
+            raise SettingsError(f"judge_batch_folder: {path} cannot be written: {error.strerror}") from error
+        return name
+
+    async def find(self, name: str, requests: int, since: float) -> str | None:
+        """See `BatchApi`."""
+        return name if self._path(name).exists() else None
+
+    async def state(self, batch: str) -> BatchState:
+        """See `BatchApi`: it is over when it has all lines, or stands still with whole ones."""
+        path, out = self._path(batch), self._path(batch).with_suffix(".out.jsonl")
+        if not out.exists():
+            if not path.exists():
+                raise EndpointError(FailureKind.REJECTED, endpoint=f"{path}", answer="the file is gone", status=404)
+            return BatchState(f"waits for {out}")
+        size, of = out.stat().st_size, sum(map(bool, path.read_bytes().split(b"\n"))) if path.exists() else 0
+        text = out.read_bytes()
+        done = text.count(b"\n")
+        stands = size > 0 and self._sizes.get(batch) == size and text.endswith(b"\n")
+        self._sizes[batch] = size
+        return BatchState("written", done, of, is_over=stands or 0 < of <= done)
+
+    async def results(self, batch: str, state: BatchState) -> BatchResults:
+        """See `BatchApi`."""
+        return openai_results(self._path(batch).with_suffix(".out.jsonl").read_text("utf-8", "replace"))
+
+    async def cancel(self, batch: str) -> None:
+        """See `BatchApi`: remove the file, unless it has been answered."""
+        self._path(batch).unlink(missing_ok=True)
+
+    def hint(self, batch: str, model: str) -> str:
+        """See `BatchApi`."""
+        path = self._path(batch)
+        return f"; to answer it:\n  vllm run-batch -i {path} -o {path.with_suffix('.out.jsonl')} --model {model}"
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.jsonl"
+
+
+def open_batches(settings: BatchSettings, caller: Caller) -> BatchApi:
+    """The batch endpoint that the settings name."""
+    if settings.kind == "folder":
+        return BatchFolder(caller, settings.folder or Path())
+    return AnthropicBatches(caller) if settings.kind == "anthropic" else BatchApi(caller)
+
+
+def openai_results(text: str) -> BatchResults:
+    """The lines of a file of results in OpenAI's form; one that is no such line counts as missing."""
+    found: BatchResults = []
+    for line in _lines_of(text):
+        response, error = _mapping(line.get("response")), line.get("error")
+        status, body = response.get("status_code"), response.get("body")
+        answer: RawResponse | str
+        if isinstance(status, int) and not isinstance(status, bool):
+            answer = RawResponse(status, wire.dumps(body if body is not None else {"error": error}))
+        else:
+            answer = f"no response: {wire.shorten(wire.error_text(wire.dumps({'error': error})), 200)}"
+        found.append((str(line.get("custom_id")), answer))
+    return found
+
+
+_STATUS_OF_ERROR = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+    "timeout_error": 504,
+}
+"""The HTTP statuses of Anthropic's errors; 500 for all others."""
+
+
+def _anthropic_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
+    """Id and response of a line of results."""
+    custom_id, result = str(line.get("custom_id")), _mapping(line.get("result"))
+    kind = result.get("type")
+    if kind == "succeeded":
+        return custom_id, RawResponse(200, wire.dumps(result.get("message")))
+    if kind != "errored":
+        return custom_id, f"no response: {kind}"
+    error = _mapping(result.get("error"))
+    inner = _mapping(error.get("error")) or error
+    return custom_id, RawResponse(_STATUS_OF_ERROR.get(str(inner.get("type")), 500), wire.dumps({"error": inner}))
+
+
+def _openai_lines(requests: Sequence[BatchRequest]) -> Iterator[bytes]:
+    line = b'{"custom_id":%b,"method":"POST","url":"/v1/chat/completions","body":%b}\n'
+    return (line % (wire.dumps(each.custom_id), each.body) for each in requests)
+
+
+def _lines_of(text: str) -> Iterator[Mapping[str, JSON]]:
+    """The objects of lines of JSON; a line that is none is left out."""
+    for line in text.split("\n"):
+        try:
+            value = wire.loads(line.encode()) if line.strip() else None
+        except ValueError:
+            continue
+        if isinstance(value, Mapping):
+            yield value
+
+
+def _refusal(error: JSON) -> tuple[int | None, str]:
+    fields = _mapping(error)
+    line = fields.get("line")  # counted from 1
+    return line - 1 if isinstance(line, int) else None, str(fields.get("message") or fields.get("code"))
+
+
+def _id_of(body: Mapping[str, JSON]) -> str:
+    """Raises `EndpointError` where an answer has no id."""
+    found = body.get("id")
+    if not isinstance(found, str) or not found:
+        raise EndpointError(FailureKind.REJECTED, endpoint="the batch endpoint", answer=f"no id in {body!r:.200}")
+    return found
+
+
+def _time_of(value: JSON) -> float | None:
+    try:
+        return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
+
+
+def _count(counts: Mapping[str, JSON], *names: str) -> int:
+    return sum(value for name in names if isinstance(value := counts.get(name), int))
+
+
+def _mapping(value: JSON) -> Mapping[str, JSON]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: JSON) -> Sequence[JSON]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,413 @@
+"""The batches of a run: requests wait in a queue, go out as a batch when the run is quiet, and get their responses.
+
+What was sent is on disk before it is uploaded (`BatchRecord`): a resumed run takes up the lines of a batch whose
+responses it has not recorded. A batch that may have been created, though nobody knows, is looked for before it is
+created once more.
+
+Guarantees: a request is in one open batch at most; a line of the results counts once, whatever their order; a request
+whose line brought no response is sent again; a request whose line was refused has that as its response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol
+
+from judgegym.llm import wire
+from judgegym.llm.activity import ACTIVITY, Activity, blocked
+from judgegym.llm.batches.kinds import BatchApi, BatchRequest, BatchState, Caller, open_batches
+from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
+from judgegym.llm.ledger import RequestRecord
+from judgegym.llm.providers.api import RawResponse
+from judgegym.llm.types import BatchSettings, ChatSettings
+from judgegym.llm.wire import JSON
+
+logger = logging.getLogger(__name__)
+
+_TURNS = 20
+"""Turns of the event loop in which a row whose call was answered makes its next one."""
+_PLACE = re.compile(r"requests[.\[](\d+)|[Ll]ine (\d+)")
+"""Where a message names one request of a batch: from 0 (Anthropic), or the line, from 1."""
+_TOO_LARGE = 413
+
+
+class BatchCaller(Caller, Protocol):
+    """What batches need of a `Transport`."""
+
+    settings: ChatSettings
+
+
+class BatchRecord(Protocol):
+    """Where the batches of a run are recorded (`judgegym.engine.runs.batches`)."""
+
+    @property
+    def run(self) -> str:
+        """What tells the run apart from all others."""
+
+    def append(self, line: Mapping[str, JSON]) -> None:
+        """Append a line."""
+
+    async def ready(self) -> None:
+        """Wait until what was appended is on disk."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A request in the queue, or in a batch.
+
+    Attributes:
+        identity: what tells it apart from the other requests of the run.
+        number: its number in the ledger; `None` if it has none.
+        call: the call that waits for it; `None` where an earlier part of the run has sent it.
+        body: what is sent, as JSON.
+        answer: its response, or why it has none; `None` if it was never sent.
+    """
+
+    identity: str
+    number: int | None = None
+    call: RequestRecord | None = None
+    body: bytes = b""
+    answer: asyncio.Future[RawResponse | str | None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def resolve(self, answer: RawResponse | str | None) -> None:
+        """Give it what came back."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch of a run.
+
+    Attributes:
+        number: counted from 1.
+        lines: its requests, in the order of their ids.
+        name: ours.
+        at: when it was sent (Unix time).
+        id: the provider's; `None` until it is known.
+        is_earlier: an earlier part of the run has sent it.
+        state: as the provider said last.
+        follows: that which brings its responses.
+    """
+
+    number: int
+    lines: Sequence[Line]
+    name: str
+    at: float
+    id: str | None = None
+    is_earlier: bool = False
+    state: BatchState = BatchState("")
+    follows: asyncio.Task[None] | None = None
+
+    @property
+    def words(self) -> str:
+        """How it stands, in words."""
+        of = self.state.of or len(self.lines)
+        return f"batch {self.number}: {self.state.done:,} of {of:,} done ({self.state.words or 'uploading'})"
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What waits for the next batch of one client."""
+
+    caller: BatchCaller
+    settings: BatchSettings
+    api: BatchApi
+    most_lines: int
+    lines: list[Line] = field(default_factory=list)
+
+    def parts(self) -> Iterator[list[Line]]:
+        """Take all lines, in batches that the provider takes."""
+        waiting, self.lines = [line for line in self.lines if not line.answer.done()], []
+        part, size = list[Line](), 0
+        for line in waiting:
+            if part and (len(part) >= self.most_lines or size + len(line.body) > self.api.most_bytes):
+                yield part
+                part, size = [], 0
+            part.append(line)
+            size += len(line.body) + 200
+        if part:
+            yield part
+
+
+class Batches:
+    """The batches of one run; use with `async with`."""
+
+    def __init__(self, record: BatchRecord, earlier: Sequence[Batch], quiet_s: float) -> None:
+        """Begin.
+
+        Args:
+            record: where they are recorded.
+            earlier: those of earlier parts of the run, with the lines whose responses the run's ledger does not have.
+            quiet_s: send what waits if nothing has changed for so many seconds.
+        """
+        self.activity = Activity()
+        self._record, self._quiet_s = record, quiet_s
+        self._last = max((batch.number for batch in earlier), default=0)
+        self._claims = {line.identity: (batch, line) for batch in earlier for line in batch.lines if line.identity}
+        self._queues: dict[int, _Queue] = {}
+        self._open: list[Batch] = []
+        self._stop: RunStop | None = None
+
+    async def __aenter__(self) -> Batches:
+        """Take the requests of the calls that are made from here on."""
+        self._tokens = BATCHES.set(self), ACTIVITY.set(self.activity)
+        self._watch = asyncio.create_task(self._send_when_quiet())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave open batches alone: a resumed run takes them up."""
+        BATCHES.reset(self._tokens[0])
+        ACTIVITY.reset(self._tokens[1])
+        tasks = [self._watch, *(batch.follows for batch in self._open if batch.follows is not None)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def waiting(self) -> str | None:
+        """How the open batches stand, in words."""
+        return "; ".join(batch.words for batch in self._open) or None
+
+    async def ask(self, caller: BatchCaller, call: RequestRecord, body: Mapping[str, JSON]) -> RawResponse | str:
+        """Send a request with the next batch, unless it is in one that an earlier part of the run has sent.
+
+        Returns:
+            Its response; or why it has none.
+
+        Raises:
+            RunStop: no batch can be sent, or looked at.
+        """
+        queue = self._queues.get(id(caller)) or self._queue_of(caller)
+        identity = _identity(call)
+        if claimed := self._claims.pop(identity, None):
+            batch, line = claimed
+            call.number = line.number
+            if batch.follows is None:
+                self._begin(queue, batch)
+            if (answer := await self._answer(line)) is not None:
+                return answer
+            call.stays()
+        if self._stop is not None:
+            raise copy(self._stop)
+        line = Line(identity, call.number, call, wire.dumps(body))
+        queue.lines.append(line)
+        self.activity.note()
+        if len(queue.lines) >= queue.most_lines:
+            self._flush(queue)
+        answer = await self._answer(line)
+        assert answer is not None  # `None` is for the lines of an earlier part of the run
+        return answer
+
+    async def _answer(self, line: Line) -> RawResponse | str | None:
+        with blocked():
+            return await line.answer
+
+    def _queue_of(self, caller: BatchCaller) -> _Queue:
+        settings = caller.settings.batch
+        assert settings is not None  # nobody else asks for a batch
+        queue = self._queues[id(caller)] = _Queue(caller, settings, open_batches(settings, caller), settings.lines)
+        return queue
+
+    async def _send_when_quiet(self) -> None:
+        activity = self.activity
+        while True:
+            try:
+                await asyncio.wait_for(activity.changed.wait(), self._quiet_s)
+            except asyncio.TimeoutError:
+                self._flush(*self._queues.values())
+                continue
+            activity.changed.clear()
+            seen = -1
+            while activity.is_quiet and seen != activity.changes:
+                seen = activity.changes
+                for _ in range(_TURNS):
+                    await asyncio.sleep(0)
+            if activity.is_quiet:
+                self._flush(*self._queues.values())
+
+    def _flush(self, *queues: _Queue) -> None:
+        """Send what waits."""
+        for queue in queues:
+            for part in queue.parts():
+                self._last += 1
+                batch = Batch(self._last, part, f"{self._record.run}-{self._last}", time.time())
+                for line in part:
+                    if line.call is not None:
+                        line.call.leaves()
+                        line.number = line.call.number
+                endpoint = queue.caller.settings.endpoints[0]
+                self._record.append(
+                    {
+                        "batch": batch.number,
+                        "at": batch.at,
+                        "kind": queue.api.kind,
+                        "endpoint": endpoint.shown if queue.settings.folder is None else str(queue.settings.folder),
+                        "model": endpoint.model,
+                        "requests": [[line.number, line.identity] for line in part],
+                    }
+                )
+                self._begin(queue, batch)
+
+    def _begin(self, queue: _Queue, batch: Batch) -> None:
+        self._open.append(batch)
+        batch.follows = asyncio.create_task(self._follow(queue, batch))
+
+    async def _follow(self, queue: _Queue, batch: Batch) -> None:
+        """Bring a batch to its end; whatever happens, each of its lines gets an answer or an error."""
+        try:
+            await self._record.ready()
+            if batch.id is None:
+                await self._create(queue, batch)
+            if batch.id is not None:
+                await self._bring(queue, batch, batch.id)
+        except EndpointError as error:
+            if batch.is_earlier and error.status == 404:
+                logger.warning("batch %d of an earlier part of this run is gone: it is sent again", batch.number)
+                self._give_up(batch)
+            else:
+                self._end(batch, EndpointOutage(f"batch {batch.number}: {error}"))
+        except RunStop as error:
+            self._end(batch, error)
+        except Exception as error:  # noqa: BLE001  # such as a disk that stays full: it ends the rows that wait
+            self._end(batch, error)
+        finally:
+            self._open.remove(batch)
+            self.activity.note()
+
+    def _end(self, batch: Batch, error: Exception) -> None:
+        """Let all that wait for a batch, or for the next one, fail with an error that ends the run."""
+        self._stop = error if isinstance(error, RunStop) else self._stop
+        for line in (*batch.lines, *(line for queue in self._queues.values() for line in queue.lines)):
+            if not line.answer.done():
+                line.answer.set_exception(copy(error))
+                line.answer.exception()  # there may be nobody who waits
+
+    def _give_up(self, batch: Batch) -> None:
+        """Note that a batch does not exist: its lines are sent again."""
+        self._record.append({"batch": batch.number, "state": "void"})
+        for line in batch.lines:
+            line.resolve(None)
+
+    async def _create(self, queue: _Queue, batch: Batch) -> None:
+        """Create a batch that does not exist yet; `batch.id` stays `None` if its lines were sent back to the queue."""
+        may_exist = batch.is_earlier
+        while batch.id is None:
+            if may_exist:
+                batch.id = await queue.api.find(batch.name, len(batch.lines), batch.at)
+            if batch.id is None and batch.is_earlier:
+                self._give_up(batch)
+                return
+            if batch.id is None:
+                requests = [BatchRequest(f"{batch.name}-{i}", line.body) for i, line in enumerate(batch.lines)]
+                model = queue.caller.settings.endpoints[0].model
+                try:
+                    batch.id = await queue.api.create(batch.name, model, requests)
+                except EndpointError as error:
+                    if not error.kind.retryable:
+                        self._refused(queue, batch, error)
+                        return
+                    logger.warning("batch %d: %s; it is looked for before it is sent again", batch.number, error)
+                    may_exist = True
+                    await asyncio.sleep(error.retry_after or min(1.0, queue.settings.poll_s))
+        self._record.append({"batch": batch.number, "id": batch.id})
+        hint = queue.api.hint(batch.id, queue.caller.settings.endpoints[0].model)
+        logger.info(
+            "batch %d: %d requests are sent as %s%s",
+            *(batch.number, len(batch.lines), batch.id, hint),
+        )
+
+    def _refused(self, queue: _Queue, batch: Batch, error: EndpointError) -> None:
+        """Deal with a batch that the endpoint refuses.
+
+        Raises:
+            EndpointError: it refuses all, and not one request.
+        """
+        if error.status == _TOO_LARGE and len(batch.lines) > 1:
+            queue.most_lines = len(batch.lines) // 2
+            self._send_back(queue, batch, {})
+            return
+        found = _PLACE.search(error.answer)
+        place = int(found[1]) if found and found[1] else int(found[2]) - 1 if found else -1
+        if len(batch.lines) == 1:
+            place = 0
+        if error.status not in (400, 413, 422) or place not in range(len(batch.lines)):
+            raise error
+        self._send_back(queue, batch, {place: error.answer})
+
+    def _send_back(self, queue: _Queue, batch: Batch, refused: Mapping[int | None, str]) -> None:
+        """Give the refused requests their refusal, and put the others into the queue again."""
+        self._record.append({"batch": batch.number, "state": "void"})
+        for place, line in enumerate(batch.lines):
+            if place in refused:
+                line.resolve(RawResponse(400, wire.dumps({"error": {"message": refused[place]}})))
+            elif line.call is None:
+                line.resolve(None)
+            else:
+                line.call.stays()
+                queue.lines.append(line)
+
+    async def _bring(self, queue: _Queue, batch: Batch, name: str) -> None:
+        """Wait for the end of a batch, and give each line what came back for it.
+
+        Raises:
+            EndpointError: it cannot be looked at, or was refused as a whole.
+        """
+        while True:
+            state = await queue.api.state(name)
+            if state.words != batch.state.words or state.is_over:
+                counts: dict[str, JSON] = {"done": state.done, "of": state.of}
+                self._record.append({"batch": batch.number, "state": state.words, **counts})
+            batch.state = state
+            if state.is_over:
+                break
+            await asyncio.sleep(queue.settings.poll_s)
+        if state.refused:
+            if None in state.refused:
+                why = f"the batch was refused: {state.refused[None]}"
+                raise EndpointError(FailureKind.REJECTED, endpoint=queue.caller.settings.endpoints[0].shown, answer=why)
+            self._send_back(queue, batch, state.refused)
+            return
+        places = {f"{batch.name}-{i}": line for i, line in enumerate(batch.lines)}
+        strangers = twice = 0
+        for custom_id, answer in await queue.api.results(name, state):
+            line = places.get(custom_id)
+            if line is None:
+                strangers += 1
+            elif line.answer.done():
+                twice += not line.answer.cancelled()
+            else:
+                line.resolve(answer)
+        missing = [line for line in places.values() if not line.answer.done()]
+        for line in missing:
+            line.resolve(f"no response: the batch is {state.words}, and its results have no line of it")
+        if strangers or twice or missing:
+            logger.warning(
+                "batch %d: lines of unknown requests, left out: %d; second lines, left out: %d; missing lines: %d",
+                *(batch.number, strangers, twice, len(missing)),
+            )
+
+
+BATCHES: ContextVar[Batches | None] = ContextVar("batches", default=None)
+"""Of the run, if its requests go into batches."""
+
+
+def _identity(call: RequestRecord) -> str:
+    """What tells a request apart from the others of its run, also when it is resumed; nothing outside of rows."""
+    if call.row is None:
+        return ""
+    text = f"{call.row.name}\0{call.key}\0{call.part}"
+    return hashlib.blake2b(text.encode(), digest_size=9).hexdigest()
