@@ -615,7 +615,11 @@ class Transport:
         assert call.body is not None and self.settings.batch is not None
         self._batches, began = batches, time.monotonic()
         fields = self.api.request({**call.body, "model": replica.endpoint.model})
-        answer = await batches.ask(self, call, fields)
+        try:
+            answer = await batches.ask(self, call, fields)
+        except RunStop:
+            call.number = None  # it has not failed: a resumed run looks for it in its batch
+            raise
         call.away += time.monotonic() - began
         call.is_unbilled = isinstance(answer, str)
         if isinstance(answer, str):
