@@ -127,7 +127,7 @@ class BatchEndpoint(ScriptedEndpoint):
         if path.startswith("/files/"):
             name = path.split("/")[2]
             return web.Response(body=self.files[name]) if name in self.files else web.json_response({}, status=404)
-        found = next((batch for batch in self.batches if path.startswith(f"{kind}/{batch.name}")), None)
+        found = next((batch for batch in self.batches if f"{path}/".startswith(f"{kind}/{batch.name}/")), None)
         if found is None:
             return web.json_response({"error": {"message": "no such batch"}}, status=404)
         if path.endswith("/results"):
