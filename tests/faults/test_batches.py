@@ -14,8 +14,10 @@ import pytest
 from aiohttp import web
 
 from tests.batching import BatchEndpoint, Line, SentBatch
-from tests.command import Started, serving, write_lines
+from tests.billing import Provider
+from tests.command import Ended, Started, serving, write_lines
 from tests.datasets.scoring import samples_of, score
+from tests.faults.test_budgets import Commands
 from tests.forking import ROOT
 from tests.scripted import Json, Reply
 
@@ -155,3 +157,38 @@ def test_twenty_kills_at_random_moments_with_faults_of_the_batches(
             if kills == 20 and not run.out.exists():
                 run.run(None)
             check(run, whole, judge.batches, resent=resent)
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "process"])
+def test_the_judge_of_an_environment_is_asked_in_batches_and_its_policy_live(tmp_path: Path, verb: str) -> None:
+    commands = Commands(tmp_path, random.Random(verb))
+    run: Callable[..., Ended] = getattr(commands, verb)
+    with serving(BatchEndpoint(Provider(1, faults=False))) as live:
+        assert isinstance(live, BatchEndpoint)
+        assert run(live.base_url, "whole").code == 0
+    script = Provider(1, faults=False)
+    with serving(BatchEndpoint(script, looks=2)) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        words = ("--env.judge_batch=openai", "--env.judge_batch_poll=0.005", f"--env.budget_usd={script.usd + 99}")
+        ended = run(judge.base_url, "parts", *words)
+    assert ended.code == 0, ended.said
+    assert commands.results(verb, "parts") == commands.results(verb, "whole")
+    assert judge.live + sum(judge.asked.values()) == live.live
+    assert 0 < len(judge.batches) <= 2 and judge.live > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--judge_batch=anthropic"], "judge_api=openai; expected anthropic"),
+        (["--judge_batch=openai", "--judge_base_url=http://a/v1,http://b/v1"], "expected one base URL"),
+        (["--judge_batch=folder"], "needs --judge_batch_folder"),
+        (["--judge_batch=openai", "--offline"], "the stand-in of --offline has no batches"),
+        (["--judge_batch=openai", "--ray"], "actors of --ray"),
+    ],
+)
+def test_what_cannot_be_sent_in_batches_is_one_line(tmp_path: Path, words: Sequence[str], said: str) -> None:
+    url = [] if "--offline" in words or "http" in str(words) else ["--judge_base_url=http://127.0.0.1:9/v1"]
+    data = write_lines(tmp_path / "data.jsonl", ROWS[:1])
+    ended = score(data, f"--out={tmp_path / 'out.jsonl'}", *url, *words)
+    assert ended.code == 2 and said in ended.said and "Traceback" not in ended.said
