@@ -33,6 +33,7 @@ class SentBatch:
     metadata: Json = field(default_factory=dict)
     looks: int = 0
     state: str = "in_progress"
+    errors: list[Json] = field(default_factory=list)
 
 
 Fault = Callable[[SentBatch, list[Line]], "list[Line]"]
@@ -179,7 +180,7 @@ class BatchEndpoint(ScriptedEndpoint):
             counts = {"total": total, "completed": total if is_over else 0, "failed": 0}
             files = {"output_file_id": f"out-{batch.name}" if is_over else None, "error_file_id": None}
             state = {"id": batch.name, "status": batch.state, "metadata": batch.metadata, "request_counts": counts}
-            return {**state, **files, "created_at": 9e9}
+            return {**state, **files, "errors": {"data": batch.errors}, "created_at": 9e9}
         counts = {"processing": 0 if is_over else total, "succeeded": total if is_over else 0, "errored": 0}
         status = "ended" if is_over else "in_progress"
         return {"id": batch.name, "processing_status": status, "request_counts": counts, "created_at": "2099-01-01T00:00:00Z"}

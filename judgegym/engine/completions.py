@@ -295,7 +295,8 @@ class Clients:
 
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
-        chat_settings = self._settings.env.in_batches(chat_settings)
+        if self._settings.verb != "serve":
+            chat_settings = self._settings.env.in_batches(chat_settings)
         self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session, budget=self.budget))
         return self._judges[-1]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 
 
 class Activity:
@@ -21,38 +22,26 @@ class Activity:
     Attributes:
         changes: how often that has changed.
         changed: set by each change.
+        rows: the rows in progress.
+        blocked: the blocked calls of each.
+        requests: those that are on their way by themselves, of each.
     """
 
     def __init__(self) -> None:
         """Begin without a row."""
-        self.changes = 0
-        self.changed = asyncio.Event()
-        self._rows, self._blocked = Counter[int](), Counter[int]()
-        self._requests = Counter[int]()
+        self.changes, self.changed = 0, asyncio.Event()
+        self.rows, self.blocked, self.requests = Counter[int](), Counter[int](), Counter[int]()
 
     @property
     def is_quiet(self) -> bool:
         """Whether every row in progress is blocked, and no request is on its way."""
-        rows, blocked = self._rows, self._blocked
-        return not self._requests and len(rows) <= len(blocked) and rows.keys() <= blocked.keys()
+        rows, blocked = self.rows, self.blocked
+        return not self.requests and len(rows) <= len(blocked) and rows.keys() <= blocked.keys()
 
     def note(self) -> None:
         """Note a change."""
         self.changes += 1
         self.changed.set()
-
-    @contextmanager
-    def counted(self, counts: Counter[int], key: int) -> Iterator[None]:
-        """Count `key` for the duration of the block."""
-        counts[key] += 1
-        self.note()
-        try:
-            yield
-        finally:
-            counts[key] -= 1
-            if not counts[key]:
-                del counts[key]
-            self.note()
 
 
 ACTIVITY: ContextVar[Activity | None] = ContextVar("activity", default=None)
@@ -61,37 +50,35 @@ _ROW: ContextVar[int] = ContextVar("row_in_progress", default=0)
 
 
 @contextmanager
-def row_in_progress(row: object) -> Iterator[None]:
-    """Count a row as in progress for the duration of the block."""
-    activity = ACTIVITY.get()
-    if activity is None:
+def _counted(counts_of: Callable[[Activity], Counter[int]]) -> Iterator[None]:
+    """Count the row for the duration of the block."""
+    if (activity := ACTIVITY.get()) is None:
         yield
         return
+    counts, row = counts_of(activity), _ROW.get()
+    counts[row] += 1
+    activity.note()
+    try:
+        yield
+    finally:
+        counts[row] -= 1
+        if not counts[row]:
+            del counts[row]
+        activity.note()
+
+
+blocked = partial(_counted, lambda activity: activity.blocked)
+"""Count a call of the row as blocked for the duration of the block."""
+on_its_way = partial(_counted, lambda activity: activity.requests)
+"""Count a request of the row that leaves by itself, or a look into the cache, for the duration of the block."""
+
+
+@contextmanager
+def row_in_progress(row: object) -> Iterator[None]:
+    """Count a row as in progress for the duration of the block."""
     token = _ROW.set(id(row))
     try:
-        with activity.counted(activity._rows, id(row)):
+        with _counted(lambda activity: activity.rows):
             yield
     finally:
         _ROW.reset(token)
-
-
-@contextmanager
-def blocked() -> Iterator[None]:
-    """Count the row as blocked for the duration of the block."""
-    activity = ACTIVITY.get()
-    if activity is None:
-        yield
-        return
-    with activity.counted(activity._blocked, _ROW.get()):
-        yield
-
-
-@contextmanager
-def on_its_way() -> Iterator[None]:
-    """Count a request that leaves by itself, or a look into the cache, for the duration of the block."""
-    activity = ACTIVITY.get()
-    if activity is None:
-        yield
-        return
-    with activity.counted(activity._requests, 0):
-        yield

@@ -168,6 +168,28 @@ def test_one_request_that_is_refused_does_not_fail_the_others(
     assert [len(batch.requests) for batch in judge.batches] == ([6, 6] if status == 413 else [11])
 
 
+def test_a_batch_that_fails_after_its_upload_names_the_lines_that_do(tmp_path: Path) -> None:
+    def invalid(batch: SentBatch, lines: list[Line]) -> list[Line]:
+        if len(lines) == len(ROWS):
+            batch.state, batch.errors = "failed", [{"code": "invalid", "message": "no such field", "line": 4}]
+        return lines
+
+    def exhausted(batch: SentBatch, lines: list[Line]) -> list[Line]:
+        batch.state, batch.errors = "failed", [{"code": "token_limit_exceeded", "message": "Enqueued tokens: too many"}]
+        return lines
+
+    with serving(BatchEndpoint(rated(by_points), fault=invalid)) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        scoring = Scoring(tmp_path, judge)
+        assert scoring(*in_batches("openai", "--max_judge_error_rate=1"), rows=ROWS).code == 0
+        assert [row["response"] for row in scoring.rows if row["judge/status"] != "ok"] == ["4 points, 3"]
+        assert [len(batch.requests) for batch in judge.batches] == [12, 11]
+
+        judge.fault, scoring.out = exhausted, tmp_path / "other.jsonl"
+        ended = scoring(*in_batches("openai"))
+        assert ended.code == 1 and "Enqueued tokens: too many" in ended.said and "--resume" in ended.said
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_whose_creation_was_not_answered_is_found_and_not_created_again(
     tmp_path: Path, live: Scoring, kind: str
@@ -248,3 +270,33 @@ def test_a_folder_is_answered_by_another_program(tmp_path: Path, live: Scoring) 
     assert ended.code == 0 and "vllm run-batch -i" in ended.said, ended.said
     assert judge.live == 0 and scoring.out.read_bytes() == live.out.read_bytes()
     assert cost_of(scoring) == pytest.approx(cost_of(live))
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["404", "never created"])
+def test_a_batch_that_does_not_exist_any_more_is_sent_again(tmp_path: Path, live: Scoring, is_known: bool) -> None:
+    with serving(BatchEndpoint(rated(by_points))) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        judge.before = lambda method, path: web.Response(status=403) if path.startswith("/batches/") else None
+        scoring = Scoring(tmp_path, judge)
+        assert scoring(*in_batches("openai"), rows=ROWS).code == 1
+        judge.before = lambda method, path: None
+        judge.batches.clear()
+        if not is_known:
+            path = scoring.run.path / "batches.jsonl"
+            lines = [line for line in path.read_text().splitlines(keepends=True) if '"id"' not in line]
+            path.write_text("".join(lines))
+        ended = scoring(*in_batches("openai"), "--resume")
+        assert ended.code == 0, ended.said
+        assert [len(batch.requests) for batch in judge.batches] == [12]
+        assert scoring(*in_batches("openai"), "--resume").code == 0 and len(judge.batches) == 1
+    assert scoring.out.read_bytes() == live.out.read_bytes()
+
+
+def test_each_model_of_a_jury_has_batches_of_its_own(tmp_path: Path) -> None:
+    with serving(BatchEndpoint(rated(by_points))) as judge:
+        assert isinstance(judge, BatchEndpoint)
+        scoring = Scoring(tmp_path, judge)
+        ended = scoring(*in_batches("openai", "--judge=jury", "--judges=one,two"), rows=ROWS)
+    assert ended.code == 0, ended.said
+    models = [{body["model"] for body in batch.requests.values()} for batch in judge.batches]
+    assert sorted(models, key=str) == [{"one"}, {"two"}] and judge.live == 0
