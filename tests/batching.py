@@ -1,4 +1,4 @@
-"""An endpoint that speaks live completions and both batch APIs: OpenAI's files and batches, Anthropic's message batches.
+"""An endpoint that speaks live completions, OpenAI's files and batches, and Anthropic's message batches.
 
 A batch is over after it was looked at `looks` times. Its answers are those of the script, as live. A `fault` may change
 the lines of its results, and its state.
@@ -183,7 +183,8 @@ class BatchEndpoint(ScriptedEndpoint):
             return {**state, **files, "errors": {"data": batch.errors}, "created_at": 9e9}
         counts = {"processing": 0 if is_over else total, "succeeded": total if is_over else 0, "errored": 0}
         status = "ended" if is_over else "in_progress"
-        return {"id": batch.name, "processing_status": status, "request_counts": counts, "created_at": "2099-01-01T00:00:00Z"}
+        state = {"id": batch.name, "processing_status": status, "request_counts": counts}
+        return {**state, "created_at": "2099-01-01T00:00:00Z"}
 
 
 @contextmanager

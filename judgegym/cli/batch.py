@@ -81,7 +81,7 @@ async def _said(batch: RecordedBatch, variable: str | None, *, is_cancelled: boo
 
     from judgegym.llm.batches.kinds import open_batches
     from judgegym.llm.client import ChatClient
-    from judgegym.llm.types import BatchSettings, ChatSettings, Endpoint
+    from judgegym.llm.types import BatchOptions, ChatSettings, Endpoint
     from judgegym.llm.urls import is_public
 
     is_folder, is_anthropic = batch.kind == "folder", batch.kind == "anthropic"
@@ -95,7 +95,7 @@ async def _said(batch: RecordedBatch, variable: str | None, *, is_cancelled: boo
     endpoint = Endpoint(
         url, batch.model, SecretStr(key) if key else None, api="anthropic" if is_anthropic else "openai"
     )
-    settings = BatchSettings("anthropic" if is_anthropic else "folder" if is_folder else "openai", Path(batch.endpoint))
+    settings = BatchOptions("anthropic" if is_anthropic else "folder" if is_folder else "openai", Path(batch.endpoint))
     async with ChatClient(ChatSettings((endpoint,), max_retries=3, away_deadline_s=10.0)) as client:
         api, name = open_batches(settings, client), batch.id or ""
         state = await api.state(name)

@@ -191,7 +191,7 @@ BatchKind = Literal["openai", "anthropic", "folder"]
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSettings:
+class BatchOptions:
     """How requests are sent in batches.
 
     Attributes:
@@ -274,7 +274,7 @@ class ChatSettings:
     section: str = ""
     url_setting: str = "base_url"
     price_settings: str = "price_"
-    batch: BatchSettings | None = None
+    batch: BatchOptions | None = None
 
     def __post_init__(self) -> None:
         """Check that there is an endpoint."""

@@ -1,4 +1,4 @@
-"""A run in batches that is killed at any moment: nothing is lost, asked twice or in two batches, and FILE is a live run's."""
+"""A run in batches that is killed at any moment: nothing is lost or asked twice, and FILE is that of a live run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def is_result(path: str) -> bool:
 
 
 def check(run: KilledRun, whole: Path, batches: Sequence[SentBatch], *, resent: int = 0) -> None:
-    """No row twice, none lost; no batch twice; no request in two batches but those that came back without a response."""
+    """No row twice, none lost; no batch twice; no request in two batches, unless the first had no response to it."""
     assert run.out.read_bytes() == whole.read_bytes()
     strip = [[{**sample, "run": None} for sample in samples_of(out)] for out in (run.out, whole)]
     assert strip[0] == strip[1]

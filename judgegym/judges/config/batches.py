@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from judgegym.judges.config.fields import operational
 from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.llm.errors import SettingsError
-from judgegym.llm.types import BatchKind, BatchSettings, ChatSettings
+from judgegym.llm.types import BatchKind, BatchOptions, ChatSettings
 from judgegym.llm.usage import Prices
 
 BATCH_SHARE = 0.5
@@ -65,7 +65,7 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         share = self.judge_batch_price
         if share is None:
             share = 1.0 if self.judge_batch == "folder" else BATCH_SHARE
-        batch = BatchSettings(
+        batch = BatchOptions(
             self.judge_batch,
             self.judge_batch_folder,
             share=share,
@@ -78,7 +78,7 @@ class JudgeBatchSettings(BaseModel, use_attribute_docstrings=True):
         return with_batch(chat, batch)
 
 
-def with_batch(chat: ChatSettings, batch: BatchSettings) -> ChatSettings:
+def with_batch(chat: ChatSettings, batch: BatchOptions) -> ChatSettings:
     """The settings of a client whose requests go into batches, with the prices of those.
 
     Raises:

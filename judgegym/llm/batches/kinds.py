@@ -23,7 +23,7 @@ from judgegym.llm.errors import EndpointError, FailureKind, SettingsError
 from judgegym.llm.ledger import Upload
 from judgegym.llm.providers import ApiName
 from judgegym.llm.providers.api import RawResponse
-from judgegym.llm.types import BatchKind, BatchSettings
+from judgegym.llm.types import BatchKind, BatchOptions
 from judgegym.llm.wire import JSON
 
 LOST_FOR_S = 120.0
@@ -286,7 +286,7 @@ class BatchFolder(BatchApi):
         return self._folder / f"{name}.jsonl"
 
 
-def open_batches(settings: BatchSettings, caller: Caller) -> BatchApi:
+def open_batches(settings: BatchOptions, caller: Caller) -> BatchApi:
     """The batch endpoint that the settings name."""
     if settings.kind == "folder":
         return BatchFolder(caller, settings.folder or Path())

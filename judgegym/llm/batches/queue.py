@@ -28,7 +28,7 @@ from judgegym.llm.batches.kinds import BatchApi, BatchRequest, BatchState, Calle
 from judgegym.llm.errors import EndpointError, EndpointOutage, FailureKind, RunStop
 from judgegym.llm.ledger import RequestRecord
 from judgegym.llm.providers.api import RawResponse
-from judgegym.llm.types import BatchSettings, ChatSettings
+from judgegym.llm.types import BatchOptions, ChatSettings
 from judgegym.llm.wire import JSON
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class _Queue:
     """What waits for the next batch of one client."""
 
     caller: BatchCaller
-    settings: BatchSettings
+    settings: BatchOptions
     api: BatchApi
     most_lines: int
     lines: list[Line] = field(default_factory=list)

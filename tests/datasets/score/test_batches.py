@@ -58,7 +58,7 @@ def expired(batch: SentBatch, lines: list[Line]) -> list[Line]:
 
 
 def shuffled(batch: SentBatch, lines: list[Line]) -> list[Line]:
-    """Reordered lines, one twice with another verdict, one of an unknown id, one that is missing, one that is broken."""
+    """Reordered lines, one twice with another verdict, one of an unknown id, one that is missing, one no line."""
     random.Random(7).shuffle(lines)
     other = json.loads(json.dumps(lines[0]).replace("[SCORE]", "[SCORE] 9"))
     kept = [*lines[:-1], other, {**lines[0], "custom_id": "stranger-1"}, {"no": "line"}]
@@ -90,9 +90,10 @@ def test_the_samples_are_those_of_a_live_run_and_cost_half(
     assert without_run(scoring.samples) == without_run(live.samples)
     assert scoring.out.read_bytes() == live.out.read_bytes()
     assert judge.live == 0 and len(judge.batches) == (1 if fault is None else 2)
-    assert max(judge.asked.values()) <= 2 and sum(judge.asked.values()) == len(ROWS) + {
-        None: 0, expired: 6, shuffled: 1, failing: 3
-    }[fault]
+    assert (
+        max(judge.asked.values()) <= 2
+        and sum(judge.asked.values()) == len(ROWS) + {None: 0, expired: 6, shuffled: 1, failing: 3}[fault]
+    )
     assert cost_of(scoring) == pytest.approx(cost_of(live) / 2)
 
 
