@@ -269,6 +269,7 @@ class Clients:
         self._cache = JudgmentCache(cache) if cache is not None else None
         self._judges: list[ChatClient] = []
         self._policies: list[ChatClient] = []
+        self._served_before: dict[str, Mapping[str, int]] = {}
 
     @cached_property
     def judge(self) -> ChatClient:
@@ -294,12 +295,21 @@ class Clients:
     def open_judge(self, chat_settings: ChatSettings) -> ChatClient:
         """Open the client of another judge."""
         self._judges.append(ChatClient(chat_settings, cache=self._cache, session=self.session))
+        self.note_served({})
         return self._judges[-1]
 
     def open_policy(self, chat_settings: ChatSettings) -> ChatClient:
         """Open a client of the policy, whose answers are never cached."""
         self._policies.append(ChatClient(chat_settings, session=self.session))
+        self.note_served({})
         return self._policies[-1]
+
+    def note_served(self, earlier: Mapping[str, Mapping[str, int]]) -> None:
+        """Add the models that answered policies and judges in an earlier part of the run."""
+        self._served_before |= earlier
+        for role, clients in (("policy", self._policies), ("judge", self._judges)):
+            if clients:
+                clients[0].note_served(self._served_before.pop(role, {}))
 
     @property
     def waiting(self) -> str | None:
