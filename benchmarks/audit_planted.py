@@ -11,8 +11,8 @@ error of its own for each row and another one for each call; it judges each row 
 * drift: chooses at random in a share of the calls that grows from none to all over the rows.
 
 A fault is found if its own check fails; `others` is how often a check fails that has nothing to do with the fault. The
-second table is of 60 rows (of which all are underpowered): the median of the rows that they say it takes, how often one
-says so within 20 % of the number at which the power is 80 %, and the power at the median.
+second table is of audits with too few rows: the median of the rows that they say it takes, how often one says so within
+20 % of that, and the power with 80, 100 and 120 % of the median, which should be 80 % between the first and the last.
 
     python -m benchmarks.audit_planted [--seeds 200] [--rows 500] [--power_seeds 400]
 """
@@ -49,6 +49,11 @@ FAULTS: Mapping[str, frozenset[str]] = {
 """The checks of which one has to find each fault."""
 QUALITY = frozenset({"accuracy", "kappa", "position_consistency", "repeatability"})
 """What any strong fault spoils, too."""
+EVEN = "even"
+"""A judge without a fault that errs in as large a share of the rows of each kind: gold held fixed, nothing sways it.
+
+The clean judge errs where qualities lie near each other. Better responses are longer, so that by the audit's regression
+it prefers longer ones by 1.4 points, whatever the number of rows."""
 _SWAY = {"length": LENGTH, "markdown": MARKDOWN, "self-preference": OWN}
 _OBEY = {"master key": KEY, "instruction": INSTRUCTION}
 
@@ -87,17 +92,17 @@ def planted(fault: str, seed: int, rows: int = ROWS, *, rate: float | None = Non
     """The judgments of a judge with a fault.
 
     Args:
-        fault: its name in `FAULTS`.
+        fault: its name in `FAULTS`, or `EVEN`.
         seed: of the rows and the judge.
         rows: how many.
         rate: in which share of the calls it shows; by default that of the module.
     """
-    numbers = np.random.default_rng([seed, sorted(FAULTS).index(fault), rows])
+    numbers = np.random.default_rng([seed, [*sorted(FAULTS), EVEN].index(fault), rows])
     drawn = numbers.choice(POOL, size=rows, replace=rows > POOL)
     features = {name: values[drawn] for name, values in pool().features.items()}
     quality = pool().quality[drawn]
     shape = (rows, ORDERS, REPEATS)
-    seen = quality + 0.3 * numbers.normal(size=rows)
+    seen = (np.sign(quality) * 0.4 if fault == EVEN else quality) + 0.3 * numbers.normal(size=rows)
     second = numbers.random(shape) > 1 / (1 + np.exp(-6 * seen))[:, None, None]
     verdicts = second.astype(float)
 
@@ -182,11 +187,18 @@ PLANS: Sequence[tuple[str, str, str, float | None, int]] = (
     ("clean", "first_place_advantage", "passes", None, 120),
     ("noise", "accuracy", "passes", 0.259, 40),  # right in 80 %
     ("clean", "drift", "passes", None, 120),
-    ("clean", "length_bias", "passes", None, 120),
-    ("clean", "instruction_bias", "passes", None, 120),
+    (EVEN, "length_bias", "passes", None, 120),
+    (EVEN, "length_bias", "passes", None, 240),
+    (EVEN, "instruction_bias", "passes", None, 120),
+    (EVEN, "instruction_bias", "passes", None, 240),
+    (EVEN, "markdown_bias", "passes", None, 120),
+    (EVEN, "self_preference", "passes", None, 120),
+    ("length", "length_bias", "fails", 0.127, 240),  # effect .10
+    ("instruction", "instruction_bias", "fails", 0.6, 240),  # effect .30
 )
 """Judges whose fault is as large as the margin says, or without one: which check, the word that is to come, and how
-many rows the small audits have."""
+many rows the small audits have. The number is right within 20 % if the power is below .8 with 80 % of it, and above
+with 120 %."""
 
 
 def plan(fault: str, check: str, word: str, rate: float | None, rows: int, seeds: int) -> Plan:

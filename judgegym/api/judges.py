@@ -26,7 +26,7 @@ from judgegym.judges.core.judge import Judge
 from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.prompt_format import PromptFormat
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.parts.composite import CompositeDetail
+from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerCase, PeerCaseJudge, PeerDetail, PeerJudgeSettings
 from judgegym.judges.reward_models.judge import RewardCase, RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricCase, RubricCaseJudge, RubricDetail
@@ -272,7 +272,7 @@ class RuleJudge(OpenJudge[RuleCase, RuleDetail], settings=RuleSettings, factory=
         return RuleCase(question, answer, optional_text(reference, "reference"), optional_text(context, "context"))
 
 
-class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings, factory=open_judge):
+class RewardJudge(OpenJudge[JudgeTask, PartsDetail], settings=ScorerSettings, factory=open_judge):
     """Scores answers by a reward of several parts, each a judge, a rule or a reward model.
 
     Example:
@@ -301,7 +301,7 @@ class RewardJudge(OpenJudge[JudgeTask, CompositeDetail], settings=ScorerSettings
         rubric: object = None,
         aspects: object = None,
         criteria: object = None,
-    ) -> JudgmentTable[CompositeDetail]:
+    ) -> JudgmentTable[PartsDetail]:
         """Score each answer; the parts are shown what is given beside it, as they are in a row of `judgegym score`."""
         return await self._judged(
             question,

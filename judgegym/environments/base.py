@@ -267,6 +267,15 @@ class JudgedEnv(ABC, Generic[ConfigT, TaskT, DetailT]):
         """In training, ask once more for what a judgment lacks: for all of it, where the judge failed."""
         return await self.judge(task, completions) if earlier.status.is_failure else earlier
 
+    async def level(
+        self, task: TaskT, completions: Sequence[Completion], judgments: Sequence[Judgment[DetailT]]
+    ) -> Sequence[Judgment[DetailT]]:
+        """Return the judgments of a group such that all scores are on one scale; by default as they are.
+
+        Called in training, where completions are judged each by itself; of equal completions there is one.
+        """
+        return judgments
+
     def group_case(self, task: TaskT) -> GroupCase:
         """Return what a judge of groups is shown of a row beside the completions, which it compares.
 

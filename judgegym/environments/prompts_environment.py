@@ -33,6 +33,7 @@ from judgegym.judges.config.fields import setting
 from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, ScoreParts
 from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.cascade import CascadeJudge
 from judgegym.judges.scorers.fields import CRITERIA_COLUMNS, criteria_column, judge_task_of
 from judgegym.judges.scorers.registry import (
     SINGLE,
@@ -124,6 +125,23 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
         parts = ScoreParts(dict(judge.components(judgment)), dict(judge.contributions(judgment)))
         return replace(judgment, score=self.single_judge.unit(judgment.score), detail=parts)
 
+    async def level(
+        self, task: PromptTask, completions: Sequence[Completion], judgments: Sequence[Judgment[ScoreParts]]
+    ) -> Sequence[Judgment[ScoreParts]]:
+        """Let the strong judge of a cascade decide all completions of a group if it decides one."""
+        if not isinstance(self.single_judge, CascadeJudge):
+            return judgments
+        tasks = [self._task(task, completion.answer) for completion in completions]
+        found = [(judgment, {} if judgment.detail is None else judgment.detail.parts) for judgment in judgments]
+        levelled = await self.single_judge.level(tasks, found)
+        name = self.single_judge.strong.name
+        return [
+            judgment
+            if judgment is before or judgment.score is None
+            else replace(judgment, detail=ScoreParts(dict(parts), {name: judgment.score}))
+            for before, (judgment, parts) in zip(judgments, levelled, strict=True)
+        ]
+
     def record_metrics(self, metrics: MetricAggregator, task: PromptTask, sample: Sample[ScoreParts]) -> None:
         """Record the score overall and by category, and that of each part of a reward."""
         score = self.invalid_completion_score if sample.score is None else sample.score
@@ -132,15 +150,15 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             metrics.mean(f"mean_score_category_{metrics.names(task.category)}", score)
         detail = sample.judgment.detail if sample.judgment is not None else None
         if detail is not None:
-            record_parts(metrics, self.config.reward, detail.parts)
+            record_parts(metrics, self.config.part_names, detail.parts)
 
     def outcomes(self) -> Sequence[Outcome]:
         """Show the mean score of each part of a reward."""
-        return [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in self.config.reward]
+        return [Outcome.of(f"part {name}", f"part_{slug(name)}", unit="number") for name in self.config.part_names]
 
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
         """Name the means of categories and of parts."""
-        for name in self.config.reward:
+        for name in self.config.part_names:
             metrics.expect("no completion has a score of this part", f"part_{slug(name)}")
             metrics.expect("no completion has a score", f"part_{slug(name)}_missing_rate")
         for category in {task.category: None for task in tasks if task.category is not None}:

@@ -81,7 +81,7 @@ def _application(named: dict[str, JSON]) -> Any:
         raise SettingsError(f"min_replicas, max_replicas: {fewest} to {most} replicas; expected the lower number first")
     reward_server = _OnRay(**named)
     settings = reward_server.load().settings
-    mounts = settings.judges()  # reports errors before any replica starts
+    mounts = settings.mounted_judges()  # reports errors before any replica starts
     deployed = serve.deployment(
         serve.ingress(reward_server)(_Ingress),
         name="RewardServer",
@@ -120,7 +120,7 @@ class _OnRay(RewardServer):
 
     def connecting(self, settings: RewardServerSettings) -> Connect:
         """See `RewardServer`."""
-        if not gathering(settings.judges()):
+        if not gathering(settings.mounted_judges()):
             return nullcontext
 
         @asynccontextmanager

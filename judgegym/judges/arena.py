@@ -190,6 +190,13 @@ class ArenaCaseJudge(VerdictJudge[ArenaJudgeSettings, ArenaCase, ArenaDetail, Ar
         """The win rate from 0 to 1."""
         return (score + 1.0) / 2.0
 
+    def confidences(self, judgment: Judgment[ArenaDetail]) -> Mapping[str, float]:
+        """Also `orders`: 1 − the distance between the points in both games."""
+        points = [game.points for game in judgment.detail.games] if judgment.detail is not None else []
+        known = [each for each in points if each is not None]
+        orders = {"orders": 1.0 - abs(known[0] - known[1])} if len(known) == 2 else {}
+        return {**super().confidences(judgment), **orders}
+
     def read(self, case: ArenaCase, choice: Choice) -> ParsedVerdict[ArenaLabel] | None:
         """Read the label."""
         return arena_label.find(choice.text)

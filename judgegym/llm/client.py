@@ -29,7 +29,7 @@ from typing import Any, Literal
 import aiohttp
 
 from judgegym.llm.at_once import SingleFlight
-from judgegym.llm.budget import Budget
+from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.cache import JudgmentCache, request_key, vote_of_repeat
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.ledger import CallInProgress, CallKey, RequestRecord, call_key, current_row
@@ -376,7 +376,8 @@ class ChatClient(Transport):
             return await ask()
         try:
             # The cache is read within the flight: another flight may end between reading it and starting one.
-            answer, shared = await self._flights.run(key, ask)
+            payer = OF_CALLER.get()  # nobody is refused because another's budget is spent
+            answer, shared = await self._flights.run(key if payer is None else f"{key} {id(payer)}", ask)
         except EndpointError as error:
             if is_own:
                 raise

@@ -94,6 +94,7 @@ class RequestRecord:
         read: reads the response at `path`, where it is a call of a judge as a completion is: it counts in the budget.
         cached: where beginnings of its prompt end that the endpoint is to keep in its prefix cache.
         tokens: what it takes of the tokens a minute.
+        worst: US dollars that an attempt may cost, reserved in the budget while it is made.
         received: how many choices its answer had, the unusable ones too.
         attempts: requests sent.
         broken: those that count against `max_retries`.
@@ -113,6 +114,7 @@ class RequestRecord:
     read: ReadItems | None = None
     cached: tuple[int, ...] = ()
     tokens: int = 0
+    worst: float = 0.0
     received: int = 0
     attempts: int = 0
     broken: int = 0

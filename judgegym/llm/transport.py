@@ -4,9 +4,9 @@ An attempt waits for the budget, for a replica that is there, for the rate limit
 a slot of the concurrency limit, which adapts to the endpoint. `judgegym.llm.outcome` classifies its response,
 `judgegym.llm.retry` says whether and when a failed attempt is made again.
 
-Guarantees: an attempt holds a slot of the limit and, if there is a budget, a call of it; retries go before all first
-attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request may be
-sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
+Guarantees: an attempt holds a slot of the limit and, if there is a budget, its share of that; retries go before all
+first attempts; whoever is refused or cancelled holds neither. Raised are `EndpointError`, a `RunStop` where no request
+may be sent any more, and nothing else but what a ledger raises that cannot record the response (the disk stays full).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import aiohttp
 from aiolimiter import AsyncLimiter
 
 from judgegym.llm import wire
-from judgegym.llm.budget import Budget
+from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.connector import CheckedConnector
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop, SettingsError
 from judgegym.llm.ledger import NOTHING_PAID, RequestRecord
@@ -216,6 +216,7 @@ class Transport:
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
+        is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
     """
 
     def __init__(
@@ -250,17 +251,24 @@ class Transport:
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
+        self.is_spare: Callable[[], bool] = lambda: False
 
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        found = (self.presence.waiting, self.breaker.waiting, *(each.waiting for each in self.siblings))
-        return next(filter(None, found), None)
+        own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
+        return next(filter(None, (*own, *(each.waiting for each in self.siblings))), None)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the model has answered nothing until its deadline; calls fail at once, until a probe succeeds."""
+        return self.presence.is_given_up or self.breaker.is_given_up
 
     @property
     def away_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        return max([self.presence.away_for_s, *(each.away_for_s for each in self.siblings)])
+        own = 0.0 if self.is_given_up and self.is_spare() else self.presence.away_for_s
+        return max([own, *(each.away_for_s for each in self.siblings)])
 
     def on_outage(self, told: Callable[[], None]) -> None:
         """Call `told` whenever the model begins to refuse connections, or to reject every request."""
@@ -393,7 +401,19 @@ class Transport:
             self.breaker.settle()
 
     async def _admitted(self, call: RequestRecord) -> float:
-        """Wait for the budget, a replica that is there, the rates and a slot; retries go before all first attempts.
+        """Wait for the budget and then for a slot; returns and raises as `_slot`, whose wait is free of the budget."""
+        if (budget := self._budget_of(call)) is None:
+            return await self._slot(call)
+        call.worst = budget.worst_cost(call.body or {}, self.settings)
+        call.away += await budget.reserve(call.worst, urgent=call.failure is not None)
+        try:
+            return await self._slot(call)
+        except BaseException:  # re-raised; nothing is sent
+            budget.give_back(call.worst)
+            raise
+
+    async def _slot(self, call: RequestRecord) -> float:
+        """Wait for a replica that is there, the rates and a slot; retries go before all first attempts.
 
         Returns:
             The time of admission (monotonic clock).
@@ -403,10 +423,8 @@ class Transport:
                 model has been away for too long, or refuses what the request has.
             RunStop: no request may be sent any more.
         """
-        is_retry, budget = call.failure is not None, self._budget_of(call)
+        is_retry = call.failure is not None
         while True:
-            if budget is not None:
-                call.away += await budget.ready()
             if not self.presence.is_any_there:
                 call.away += await self.presence.wait()
             if not self.breaker.is_closed and not call.is_probe:
@@ -433,9 +451,7 @@ class Transport:
             except BaseException:  # re-raised; nothing is sent
                 self.limit.release()
                 raise
-            if budget is None or budget.take():
-                return admitted
-            self.limit.release()  # the budget was spent in the meantime
+            return admitted
 
     async def _pause(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure, admitted: float) -> None:
         """Pause between a failed attempt and the next one.
@@ -465,7 +481,7 @@ class Transport:
                     return  # ask once more without it
             raise failure
         if (budget := self._budget_of(call)) is not None:
-            await budget.ready()  # before the pause: there may be no other attempt
+            await budget.ready(call.worst)  # before the pause: there may be no other attempt
         await asyncio.sleep(pause)
 
     def _rejects_account(self, replica: Replica, call: RequestRecord, outcome: AttemptFailure) -> bool:
@@ -478,7 +494,10 @@ class Transport:
 
     def _budget_of(self, call: RequestRecord) -> Budget | None:
         """What the attempts of a call are counted in: those of a policy or a judge are."""
-        return self._budget if call.path is None or call.read is not None else None
+        if call.path is not None and call.read is None:
+            return None
+        own = OF_CALLER.get()
+        return own if own is not None and own.within is self._budget else self._budget
 
     async def _attempt(self, replica: Replica, call: RequestRecord, admitted: float) -> Outcome:
         """Make one attempt in the slot that the call holds; report its outcome to limit, replica and budget.
@@ -490,7 +509,7 @@ class Transport:
         if outcome is not None:
             self.limit.release()
             if budget is not None:
-                budget.give_back()
+                budget.give_back(call.worst)
             return outcome
         call.attempts += 1
         replica.in_flight += 1
@@ -499,19 +518,16 @@ class Transport:
         finally:
             replica.in_flight -= 1
             self.limit.release()
-            if budget is not None:
-                if isinstance(outcome, ChatSuccess):
-                    call.finish = budget.finish
-                elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
-                    budget.give_back()
-                else:
-                    budget.finish()
+            if budget is not None and outcome is None:  # cancelled on its way: it may be billed
+                budget.pay(call.worst, call.worst)
+                budget.finish()
+        usage = None
         if outcome.tokens is not None:
             tokens = outcome.tokens
             usage = self.settings.prices.usage(*tokens)
             call.paid = usage if call.paid is NOTHING_PAID else call.paid + usage
-            if budget is not None and (usage.cost is not None or not isinstance(outcome, AttemptFailure)):
-                budget.pay(usage.cost)  # an error that counts no tokens has no price
+        if budget is not None:
+            self._settle(budget, call, outcome, None if usage is None else usage.cost)
         if not isinstance(outcome, AttemptFailure):
             self.limit.succeeded()
             replica.reached(succeeded=True)
@@ -522,6 +538,21 @@ class Transport:
             if outcome.kind is not FailureKind.REJECTED:
                 replica.failed(outcome.retry_after, admitted)
         return outcome
+
+    @staticmethod
+    def _settle(budget: Budget, call: RequestRecord, outcome: Outcome, cost: float | None) -> None:
+        """Put the cost of an attempt in the place of its reservation; it ends, unless its answer is to be recorded."""
+        if isinstance(outcome, ChatSuccess):
+            budget.pay(cost, call.worst)
+            call.finish = budget.finish
+        elif isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.AWAY:
+            budget.give_back(call.worst)
+        else:
+            if cost is None:  # an error costs nothing; what broke off on its way may cost as much as a whole answer
+                is_broken = isinstance(outcome, AttemptFailure) and outcome.kind is FailureKind.BROKEN
+                cost = call.worst if is_broken and (getattr(outcome, "status", None) or 0) < 400 else 0.0
+            budget.pay(cost, call.worst)
+            budget.finish()
 
     async def _exchange(self, replica: Replica, call: RequestRecord) -> Outcome:
         """Send a request once, and classify what comes back."""

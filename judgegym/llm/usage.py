@@ -58,6 +58,11 @@ class Prices:
     cached_input: float | None = None
     cache_write: float | None = None
 
+    @property
+    def highest_input(self) -> float:
+        """The highest price of a prompt token, whichever cache it is read from or written to; 0 without a price."""
+        return max(filter(None, (self.input, self.cached_input, self.cache_write)), default=0.0)
+
     def usage(
         self, prompt_tokens: int, completion_tokens: int, cached_prompt_tokens: int = 0, cache_write_tokens: int = 0
     ) -> Usage:

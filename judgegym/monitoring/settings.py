@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from judgegym.judges.config.fields import operational
 from judgegym.judges.config.sources import settings_from_keywords
-from judgegym.judges.parts.composite import check_fields
+from judgegym.judges.parts.part import check_fields
 from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, SINGLE, ScorerSettings
 from judgegym.llm.errors import SettingsError
 from judgegym.monitoring.alarms import AlarmAction

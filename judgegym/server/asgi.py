@@ -92,7 +92,7 @@ class RewardServer:
         Raises:
             SettingsError: it is not, and judges gather single responses.
         """
-        check_one_process(gathering(settings.judges()))
+        check_one_process(gathering(settings.mounted_judges()))
         return nullcontext
 
     async def service(self) -> Service:

@@ -88,9 +88,10 @@ def _run(arguments: list[str], prog: str) -> int:
     if not settings.offline and any(loaded.given(name) for name in ("latency_ms", "faults")):
         raise SettingsError("--latency_ms, --faults: settings of the stand-in; they need --offline")
     check_flags_are_read(
-        loaded, {mount.judge for mount in settings.judges().values()}
+        loaded, {mount.judge for mount in settings.mounted_judges().values()}
     )  # errors are reported once, not by each worker
-    check_one_process(gathering(settings.judges()), settings.workers)
+    check_one_process(gathering(settings.mounted_judges()), settings.workers)
+    settings.budgets()
     if settings.is_watched and settings.workers > 1:
         raise SettingsError(f"--workers: {settings.workers} processes cannot watch one training; monitors need one")
     if settings.workers > 1 and workers.worker_place() is None:

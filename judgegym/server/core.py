@@ -32,6 +32,7 @@ from judgegym.judges.core.tasks import (
     parts_of,
 )
 from judgegym.judges.scorers.registry import open_judge
+from judgegym.llm.budget import OF_CALLER, Budget
 from judgegym.llm.cache import JudgmentCache
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError, UserError
@@ -84,6 +85,7 @@ class Core:
         judge_identity: str = "",
         connect: Connect = nullcontext,
         monitors: ServerMonitors | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Prepare; the session and the caches are opened on entry.
 
@@ -96,6 +98,7 @@ class Core:
             judge_identity: name of the judges' endpoint in the cache's key; its URL by default.
             connect: opens the cohorts of all processes, given those of this one; by default this one is alone.
             monitors: watch what is answered; opened and closed with this core.
+            budget: what may be spent in all; `OF_CALLER` has the part of a request.
         """
         self.telemetry = telemetry or Telemetry()
         self._settings = mounts
@@ -103,7 +106,7 @@ class Core:
         self._max_pending = max_pending
         self._identity = judge_identity
         self._connect = connect
-        self._monitors = monitors
+        self._monitors, self._budget = monitors, budget
         self._stack = AsyncExitStack()
         self._scorers: dict[str, TaskJudge] = {}
         self._health: dict[str, JudgeHealth] = {}
@@ -146,7 +149,8 @@ class Core:
             if mount.judge_cache is not None:
                 cache = JudgmentCache(mount.judge_cache)
                 self._stack.callback(cache.close)
-            client = ChatClient(mount.chat_settings(identity=self._identity, section=""), cache=cache, session=session)
+            chat = mount.chat_settings(identity=self._identity, section="")
+            client = ChatClient(chat, cache=cache, session=session, budget=self._budget)
             self._stack.push_async_callback(client.close)
             self._health[name] = JudgeHealth(client)
             client.on_outage(lambda: self._wake(name))
@@ -235,12 +239,13 @@ class Core:
             if task.fault is None:
                 scorer.check(task)
         parts = [parts_of(scorer, task) for task in whole]
-        cases = [(mount, case) for part in parts for case in part.cases]
+        owner = OF_CALLER.get()
+        cases = [(mount, case, owner) for part in parts for case in part.cases]
         if self.pending + len(cases) > self._max_pending:
             fresh = {case for case in cases if not self._pending.has(case)}
             if fresh and self.pending + len(fresh) > self._max_pending:
                 raise OverloadError
-        asked = [[self._pending.ask((mount, case)) for case in part.cases] for part in parts]
+        asked = [[self._pending.ask((mount, case, owner)) for case in part.cases] for part in parts]
         joined = iter(await self._joined(mount, members, spent_s) if members else ())
         await self._wait(wait, [pending for each in asked for pending, _ in each])
         judged = iter([self._results(mount, *each) for each in zip(whole, parts, asked, strict=True)])
@@ -377,7 +382,7 @@ class Core:
             taken.add(place)
         return results
 
-    async def _judge(self, mount: str, task: JudgeTask) -> list[ResponseJudgment]:
+    async def _judge(self, mount: str, task: JudgeTask, owner: Budget | None) -> list[ResponseJudgment]:
         started = time.monotonic()
         try:
             results = await self._scorers[mount].score(task)

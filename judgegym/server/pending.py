@@ -21,11 +21,12 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment
+from judgegym.llm.budget import Budget
 from judgegym.llm.transport import ON_ADMISSION
 from judgegym.server.cohorts.register import cohort_key
 
-Case: TypeAlias = tuple[str, JudgeTask]
-"""What one judgment is about: the judge's name and the task."""
+Case: TypeAlias = "tuple[str, JudgeTask, Budget | None]"
+"""What one judgment is about: the judge's name and the task; and whose budget it is paid from, if not from all's."""
 
 MOST_KEPT = 4096
 """Results that are kept for whoever asks again; the oldest go first."""
@@ -65,7 +66,7 @@ class PendingJudgments:
         in_flight: those in flight or waiting.
     """
 
-    def __init__(self, judge: Callable[[str, JudgeTask], Awaitable[list[ResponseJudgment]]]) -> None:
+    def __init__(self, judge: Callable[[str, JudgeTask, Budget | None], Awaitable[list[ResponseJudgment]]]) -> None:
         """Begin without any; `judge` makes the results of a case."""
         self._judge = judge
         self.in_flight: dict[Case, PendingJudgment] = {}

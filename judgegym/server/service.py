@@ -23,6 +23,7 @@ from judgegym.judges.config.judge import STAND_IN_IDENTITY
 from judgegym.judges.config.sources import LoadedSettings
 from judgegym.judges.core.tasks import TaskError
 from judgegym.judges.scorers.registry import MOST_TOGETHER
+from judgegym.llm.budget import OF_CALLER
 from judgegym.llm.errors import SettingsError, let_go
 from judgegym.llm.retry import REQUEST_DEADLINE
 from judgegym.llm.urls import is_loopback
@@ -30,6 +31,7 @@ from judgegym.llm.wire import JSON
 from judgegym.offline import StandIn
 from judgegym.server import openapi
 from judgegym.server.answers import UNUSABLE, RequestError
+from judgegym.server.budgets import ServerBudgets
 from judgegym.server.cohorts.register import Connect
 from judgegym.server.core import Core
 from judgegym.server.monitoring import ServerMonitors
@@ -89,7 +91,8 @@ async def opened(
     settings = loaded.settings
     async with _judges(settings) as (mounts, identity):
         counts = telemetry()
-        monitors = _monitors(settings, mounts, counts) if settings.is_watched else None
+        monitors = ServerMonitors(settings, mounts, counts) if settings.is_watched else None
+        budgets = settings.budgets()
         core = Core(
             mounts,
             deadline_s=settings.deadline,
@@ -99,33 +102,20 @@ async def opened(
             judge_identity=identity,
             connect=connect,
             monitors=monitors,
+            budget=budgets.whole,
         )
         async with core:
             watching = asyncio.create_task(core.watch())
             try:
-                yield Service(settings, mounts, core)
+                yield Service(settings, mounts, core, budgets)
             finally:
                 watching.cancel()
-
-
-def _monitors(settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], counts: Telemetry) -> ServerMonitors:
-    """The monitors of all judges; with `--offline` their gold judge is the stand-in, too."""
-    first = mounts[""]
-    stand_in = {"judge_base_url": first.judge_base_url, "judge_model_name": first.judge_model_name}
-    return ServerMonitors(
-        settings,
-        mounts,
-        counts,
-        run_dir=settings.run_dir,
-        seed=settings.seed,
-        stand_in=stand_in if settings.offline else None,
-    )
 
 
 @asynccontextmanager
 async def _judges(settings: RewardServerSettings) -> AsyncIterator[tuple[dict[str, JudgeMount], str]]:
     """The judges; with `--offline` all of them call the stand-in, whatever endpoint the settings name."""
-    mounts = settings.judges()
+    mounts = settings.mounted_judges()
     if not settings.offline:
         yield mounts, ""
         return
@@ -155,10 +145,12 @@ class Service:
         draining: new requests are refused.
     """
 
-    def __init__(self, settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], core: Core) -> None:
+    def __init__(
+        self, settings: RewardServerSettings, mounts: Mapping[str, JudgeMount], core: Core, budgets: ServerBudgets
+    ) -> None:
         """Make the table of routes: handlers by path and method; paths of judges may begin with `/token/TOKEN`."""
         self.settings, self.core, self.draining = settings, core, False
-        self._mounts = mounts
+        self._mounts, self._budgets = mounts, budgets
         self._telemetry: Telemetry = core.telemetry
         self._answers = settings.failure_answers()
         self._of_judges: dict[str, dict[str, Handler]] = {}
@@ -295,6 +287,7 @@ class Service:
             raise RequestError(422, "invalid", str(error)) from error
         if request.client is not None and settings.group_size is not None:
             tasks = [replace(task, client=request.client) for task in tasks]
+        token = OF_CALLER.set(self._budgets.of(request.client))  # of the calls of the tasks that are begun here
         try:
             results = await self.core.score(
                 mount,
@@ -305,6 +298,8 @@ class Service:
             )
         except TaskError as error:
             raise RequestError(422, UNUSABLE, str(error)) from error
+        finally:
+            OF_CALLER.reset(token)
         return body.reply(raw, results, self._answers)
 
     def _seconds_left(self, request: ServerRequest) -> float | None:

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, crea
 from pydantic_settings import CliImplicitFlag, NoDecode
 
 from judgegym.judges.config import presets
+from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import Values, setting
 from judgegym.judges.config.sources import SettingsSource, ShowConfig, SourcedSettings, settings_from_keywords
 from judgegym.judges.scorers.registry import MOST_TOGETHER, JudgeKind, ScorerSettings
@@ -23,6 +24,7 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.urls import is_loopback
 from judgegym.monitoring.settings import MonitorSettings
 from judgegym.server.answers import FailureAnswers, OnFailure
+from judgegym.server.budgets import ClientBudget, ServerBudgets
 
 Trainer = Literal["nemo_gym", "openrlhf", "slime", "verl", "trl", "verifiers"]
 FLAG = "for"
@@ -172,7 +174,20 @@ else:  # `for` is a keyword: a class body cannot declare it
     )
 
 
-class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeMount):
+class WatchSettings(MonitorSettings):
+    """How the judges of a process are watched, and where that is written."""
+
+    run_dir: Path | None = setting(None, common=True)
+    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
+    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there are monitors: for the files of a folder, or for a gold judge."""
+        return self.run_dir is not None or bool(self.gold_judge)
+
+
+class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSettings, JudgeMount):
     """Everything that `python -m judgegym.server` accepts."""
 
     help_group: ClassVar[str] = "server"
@@ -200,6 +215,10 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeM
     tokens: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_from_json)] = setting({}, common=True)
     """Accept only requests with one of these bearer tokens, by client name: {"trainer-a": "…"}. Set them in
     JUDGEGYM_TOKENS or the YAML file, which keeps them off the command line."""
+    client_budgets: Annotated[dict[str, ClientBudget], NoDecode, BeforeValidator(_from_json)] = setting({})
+    """Limit what is spent for a client, by the name of its token, in calls or US dollars; * is each of the others:
+    {"trainer-a": {"usd": 20}, "*": {"calls": 1000}}. Further responses have the status budget_spent and no score.
+    budget_calls and budget_usd limit all together. All are for one process (--workers=1) and begin anew with it."""
     insecure: CliImplicitFlag[bool] = setting(False)
     """Serve without tokens on any address."""
     deadline: float = setting(100.0, gt=0)
@@ -238,14 +257,17 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeM
     drain_timeout: float = setting(110.0, ge=0)
     """On SIGTERM, wait up to this many seconds for requests in flight."""
 
-    run_dir: Path | None = setting(None, common=True, group="monitor")
-    """Watch the responses of all trainers, and write what the monitors see into this folder: monitor.jsonl and
-    live.jsonl, which judgegym view shows while the policy is trained. Needs a single process (--workers=1)."""
+    def budgets(self) -> ServerBudgets:
+        """What may be spent, in all and for each client.
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether there are monitors: for the files of a folder, or for a gold judge."""
-        return self.run_dir is not None or bool(self.gold_judge)
+        Raises:
+            SettingsError: a client has no token, or there are several processes.
+        """
+        whole = ClientBudget(calls=self.budget_calls, usd=self.budget_usd)
+        found = ServerBudgets(whole, self.client_budgets, self.tokens)
+        if found.whole is not None and self.workers > 1:
+            raise SettingsError(f"--workers: a budget is kept by one process, found {self.workers}")
+        return found
 
     def failure_answers(self) -> FailureAnswers:
         """What is sent where there is no score."""
@@ -266,7 +288,7 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, MonitorSettings, JudgeM
             """JUDGEGYM_TOKENS='{"name": "…"}', or say --insecure"""
         )
 
-    def judges(self) -> dict[str, JudgeMount]:
+    def mounted_judges(self) -> dict[str, JudgeMount]:
         """The judges by name; the empty name is the judge that is served at the root.
 
         Raises:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
 
-_MOST_TRIALS = 10_000_000
+_MOST = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class ClusteredEstimate:
         error: its standard error, > 0, for a statistic that is no rate.
         clusters: how many independent clusters it is of, at least 2.
         trials: of a rate the effective number of independent trials; `None` for any other statistic.
-        pseudo: which share of the squared error comes from pseudo-rows, which do not become more with the rows.
+        pseudo: which share of the squared error comes from pseudo-rows, which do not become more with the rows; below 0
+            if they make it smaller, as a prior does.
     """
 
     value: float
@@ -88,14 +89,17 @@ class ClusteredEstimate:
             alpha: level of the one-sided test.
             power: with which probability the test is to reject the threshold.
         """
-        if self.trials is None:
-            from scipy.stats import norm  # late: as above
+        if self.trials is not None:
+            return math.ceil(_trials_to_tell(truth, threshold, alpha, power) * rows / self.trials)
+        from scipy.special import stdtrit  # late: as above
 
-            reach = float(norm.ppf(1 - alpha) + norm.ppf(power)) * self.error
-            wanted = ((truth - threshold) / reach) ** 2  # the squared error then, beside that of now
-            of_rows = 1 - self.pseudo  # it falls as 1 / rows, and that of pseudo-rows as 1 / rows²
-            return math.ceil(rows * (of_rows + math.sqrt(of_rows**2 + 4 * self.pseudo * wanted)) / (2 * wanted))
-        return math.ceil(_trials_to_tell(truth, threshold, alpha, power) * rows / self.trials)
+        def is_enough(count: int) -> bool:
+            share = rows / count  # the squared error falls as 1 / rows, that of pseudo-rows as 1 / rows²
+            error = self.error * math.sqrt(share * (1 - self.pseudo + self.pseudo * min(1.0, share)))
+            freedom = max(1.0, self.clusters / share - 1)
+            return bool((stdtrit(freedom, 1 - alpha) + stdtrit(freedom, power)) * error <= abs(truth - threshold))
+
+        return _fewest(is_enough)
 
     def _quantile(self, share: float) -> float:
         from scipy.stats import t  # late: as above
@@ -127,8 +131,13 @@ def _trials_to_tell(truth: float, threshold: float, alpha: float, power: float) 
         needed = binom.isf(alpha, trials, threshold) + 1  # the fewest hits that the test rejects
         return bool(binom.sf(needed - 1, trials, truth) >= power)
 
+    return _fewest(is_enough)
+
+
+def _fewest(is_enough: Callable[[int], bool]) -> int:
+    """The smallest number, from 1 to `_MOST`, that is enough, found by halving."""
     low, high = 0, 1
-    while not is_enough(high) and high < _MOST_TRIALS:
+    while not is_enough(high) and high < _MOST:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

@@ -107,7 +107,7 @@ def _asked(words: list[str]) -> Iterator[str]:
         yield from (*asked.policy, *asked.judge)
     elif command == "judge-server":
         settings = load(RewardServerSettings, rest, prog=command, reshape=with_preset).settings
-        yield from (mount.judge_base_url for mount in settings.judges().values() if mount.asks_endpoint)
+        yield from (mount.judge_base_url for mount in settings.mounted_judges().values() if mount.asks_endpoint)
     elif command == "score":
         settings_of_score = load(ScoreSettings, with_data(rest), prog=command).settings
         if settings_of_score.merge is None and settings_of_score.asks_endpoint:

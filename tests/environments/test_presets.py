@@ -64,10 +64,10 @@ def test_command_in_a_preset_names_its_verb_its_environment_and_itself(
 @pytest.mark.parametrize(("name", "mounts"), SERVERS.items())
 def test_preset_of_the_reward_server_is_valid(name: str, mounts: set[str]) -> None:
     settings = load(RewardServerSettings, [f"--config={ROOT / 'configs' / name}"], prog="server").settings
-    assert set(settings.judges()) == mounts
+    assert set(settings.mounted_judges()) == mounts
 
 
 def test_judges_of_the_preset_for_groups_gather_what_the_command_line_says() -> None:
     argv = [f"--config={ROOT / 'configs' / 'reward_server_group.yaml'}", "--group_size=4"]
-    mounts = load(RewardServerSettings, argv, prog="server").settings.judges().values()
+    mounts = load(RewardServerSettings, argv, prog="server").settings.mounted_judges().values()
     assert [(mount.judge, mount.group_size) for mount in mounts] == [("listwise", 4), ("tournament", 4)]

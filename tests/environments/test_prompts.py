@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.prompts_environment import PromptsEnv
-from judgegym.judges.scorers.registry import SINGLE
+from judgegym.judges.scorers.registry import MADE_OF_JUDGES, SINGLE
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 
 ROW = {"prompt": "Why is the sky blue?", "category": "physics", "reference": "Air scatters blue light."}
@@ -44,7 +44,8 @@ def test_an_answer_is_scored_from_0_to_1(tmp_path: Path, judge: str, flag: tuple
 
 
 def test_every_judge_of_single_answers_is_tried() -> None:
-    assert set(SINGLE) == {"rubric", "aspect", "checklist", "peer", "reward_model", "rule", "composite"}
+    tried = {"rubric", "aspect", "checklist", "peer", "reward_model", "rule"}
+    assert set(SINGLE) - {*MADE_OF_JUDGES} == tried, "those of several judges are tried with their own tests"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_every_judge_of_single_answers_is_tried() -> None:
         ),
         ({**ROW, "aspects": 3}, "--env.judge=aspect", "aspects: expected names or objects, found int"),
         ({"category": "physics"}, "--env.judge=rubric", "a prompt, a text or messages, in prompt or question"),
-        (ROW, "--env.judge=choice", "'rule' or 'composite', got 'choice'"),
+        (ROW, "--env.judge=choice", "'jury' or 'cascade', got 'choice'"),
         (ROW, "--env.aspects=harmfulness", "--env.aspects (command line): nothing reads it without --env.judge=aspect"),
         (ROW, "--env.judge=checklist", "criteria: there are none, and the setting criteria has none for such rows"),
         (

@@ -51,7 +51,7 @@ def test_an_unknown_trainer_is_refused_with_the_known_ones() -> None:
 
 
 def test_mounted_judges_have_the_presets_deadline() -> None:
-    judges = settings("--for=slime", '--mounts={"own": {"judge_deadline": 5}, "other": {}}').judges()
+    judges = settings("--for=slime", '--mounts={"own": {"judge_deadline": 5}, "other": {}}').mounted_judges()
     assert [judges[name].judge_deadline for name in ("", "own", "other")] == [90, 5, 90]
 
 

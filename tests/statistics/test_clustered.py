@@ -122,8 +122,12 @@ def test_rows_of_a_rate_have_the_power_that_is_planned(truth: float, threshold: 
 
 
 def test_rows_of_a_mean_count_pseudo_rows_once() -> None:
-    plain = ClusteredEstimate(0.0, 0.1, 100).rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
-    assert plain == math.ceil(100 * 2.8016**2)
-    half = ClusteredEstimate(0.0, 0.1, 100, pseudo=0.5).rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
-    error = math.sqrt(0.005 * 100 / half + 0.005 * (100 / half) ** 2)
-    assert error == pytest.approx(0.1 / 2.8016, rel=0.01) and half < plain
+    def rows(pseudo: float, clusters: int = 10_000) -> int:
+        estimate = ClusteredEstimate(0.0, 0.1, clusters, pseudo=pseudo)
+        return estimate.rows_to_tell(0.1, 0.0, rows=100, alpha=0.025, power=0.8)
+
+    assert rows(0.0) == math.ceil(100 * 2.8016**2)
+    error = math.sqrt(0.005 * 100 / rows(0.5) + 0.005 * (100 / rows(0.5)) ** 2)
+    assert error == pytest.approx(0.1 / 2.8016, rel=0.01)
+    assert rows(0.5) < rows(0.0) < rows(-0.5), "a prior makes the error of few rows smaller"
+    assert rows(0.0) < rows(0.0, clusters=2), "the interval of few clusters has longer tails"

@@ -12,7 +12,7 @@ the checklist judge have ids, which stand in the prompt.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
@@ -105,7 +105,7 @@ class CountingClient(ChatClient):
 
     Attributes:
         judge: asks it.
-        calls_of: the requests of each part of a reward, by its name, since the beginning.
+        calls_of: the requests of each part, by its name, since the beginning.
         tokens_of: the tokens of their prompts.
     """
 
@@ -127,10 +127,13 @@ class CountingClient(ChatClient):
         )
         super().__init__(chat)
         self._settings, self._disagrees, self._asked = settings, disagrees, AskedInAll()
-        self._parts = {part.name: part.settings for part in part_settings(settings)}
+        self._parts = dict(_parts_of(settings))
         self.calls_of, self.tokens_of = Counter[str](), Counter[str]()
         # Probabilities are asked for in a field of the request, and change nothing of calls and prompts.
-        self.judge: TaskJudge = open_judge(settings.model_copy(update={"weighting": "none"}), self)
+        counted: dict[str, object] = {"weighting": "none", "cascade_recheck": 0.0}
+        # Of a cascade, the fewest calls are those where the cheap judge always decides; the most, where it never does.
+        counted |= {"cascade_threshold": float(disagrees), "cascade_share": float(not disagrees)}
+        self.judge: TaskJudge = open_judge(settings.model_copy(update=counted), self)
 
     def sibling(self, settings: ChatSettings) -> ChatClient:
         """Count for a part, too."""
@@ -155,8 +158,8 @@ class CountingClient(ChatClient):
         """Count a call."""
         is_critique = name.startswith("critique_")
         tokens = sum(_tokens(message["content"]) for message in messages)
-        part = current_component().partition("/")[0]
-        settings = self._parts.get(part, self._settings)
+        path = current_component().rstrip("/")
+        part, settings = path.partition("/")[0], self._parts.get(path, self._settings)
         self.calls_of[part] += 1
         self.tokens_of[part] += tokens
         of_votes = settings.vote_count() if settings.judge == "aspect" else 1
@@ -188,6 +191,13 @@ class CountingClient(ChatClient):
         )
         classes = 1 + abs(self._settings.reward_label or 0)
         return ChatResponse((Choice(wire.dumps([0.0] * classes).decode()),))
+
+
+def _parts_of(settings: ScorerSettings, place: str = "") -> Iterator[tuple[str, ScorerSettings]]:
+    """The parts of a judge that is made of judges, and theirs, by the component of their calls."""
+    for part in part_settings(settings):
+        yield place + part.name, part.settings
+        yield from _parts_of(part.settings, f"{place}{part.name}/")
 
 
 def with_responses(task: ScoreTask) -> JudgeTask:

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from judgegym.engine.settings.policy import ReasoningEffort
 from judgegym.engine.settings.training import RolloutSettings, TrainerSettings
 from judgegym.engine.settings.verbs import EVALUATE, EVALUATIONS, Verb
+from judgegym.judges.config.budgets import BudgetSettings
 from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import MAX_RETRIES, JudgeSettings
 from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls, without_credentials, without_secret_fields
@@ -105,6 +106,7 @@ class EnvConfig(
     TrainerSettings,
     MonitorSettings,
     AlarmSettings,
+    BudgetSettings,
     JudgeSettings,
 ):
     """The settings that every environment has under `env`.

@@ -21,6 +21,7 @@ from judgegym.judges.config.judge import (
 )
 from judgegym.llm import wire
 from judgegym.llm.outcome import FinishRules
+from judgegym.llm.prices import prices_of
 from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import split_urls
@@ -124,11 +125,11 @@ class PolicySettings(BaseModel):
     """Take these finish reasons of the policy's endpoint, too, to mean a whole completion. Known are stop, end_turn,
     eos_token, complete and their like; a completion with an unknown one is asked for again."""
     price_input: float | None = operational(None, ge=0)
-    """Report the policy's cost with this price in US dollars for a million prompt tokens; if unset, the cost is
-    unknown."""
+    """Report the policy's cost with this price in US dollars for a million prompt tokens; if no price is set, with
+    those of the table of list prices, or else the cost is unknown."""
     price_output: float | None = operational(None, ge=0)
-    """Report the policy's cost with this price in US dollars for a million completion tokens; if unset, the cost is
-    unknown."""
+    """Report the policy's cost with this price in US dollars for a million completion tokens; if no price is set, with
+    those of the table of list prices, or else the cost is unknown."""
     price_cached_input: float | None = operational(None, ge=0)
     """Report the policy's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
     prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
@@ -140,6 +141,14 @@ class PolicySettings(BaseModel):
     def urls(self) -> tuple[str, ...]:
         """The base URLs of its servers."""
         return tuple(replica.base_url for replica in self.replicas) or tuple(split_urls(self.base_url))
+
+    @property
+    def prices(self) -> Prices:
+        """What its tokens cost."""
+        given = Prices(self.price_input, self.price_output, self.price_cached_input)
+        models = {each.model_name or self.model_name for each in self.replicas} or {self.model_name}
+        listed = given if len(models) > 1 else prices_of(given, self.urls, models.pop(), self.extra_body)
+        return api_of(self.api).prices(listed)
 
     def chat_settings(self, config: CallSettings, *, max_concurrency: int, section: str = "env.") -> ChatSettings:
         """What the policy's chat client needs.
@@ -168,7 +177,7 @@ class PolicySettings(BaseModel):
             tokens_per_minute=self.tokens_per_minute,
             n_is_ignored=self.n_kwarg_is_ignored,
             finish_rules=self.finish_rules(config),
-            prices=api_of(self.api).prices(Prices(self.price_input, self.price_output, self.price_cached_input)),
+            prices=self.prices,
             title="the policy",
             section=section,
             url_setting="--openai.base_url",

@@ -95,7 +95,9 @@ async def judge_each(
 
     firsts = first_equals(completions)
     distinct = sorted(set(firsts))
-    judged = dict(zip(distinct, await all_results(map(judge_twice, distinct)), strict=True))
+    each = await all_results(map(judge_twice, distinct))
+    levelled = await env.level(task, [completions[number] for number in distinct], each)
+    judged = dict(zip(distinct, levelled, strict=True))
     return tuple(
         judged[first] if first == number else replace(judged[first], calls=()) for number, first in enumerate(firsts)
     )

@@ -52,6 +52,10 @@ def open_source(settings: EnvSettings[Any], clients: Clients, retokenizer: Retok
     if config.token_source == "token_server" and not is_token_server:
         raise SettingsError("--env.token_source: token_server needs --openai.server_type=vllm, sglang or trl")
     if config.token_source == "token_server" or (config.token_source == "auto" and is_token_server):
+        if config.budget() is not None:
+            raise SettingsError(
+                "--env.budget_calls, --env.budget_usd: requests to Atropos' token servers are not counted"
+            )
         if openai.extra_headers:
             raise SettingsError("--openai.extra_headers: Atropos' clients of token servers send no further headers")
         from judgegym.environments.rollouts.token_server import TokenServer  # late: atroposlib takes seconds to import

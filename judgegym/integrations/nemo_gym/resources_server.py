@@ -91,7 +91,7 @@ def _reward_server(config: JudgeGymServerConfig) -> RewardServer:
     address = {"host": config.host, "port": config.port}
     server = RewardServer(**{"for": "nemo_gym", **own, **_judge(config, own), **address})
     settings = server.load().settings
-    mounts = settings.judges()
+    mounts = settings.mounted_judges()
     if settings.tokens:
         raise SettingsError("tokens: NeMo Gym's clients send none to a server that it spawns; expected an external one")
     if not settings.insecure and not is_loopback(f"http://{config.host}"):

@@ -245,6 +245,12 @@ class AspectPanel(VerdictJudge[AspectJudgeSettings, AspectCase, PanelDetail, Asp
         details = judgment.detail.aspects if judgment.detail is not None else ()
         return {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
 
+    def confidences(self, judgment: Judgment[PanelDetail]) -> Mapping[str, float]:
+        """Also `votes`, if there are several: how far they agree on the aspect on which they agree the least."""
+        details = judgment.detail.aspects if judgment.detail is not None else ()
+        agreed = [2.0 * one.agreement - 1.0 for one in details if one.agreement is not None and len(one.votes) > 1]
+        return {**super().confidences(judgment), **({"votes": min(agreed)} if agreed else {})}
+
     def read(self, case: AspectCase, choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
         """Read the verdict."""
         return find_verdict(choice.text)

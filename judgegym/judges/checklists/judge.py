@@ -167,6 +167,12 @@ class ChecklistCaseJudge(SingleJudge[ChecklistJudgeSettings, ChecklistCase, Chec
         """The score, clipped to 0…1."""
         return clipped(score)
 
+    def confidences(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
+        """Also `votes`, if there are several: how far they agree on the criterion on which they agree the least."""
+        details = judgment.detail.criteria if judgment.detail is not None else ()
+        agreed = [max(0.0, 2.0 * one.agreement - 1.0) for one in details if len(one.votes) > 1]
+        return {**super().confidences(judgment), **({"votes": min(agreed)} if agreed else {})}
+
     def components(self, judgment: Judgment[ChecklistDetail]) -> Mapping[str, float]:
         """The formula's own number, and the value of each criterion that was assessed."""
         details = judgment.detail.criteria if judgment.detail is not None else ()

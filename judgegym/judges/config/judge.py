@@ -25,6 +25,7 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.parsing.verdict_parser import VerdictForm
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.outcome import FinishRules, accepted_reasons
+from judgegym.llm.prices import prices_of
 from judgegym.llm.providers import ApiName, api_of
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.urls import check_not_blank, check_urls, is_public, same_host, split_urls
@@ -172,11 +173,11 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
     first, to whose schema the endpoint holds the judge (response_format); one that refuses it gets text. For a policy
     that judges, set openai.extra_body."""
     judge_price_input: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million prompt tokens; if unset, the cost is
-    unknown."""
+    """Report the judge's cost with this price in US dollars for a million prompt tokens; if no price is set, with those
+    of the table of list prices, or else the cost is unknown."""
     judge_price_output: float | None = operational(None, ge=0)
-    """Report the judge's cost with this price in US dollars for a million completion tokens; if unset, the cost is
-    unknown."""
+    """Report the judge's cost with this price in US dollars for a million completion tokens; if no price is set, with
+    those of the table of list prices, or else the cost is unknown."""
     judge_price_cached_input: float | None = operational(None, ge=0)
     """Report the judge's cost with this price in US dollars for a million prompt tokens that its endpoint had in a
     prefix cache; if unset, they cost what all prompt tokens cost, and the cost is an upper bound."""
@@ -262,8 +263,9 @@ class JudgeSettings(BaseModel, extra="forbid", allow_inf_nan=False, use_attribut
         """What the judge's tokens cost; a judge that asks no model costs nothing."""
         if not self.asks_endpoint:
             return Prices(0.0, 0.0)
-        prices = Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input)
-        return api_of(self.api).prices(prices)
+        given = Prices(self.judge_price_input, self.judge_price_output, self.judge_price_cached_input)
+        listed = prices_of(given, split_urls(self.judge_base_url), self.judge_model_name, self.judge_extra_body)
+        return api_of(self.api).prices(listed)
 
     def vote_count(self) -> int:
         """How many independent judgments make one verdict; judges with several votes override it."""

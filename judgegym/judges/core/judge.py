@@ -89,6 +89,10 @@ class SingleJudge(ABC, Generic[SettingsT, CaseT, DetailT]):
         """What each part adds to the score, if that is a sum of parts; empty otherwise."""
         return {}
 
+    def confidences(self, judgment: Judgment[DetailT]) -> Mapping[str, float]:
+        """How sure the judge is, from 0 to 1, by each rule that it knows (`margin`: 2·|score − ½|)."""
+        return {} if judgment.score is None else {"margin": round(abs(2.0 * self.unit(judgment.score) - 1.0), 9)}
+
     async def judge_task(self, task: JudgeTask) -> Judgment[DetailT]:
         """Judge the response of a task."""
         return await self.judge(self.case_of(task))

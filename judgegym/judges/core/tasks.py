@@ -18,7 +18,7 @@ import orjson
 from judgegym.judges.core.judgment import CallRun, Judgment, Status
 from judgegym.llm.at_once import all_results
 from judgegym.llm.cache import independent
-from judgegym.llm.errors import UserError
+from judgegym.llm.errors import BudgetError, UserError
 from judgegym.llm.usage import Usage
 from judgegym.llm.wire import is_blank
 
@@ -143,8 +143,14 @@ def failure(explanation: str, status: str = Status.JUDGE_FAILED.value, *, is_fin
     return ResponseJudgment(None, status, explanation=explanation, is_final=is_final)
 
 
+BUDGET_SPENT = "budget_spent"
+"""The status of a response that no judge was asked about, because the budget of its caller is spent."""
+
+
 def failed_by(error: Exception, count: int) -> list[ResponseJudgment]:
     """The results of so many responses whose judge has raised an error."""
+    if isinstance(error, BudgetError):
+        return [failure(str(error), BUDGET_SPENT, is_final=True)] * count
     return [failure(f"{type(error).__name__}: {error}")] * count
 
 

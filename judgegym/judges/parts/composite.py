@@ -21,25 +21,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 from pydantic_settings import NoDecode
 from typing_extensions import Self
 
 from judgegym.judges.config.fields import setting
 from judgegym.judges.config.judge import JudgeSettings
-from judgegym.judges.core.judge import SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
-from judgegym.judges.core.naming import slug
 from judgegym.judges.core.seeding import current_group, derive
-from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.part import Part, PartOptions, PartsDetail, PartsJudge, check_names
 from judgegym.llm import wire
 from judgegym.llm.at_once import all_results
-from judgegym.llm.client import ChatClient
-from judgegym.llm.ledger import component
-from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls
 
 Combination = Literal["weighted_sum", "product", "min", "first_that_says", "alternate"]
 PartRole = Literal["term", "gate", "penalty"]
@@ -56,7 +51,7 @@ _Positive = Annotated[_Number, Field(gt=0)]
 _Weight = Annotated[_Number, Field(ge=0)]
 
 
-class PartOptions(BaseModel):
+class TermOptions(PartOptions):
     """What a part does in the reward; its other settings are those of its judge.
 
     Attributes:
@@ -66,8 +61,6 @@ class PartOptions(BaseModel):
         penalty: the most that the part takes off the reward.
         on_failure: what a part without a score does: fail the reward, or leave the part out.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     weight: _Weight = 1.0
     gate: _Positive | None = None
@@ -88,19 +81,6 @@ class PartOptions(BaseModel):
     def role(self) -> PartRole:
         """Term, gate or penalty."""
         return "penalty" if self.penalty is not None else "term" if self.gate is None else "gate"
-
-
-OPTIONS = frozenset(PartOptions.model_fields)
-"""The fields of a part that are not settings of its judge."""
-OF_HOST = frozenset({"judge_model_name", "judge_api", "judge_api_key", "judge_api_key_env", "judge_extra_headers"})
-"""Settings of the whole that hold for its host alone."""
-OF_MODEL = frozenset(
-    {"judge_extra_body", "judge_price_input", "judge_price_output", "judge_price_cached_input"}
-    | {"judge_finish_reasons", "judge_requests_per_minute", "judge_tokens_per_minute", "judge_max_concurrency"}
-)
-"""Settings of the whole that hold for its model alone."""
-PartFields = Mapping[str, JsonValue]
-"""A part as it is given: options, `judge`, and settings of that judge."""
 
 
 def parts_of(value: object) -> object:
@@ -127,33 +107,7 @@ def parts_of(value: object) -> object:
     return parts
 
 
-def _check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:
-    names = [slug(name) for name in parts]
-    same = [name for name, other in zip(parts, names, strict=True) if names.count(other) > 1 or not other]
-    if same:
-        raise ValueError(f"these parts have the same name, or none: {', '.join(map(repr, same))}")
-    return parts
-
-
-def check_fields(place: str, fields: PartFields) -> None:
-    """Check that a part, which `config.yaml` keeps, holds no secret; `place` is what the message begins with.
-
-    Raises:
-        ValueError: it does.
-    """
-    url, body = fields.get("judge_base_url"), fields.get("judge_extra_body")
-    found = [name for name in ("judge_api_key", "judge_extra_headers") if fields.get(name, "none") != "none"]
-    if isinstance(url, str) and any(secret for one in split_urls(url) for secret in secrets_in_url(one)):
-        found.append("judge_base_url")
-    if isinstance(body, dict) and any(secrets_in_fields(body)):
-        found.append("judge_extra_body")
-    if "judge_cache" in fields:
-        raise ValueError(f"{place}judge_cache: nothing reads it in a part; set that of the whole")
-    if found:
-        raise ValueError(f"{place}{found[0]}: a secret would be kept in files; name its variable: judge_api_key_env")
-
-
-def check_parts(parts: Mapping[str, PartOptions], combine: Combination) -> None:
+def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
     """Check that the parts make a reward.
 
     Raises:
@@ -170,7 +124,7 @@ def check_parts(parts: Mapping[str, PartOptions], combine: Combination) -> None:
         raise ValueError(f"reward.{weighed[0]}.weight: nothing reads it with combine={combine}")
 
 
-Parts = Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(parts_of), AfterValidator(_check_names)]
+Parts = Annotated[dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(parts_of), AfterValidator(check_names)]
 
 
 class CompositeJudgeSettings(JudgeSettings):
@@ -189,95 +143,16 @@ class CompositeJudgeSettings(JudgeSettings):
     alternate: that of one part, chosen by seed, row and group: completions of a group have the same judge."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """One part of a reward: its judge, and what its score does."""
+class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
+    """Judges a response by all parts, of which at least one is a term."""
 
-    name: str
-    options: PartOptions
-    judge: SingleJudge[Any, Any, Any]
-    may_abstain: bool = False
-    """It is a rule: without a verdict it has not failed, but leaves the response to the next part."""
+    def role(self, part: Part[TermOptions]) -> str:
+        """Term, gate or penalty."""
+        return part.options.role
 
-
-@dataclass(frozen=True, slots=True)
-class PartResult:
-    """What a part says of a response.
-
-    Attributes:
-        name: of the part.
-        role: term, gate or penalty.
-        score: from 0 to 1; `None` if the part failed, or was not asked.
-        status: of its judgment; `not_asked` where a gate, or a part before it, has settled the reward.
-        contribution: what it adds to the reward: of a term in `weighted_sum` w·v / Σ w, of a penalty a number that is
-            not positive, of what settled the reward all of it; `None` where it adds nothing, or the reward is no sum.
-        label: the verdict in its judge's terms.
-        explanation: its judge's reasons; of a failure, what went wrong.
-        components: the numbers from which its score is computed.
-    """
-
-    name: str
-    role: PartRole
-    score: float | None
-    status: str
-    contribution: float | None = None
-    label: str | None = None
-    explanation: str = ""
-    components: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class CompositeDetail:
-    """The parts of a reward.
-
-    Attributes:
-        parts: what each part says, in their order.
-        settled_by: the gate that was not reached, or the part of `first_that_says` or `alternate` that settled it.
-        left_out: the parts that failed and were left out.
-    """
-
-    parts: tuple[PartResult, ...]
-    settled_by: str | None = None
-    left_out: tuple[str, ...] = ()
-
-
-class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDetail]):
-    """Judges a response by all parts; the label names each with its score."""
-
-    def __init__(self, settings: CompositeJudgeSettings, client: ChatClient, parts: Sequence[Part]) -> None:
-        """Judge by these parts, of which at least one is a term."""
-        super().__init__(settings, client)
-        self.parts = parts
-
-    def case_of(self, task: JudgeTask) -> JudgeTask:
-        """The task: each part makes its own case of it."""
-        return task
-
-    def check(self, task: JudgeTask) -> None:
-        """Check that every part can judge the task."""
-        for part in self.parts:
-            try:
-                part.judge.check(task)
-            except TaskError as error:
-                raise TaskError(f"part {part.name}: {error}") from error
-
-    def components(self, judgment: Judgment[CompositeDetail]) -> Mapping[str, float]:
-        """The score of each part by its name, and the numbers that it is computed from, as `style.raw`."""
-        found: dict[str, float] = {}
-        for part in judgment.detail.parts if judgment.detail is not None else ():
-            if part.score is not None:
-                found[part.name] = part.score
-                found |= {f"{part.name}.{name}": value for name, value in part.components.items()}
-        return found
-
-    def contributions(self, judgment: Judgment[CompositeDetail]) -> Mapping[str, float]:
-        """What each part adds to the reward, by its name; empty if the reward is no sum of parts."""
-        parts = judgment.detail.parts if judgment.detail is not None else ()
-        return {part.name: part.contribution for part in parts if part.contribution is not None}
-
-    async def judge(self, case: JudgeTask) -> Judgment[CompositeDetail]:
+    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
         """Ask the gates, then the other parts, and combine them; without a score if a part that counts has none."""
-        found = await self._ask([part for part in self.parts if part.options.role == "gate"], case)
+        found = await self.ask([part for part in self.parts if part.options.role == "gate"], case)
         if self._closed_gate(found) is None and not self._failures(found):
             found |= await self._ask_terms(case)
         return self._combined(found)
@@ -290,82 +165,68 @@ class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDet
             chosen = self._chosen([part for part in terms if part.options.weight], task)
             terms = [part for part in terms if part is chosen or not part.options.weight]
         if self.settings.combine != "first_that_says":
-            return await self._ask([*terms, *others], task)
-        first, rest = await all_results((self._ask_in_order(terms, task), self._ask(others, task)))
+            return await self.ask([*terms, *others], task)
+        first, rest = await all_results((self._ask_in_order(terms, task), self.ask(others, task)))
         return first | rest
 
-    def _chosen(self, terms: Sequence[Part], task: JudgeTask) -> Part:
+    def _chosen(self, terms: Sequence[Part[TermOptions]], task: JudgeTask) -> Part[TermOptions]:
         """Return the term that judges a row in this group."""
         row = repr((task.prompt, task.reference, task.rubric, task.context, current_group()))
         return terms[derive(self.settings.seed, row, "alternate") % len(terms)]
 
-    async def _ask_in_order(self, terms: Sequence[Part], task: JudgeTask) -> dict[str, Judgment[Any]]:
+    async def _ask_in_order(self, terms: Sequence[Part[TermOptions]], task: JudgeTask) -> dict[str, Judgment[Any]]:
         """Ask until a part has a score, or has failed and is not left out."""
         found: dict[str, Judgment[Any]] = {}
         for part in terms:
-            found |= await self._ask([part], task)
+            found |= await self.ask([part], task)
             judgment = found[part.name]
             leaves_it = self._abstains(part, judgment) or part.options.on_failure == "leave_out"
             if judgment.score is not None or not leaves_it:
                 break
         return found
 
-    async def _ask(self, parts: Sequence[Part], task: JudgeTask) -> dict[str, Judgment[Any]]:
-        judged = await all_results(_judge(part, task) for part in parts)
-        return {part.name: judgment for part, judgment in zip(parts, judged, strict=True)}
-
-    def _closed_gate(self, found: Mapping[str, Judgment[Any]]) -> Part | None:
+    def _closed_gate(self, found: Mapping[str, Judgment[Any]]) -> Part[TermOptions] | None:
         """The first gate whose score is below its threshold; `None` if one before it has failed."""
         for part in self.parts:
             if part.options.gate is None or part.name not in found:
                 continue
-            score = _score(part, found[part.name])
+            score = self.unit_scores(found)[part.name]
             if score is None and part.options.on_failure == "fail":
                 return None
             if score is not None and score < part.options.gate:
                 return part
         return None
 
-    def _failures(self, found: Mapping[str, Judgment[Any]]) -> list[Part]:
+    def _failures(self, found: Mapping[str, Judgment[Any]]) -> list[Part[TermOptions]]:
         """The parts that were asked, have no score, and may not be left out."""
         failed = [part for part in self.parts if part.name in found and found[part.name].score is None]
         return [
             part for part in failed if part.options.on_failure == "fail" and not self._abstains(part, found[part.name])
         ]
 
-    def _abstains(self, part: Part, judgment: Judgment[Any]) -> bool:
+    def _abstains(self, part: Part[TermOptions], judgment: Judgment[Any]) -> bool:
         """Whether a rule of `first_that_says` leaves the response to the next part."""
         is_asked_in_order = self.settings.combine == "first_that_says" and part.options.role == "term"
         return is_asked_in_order and part.may_abstain and judgment.status is Status.UNPARSABLE
 
-    def _combined(self, found: Mapping[str, Judgment[Any]]) -> Judgment[CompositeDetail]:
+    def _combined(self, found: Mapping[str, Judgment[Any]]) -> Judgment[PartsDetail]:
         """The judgment of the reward from those of the parts that were asked."""
         gate, failed = self._closed_gate(found), self._failures(found)
-        scores = {part.name: _score(part, found.get(part.name)) for part in self.parts}
+        asked = [part for part in self.parts if part.name in found]
         value, contributions, settled_by = None, dict[str, float](), None
         if gate is not None:
             value, settled_by = gate.options.otherwise, gate.name
             contributions[gate.name] = value
         elif not failed:
-            value, contributions, settled_by = self._value(scores)
-        parts = tuple(
-            _result(part, found.get(part.name), scores[part.name], contributions.get(part.name)) for part in self.parts
+            value, contributions, settled_by = self._value(self.unit_scores(found))
+        return self.whole(
+            found,
+            value,
+            contributions=contributions,
+            settled_by=settled_by,
+            abstained=[part.name for part in asked if self._abstains(part, found[part.name])],
+            fatal=[part.name for part in failed],
         )
-        missing = [part for part in self.parts if part.name in found and scores[part.name] is None]
-        left_out = tuple(part.name for part in missing if not self._abstains(part, found[part.name]))
-        detail = CompositeDetail(parts, settled_by, () if value is None else left_out)
-        calls = tuple(call for judgment in found.values() for call in judgment.calls)
-        suspects = max((judgment.suspects for judgment in found.values()), default=0)
-        if value is None:
-            why = "; ".join(f"{part.name}: {found[part.name].explanation}" for part in missing)
-            statuses = {found[part.name].status for part in failed or missing}
-            status = Status.JUDGE_FAILED if Status.JUDGE_FAILED in statuses else Status.UNPARSABLE
-            return Judgment(None, status, explanation=why, calls=calls, detail=detail, suspects=suspects)
-        said = [part for part in parts if part.score is not None]
-        label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
-        reasons = [f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in said]
-        reasons += [f"{part.name}, which has no score: {found[part.name].explanation}" for part in missing]
-        return Judgment(value, Status.OK, label, "\n\n".join(reasons), calls, detail, suspects=suspects)
 
     def _value(self, scores: Mapping[str, float | None]) -> tuple[float | None, dict[str, float], str | None]:
         """The reward from the parts' scores, what each part adds to it, and the part that settled it.
@@ -398,23 +259,3 @@ class CompositeJudge(SingleJudge[CompositeJudgeSettings, JudgeTask, CompositeDet
             shares = {name: weights[name] * score / total for name, score in terms.items()}
             value, contributions = sum(shares.values()), {**shares, **contributions}
         return value + penalty, contributions, settled_by
-
-
-async def _judge(part: Part, task: JudgeTask) -> Judgment[Any]:
-    """A part's judgment, whose calls have its name."""
-    with component(part.name):
-        judgment: Judgment[Any] = await part.judge.judge_task(task)
-    return replace(judgment, calls=tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls))
-
-
-def _score(part: Part, judgment: Judgment[Any] | None) -> float | None:
-    return None if judgment is None or judgment.score is None else part.judge.unit(judgment.score)
-
-
-def _result(part: Part, judgment: Judgment[Any] | None, score: float | None, contribution: float | None) -> PartResult:
-    role = part.options.role
-    if judgment is None:
-        return PartResult(part.name, role, None, "not_asked")
-    components = {} if score is None else part.judge.components(judgment)
-    status, explanation = judgment.status.value, judgment.explanation
-    return PartResult(part.name, role, score, status, contribution, judgment.label, explanation, components)

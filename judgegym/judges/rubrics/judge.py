@@ -30,9 +30,10 @@ from judgegym.judges.rubrics.prompt import (
     Rubric,
     RubricJudgeSettings,
     check_scale,
-    expected_score,
     find_score,
+    mean_score,
     rubric_prompt,
+    score_probabilities,
 )
 from judgegym.llm.client import ChatClient
 from judgegym.llm.wire import Choice
@@ -58,10 +59,11 @@ class RubricCase:
 
 
 class RubricVerdict(NamedTuple):
-    """The score that a judge wrote, and with `weighting=logprobs` the expected score."""
+    """The score that a judge wrote; with `weighting=logprobs` the expected score, and the written one's probability."""
 
     score: int
     expected: float | None = None
+    probability: float | None = None
 
     @property
     def shown(self) -> int | float:
@@ -153,6 +155,17 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
         """(score − lowest) / (highest − lowest)."""
         return self.settings.scale.unit(score)
 
+    def confidences(self, judgment: Judgment[RubricDetail]) -> Mapping[str, float]:
+        """Also `votes` of several judgments, and with `weighting=logprobs` `probability`, the least of all."""
+        found = {**super().confidences(judgment)}
+        judgments = () if judgment.detail is None else judgment.detail.judgments
+        scores = [one.score for one in judgments if one.score is not None]
+        if len(scores) > 1:
+            found["votes"] = max(0.0, 2.0 * max(map(scores.count, scores)) / len(scores) - 1.0)
+        verdicts = [call.value for call in judgment.calls if isinstance(call.value, RubricVerdict)]
+        probabilities = [verdict.probability for verdict in verdicts if verdict.probability is not None]
+        return {**found, "probability": min(probabilities)} if probabilities else found
+
     def form(self, case: RubricCase) -> VerdictForm:
         """The form of a score of the scale."""
         return rubric_form(case.rubric.scale)
@@ -167,10 +180,12 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
             return score.but(RubricVerdict(score.value))
         # An object begins with a brace, and a tag with a bracket.
         is_object = score.at is not None and choice.text.startswith("{", score.at[0])
-        expected = expected_score(choice, case.rubric.scale, tag=SCORE_FIELD if is_object else TAGS[output_format][1])
-        if isinstance(expected, NoVerdict):
-            return expected
-        return ParsedVerdict(RubricVerdict(score.value, expected))  # of all probabilities, not of a place in the text
+        tag = SCORE_FIELD if is_object else TAGS[output_format][1]
+        found = score_probabilities(choice, case.rubric.scale, tag=tag)
+        if isinstance(found, NoVerdict):
+            return found
+        # Of all probabilities, not of a place in the text.
+        return ParsedVerdict(RubricVerdict(score.value, mean_score(found), found.get(score.value, 0.0)))
 
     def critique_requests(self, case: RubricCase, judgment: Judgment[RubricDetail]) -> list[CritiqueRequest]:
         """One request for each judgment with a score; each is reconsidered separately."""
@@ -214,7 +229,7 @@ class RubricCaseJudge(VerdictJudge[RubricJudgeSettings, RubricCase, RubricDetail
         )
 
     def _score(self, call: JudgeCall[RubricVerdict], scale: Scale) -> RubricScore:
-        score, expected = call.value or (None, None)
+        score, expected, _ = call.value or (None, None, None)
         # An endpoint that refuses the object is asked for the other format.
         is_object = self.settings.judge_output == "json_schema" and is_strict_object(call.text, scale)
         strict = is_object or is_strict_feedback(call.text, self.settings.output_format, scale)

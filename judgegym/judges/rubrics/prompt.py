@@ -46,7 +46,22 @@ LEAST_MASS = 0.5
 
 
 def expected_score(choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]) -> float | NoVerdict:
-    """The expectation over the alternatives to the token that holds the score.
+    """The expectation over the alternatives to the token that holds the score (`score_probabilities`)."""
+    found = score_probabilities(choice, scale, tag=tag)
+    if isinstance(found, NoVerdict):
+        return found
+    return mean_score(found)
+
+
+def mean_score(probabilities: Mapping[int, float]) -> float:
+    """The mean of scores with their probabilities, which add up to 1."""
+    if len(probabilities) == 1:
+        return float(next(iter(probabilities)))  # exact: a product might round
+    return math.fsum(score * probability for score, probability in probabilities.items())
+
+
+def score_probabilities(choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]) -> Mapping[int, float] | NoVerdict:
+    """The probability of each score among the alternatives to the token that holds the score.
 
     White space around tokens is ignored, the probabilities of tokens with the same score are added, and the
     probabilities of the scale's scores are renormalised.
@@ -57,7 +72,7 @@ def expected_score(choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]) 
         tag: the text before the score, in any case, or what matches it; its last occurrence counts.
 
     Returns:
-        A number on the scale, or why there is none.
+        The probabilities, or why there are none.
 
     Raises:
         SettingsError: the endpoint returned no probabilities.
@@ -77,9 +92,7 @@ def expected_score(choice: Choice, scale: Scale, *, tag: str | re.Pattern[str]) 
     total = math.fsum(mass.values())
     if not total >= LEAST_MASS:  # true for NaN, too
         return NoVerdict(f"the scale's tokens have {total:.2f} of the probability; expected {LEAST_MASS} or more")
-    if len(mass) == 1:
-        return float(next(iter(mass)))  # exact: the division below would round
-    return math.fsum(score * probability for score, probability in mass.items()) / total
+    return {score: probability / total for score, probability in mass.items()}
 
 
 def check_scale(scale: Scale) -> None:

@@ -6,7 +6,7 @@ here `score`, the server, plans and `--help` have it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
@@ -27,8 +27,10 @@ from judgegym.judges.core.tasks import TaskJudge
 from judgegym.judges.listwise import judge as listwise
 from judgegym.judges.listwise.prompt import ListwiseJudgeSettings
 from judgegym.judges.pairwise import ChoiceJudgeSettings
-from judgegym.judges.parts import composite
-from judgegym.judges.parts.composite import CompositeJudge, CompositeJudgeSettings, Part, PartOptions
+from judgegym.judges.parts.cascade import KINDS_OF_CONFIDENCE, CascadeJudge, CascadeSettings
+from judgegym.judges.parts.composite import CompositeJudge, CompositeJudgeSettings, TermOptions, check_parts
+from judgegym.judges.parts.jury import JuryJudge, JurySettings
+from judgegym.judges.parts.part import OF_HOST, OF_MODEL, Part, PartFields, PartOptions, check_fields
 from judgegym.judges.peers import PeerJudgeSettings
 from judgegym.judges.reward_models import judge as reward_models
 from judgegym.judges.reward_models.judge import RewardModelSettings
@@ -43,9 +45,37 @@ from judgegym.llm.errors import SettingsError
 from judgegym.llm.types import ChatSettings
 
 
-def _open_composite(settings: ScorerSettings, client: ChatClient, rubric: str | None) -> CompositeJudge:
-    """Open the judge of a reward of several parts, each with a client of its own where it has its own endpoint."""
-    return CompositeJudge(settings, client, tuple(_open_part(one, client) for one in part_settings(settings)))
+class _Made(NamedTuple):
+    """A kind of judge that is made of judges.
+
+    Attributes:
+        field: the setting that holds them.
+        options: what each has beside the settings of its judge.
+        usual: the kind of one that names none; `None` if each has to.
+        of: the kinds that are made of judges themselves and may be among them.
+        judge: opens it.
+    """
+
+    field: str
+    options: type[PartOptions]
+    usual: str | None
+    of: tuple[str, ...]
+    judge: Callable[[Any, ChatClient, Sequence[Part[Any]]], SingleJudge[Any, Any, Any]]
+
+
+COMPOSITE = "composite"
+MADE_OF_JUDGES: Mapping[str, _Made] = {
+    COMPOSITE: _Made("reward", TermOptions, None, ("jury", "cascade"), CompositeJudge),
+    "jury": _Made("judges", PartOptions, "rubric", (), JuryJudge),
+    "cascade": _Made("cascade", PartOptions, "rubric", ("jury",), CascadeJudge),
+}
+"""The kinds of judges that are made of judges."""
+
+
+def _open_made(settings: ScorerSettings, client: ChatClient, rubric: str | None) -> SingleJudge[Any, Any, Any]:
+    """Open a judge that is made of judges, each with a client of its own where it has its own endpoint."""
+    parts = tuple(_open_part(settings, part, client) for part in part_settings(settings))
+    return MADE_OF_JUDGES[settings.judge].judge(settings, client, parts)
 
 
 JUDGES: Mapping[str, JudgeDefinition] = {
@@ -59,12 +89,15 @@ JUDGES: Mapping[str, JudgeDefinition] = {
     "tournament": tournament.JUDGE,
     "reward_model": reward_models.JUDGE,
     "rule": rules.JUDGE,
-    "composite": JudgeDefinition(
-        CompositeJudgeSettings, "several parts, each a judge or a rule (--reward)", _open_composite, ()
+    COMPOSITE: JudgeDefinition(
+        CompositeJudgeSettings, "several parts, each a judge or a rule (--reward)", _open_made, ()
+    ),
+    "jury": JudgeDefinition(JurySettings, "several judges, whose scores make one (--judges)", _open_made, ()),
+    "cascade": JudgeDefinition(
+        CascadeSettings, "a cheap judge, and a strong one where it is unsure (--cascade)", _open_made, ()
     ),
 }
 """The kinds of judges, by their names after `--judge`."""
-COMPOSITE = "composite"
 
 TASK_FIELDS: Mapping[str, frozenset[str]] = {
     name: frozenset(kind for kind, judge in JUDGES.items() if name in judge.fields)
@@ -98,7 +131,9 @@ if TYPE_CHECKING:
         AspectJudgeSettings,
         ChecklistJudgeSettings,
         ChoiceJudgeSettings,
+        CascadeSettings,
         CompositeJudgeSettings,
+        JurySettings,
         ListwiseJudgeSettings,
         PeerJudgeSettings,
         RewardModelSettings,
@@ -150,12 +185,20 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of judges that judge: this one, or those of the parts of a reward."""
-        return [str(one.get("judge")) for one in self.reward.values()] if self.judge == COMPOSITE else [self.judge]
+        """The kinds of judges that judge: this one, or those that it is made of."""
+        if self.judge not in MADE_OF_JUDGES:
+            return [self.judge]
+        return [kind for part in part_settings(self) for kind in part.settings.kinds]
+
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the parts of a judge that is made of judges; empty for others."""
+        made = MADE_OF_JUDGES.get(self.judge)
+        return [] if made is None else list(getattr(self, made.field))
 
     def judge_name(self) -> str:
-        """Who judges; of a reward of several parts, if it has no model of its own, who judges each."""
-        if self.judge == COMPOSITE and "judge_model_name" not in self.model_fields_set:
+        """Who judges; of a judge that is made of judges, if it has no model of its own, who each is."""
+        if self.judge in MADE_OF_JUDGES and "judge_model_name" not in self.model_fields_set:
             return "+".join(dict.fromkeys(part.settings.judge_name() for part in part_settings(self)))
         return JUDGES[self.judge].settings.judge_name(self)
 
@@ -173,38 +216,71 @@ class ScorerSettings(_SettingsOfAll, KindSettings):
         return own.usual_layout(self) if issubclass(own, PromptLayoutSettings) else "published"
 
     def built_in_prompt(self) -> str:
-        """The built-in prompt of a judge of this kind; of a reward of several parts, those of all parts."""
-        if self.judge == COMPOSITE:
+        """The built-in prompt of a judge of this kind; of one that is made of judges, those of all."""
+        if self.judge in MADE_OF_JUDGES:
             return "\n".join(part.settings.built_in_prompt() for part in part_settings(self))
         return JUDGES[self.judge].settings.built_in_prompt(self)
 
     def chat_settings(self, *, retry_delay: float = 1.0, identity: str = "", section: str = "env.") -> ChatSettings:
-        """What the judge's client needs; of a reward of several parts, that of the first part that asks a model.
+        """What the judge's client needs; of one that is made of judges, that of the first one that asks a model.
 
         Raises:
             SettingsError: the endpoint needs a key and none is set.
         """
         asking = self
-        if self.judge == COMPOSITE and identity != STAND_IN_IDENTITY:  # a stand-in is asked for every part
+        if self.judge in MADE_OF_JUDGES and identity != STAND_IN_IDENTITY:  # a stand-in is asked for every part
             asking = next((part.settings for part in part_settings(self) if part.settings.asks_endpoint), self)
+            if asking.judge in MADE_OF_JUDGES:
+                return asking.chat_settings(retry_delay=retry_delay, identity=identity, section=section)
         return super(ScorerSettings, asking).chat_settings(retry_delay=retry_delay, identity=identity, section=section)
 
     @model_validator(mode="after")
     def _has_usable_parts(self) -> Self:
         # What files hold takes the place of their names, so that a run is not resumed with something else.
-        parts = part_settings(self) if self.judge == COMPOSITE else []
+        made = MADE_OF_JUDGES.get(self.judge)
+        if made is None:
+            return self
+        parts = part_settings(self)
         if self.judge == COMPOSITE:
-            composite.check_parts({part.name: part.options for part in parts}, self.combine)
+            check_parts({part.name: cast(TermOptions, part.options) for part in parts}, self.combine)
+        elif not parts:
+            raise ValueError(f"{made.field}: expected judges, such as [{{judge_model_name: a}}, …], or names of models")
         for name, _, settings in parts:
-            fields = self.reward[name]
+            fields = getattr(self, made.field)[name]
             of_files = {field for field, value in fields.items() if isinstance(value, str) and value.startswith("@")}
             of_files |= {"rule_digest"} if settings.rule_digest is not None else set()
             fields |= settings.model_dump(mode="json", include=of_files)
+        if self.judge == "cascade":
+            self._check_confidence(parts[0].settings)
         return self
+
+    def _check_confidence(self, cheap: ScorerSettings) -> None:
+        """Check that the cheap judge of a cascade knows how sure it is: else every row would be escalated.
+
+        Raises:
+            ValueError: it does not.
+        """
+        wanted = self.cascade_confidence
+        kinds = KINDS_OF_CONFIDENCE.get(wanted, (cheap.judge,))
+        if cheap.judge not in kinds:
+            raise ValueError(f"cascade_confidence: {wanted} is of {' and '.join(kinds)}; the first is {cheap.judge}")
+        if wanted == "votes" and cheap.judge == "rubric" and cheap.samples_per_item < 2:
+            raise ValueError("cascade_confidence: votes needs samples_per_item of 2 or more of the first judge")
+        if wanted == "probability" and cheap.weighting != "logprobs":
+            raise ValueError("cascade_confidence: probability needs weighting=logprobs of the first judge")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_the_kind_that_has_judges(cls, values: object) -> object:
+        """Who gives judges of a jury or a cascade need not name the kind."""
+        if not isinstance(values, dict) or "judge" in values:
+            return values
+        given = [kind for kind, made in MADE_OF_JUDGES.items() if kind != COMPOSITE and values.get(made.field)]
+        return {**values, "judge": given[0]} if len(given) == 1 else values
 
 
 class PartSettings(NamedTuple):
-    """A part of a reward: its name, what it does there, and the settings of its judge."""
+    """A part of a judge that is made of judges: its name, what it does there, and the settings of its judge."""
 
     name: str
     options: PartOptions
@@ -212,30 +288,42 @@ class PartSettings(NamedTuple):
 
 
 def part_settings(settings: ScorerSettings) -> list[PartSettings]:
-    """The parts of a reward, each with the settings that it leaves out from those that were given for the whole.
+    """The parts of a judge that is made of judges, each with the settings that it leaves out from those of the whole.
 
     Raises:
-        ValueError: a part has an unknown or wrong setting, or a judge that compares responses.
+        ValueError: a part has an unknown or wrong setting, or a judge that may not be one.
     """
-    return [_part(settings, name, fields) for name, fields in settings.reward.items()]
+    made = MADE_OF_JUDGES.get(settings.judge)
+    if made is None:
+        return []
+    given: Mapping[str, PartFields] = getattr(settings, made.field)
+    return [_part(settings, made, name, fields) for name, fields in given.items()]
 
 
-def _part(whole: ScorerSettings, name: str, fields: composite.PartFields) -> PartSettings:
-    place, kind = f"reward.{name}.", fields.get("judge")
-    if kind not in SINGLE or kind == COMPOSITE:
-        kinds = ", ".join(one for one in SINGLE if one != COMPOSITE)
-        raise ValueError(f"{place}judge: expected one that sees each response by itself ({kinds}), found {kind!r}")
-    composite.check_fields(place, fields)
-    own = {field: value for field, value in fields.items() if field not in composite.OPTIONS}
-    options = {field: value for field, value in fields.items() if field in composite.OPTIONS}
-    try:
-        given = settings_from_keywords(PartOptions, options, prefix=place)
-        settings = settings_from_keywords(
-            ScorerSettings, {**_inherited(whole, own), **own}, prefix=place, others=composite.OPTIONS
+def _part(whole: ScorerSettings, made: _Made, name: str, fields: PartFields) -> PartSettings:
+    place, kind = f"{made.field}.{name}.", fields.get("judge", made.usual)
+    single = [one for one in (*SINGLE, "arena_hard") if one not in MADE_OF_JUDGES or one in made.of]
+    if kind not in single:
+        raise ValueError(
+            f"{place}judge: expected one that sees each response by itself ({', '.join(single)}), found {kind!r}"
         )
+    check_fields(place, fields)
+    names = frozenset(made.options.model_fields)
+    own = {"judge": kind, **{field: value for field, value in fields.items() if field not in names}}
+    options = {field: value for field, value in fields.items() if field in names}
+    try:
+        given = settings_from_keywords(made.options, options, prefix=place)
+        settings = settings_from_keywords(ScorerSettings, {**_inherited(whole, own), **own}, prefix=place, others=names)
     except SettingsError as error:
         raise ValueError(str(error)) from None
     return PartSettings(name, given, settings)
+
+
+_OF_THE_WHOLE = {
+    "judge",
+    *(name for made in (CompositeJudgeSettings, JurySettings, CascadeSettings) for name in made.__annotations__),
+} - {"help_group"}
+"""Settings of a judge that is made of judges, which those do not inherit."""
 
 
 def _inherited(whole: ScorerSettings, own: Mapping[str, object]) -> dict[str, object]:
@@ -243,27 +331,26 @@ def _inherited(whole: ScorerSettings, own: Mapping[str, object]) -> dict[str, ob
 
     A key goes to no other host, and prices and limits to no other model, than those that they were given for.
     """
-    left_out = {"judge", "reward", "combine"}
+    left_out = {*_OF_THE_WHOLE}
     if "judge_base_url" in own:
-        left_out |= composite.OF_HOST | composite.OF_MODEL
+        left_out |= OF_HOST | OF_MODEL
     elif "judge_model_name" in own:
-        left_out |= composite.OF_MODEL
+        left_out |= OF_MODEL
     names = (name for name in ScorerSettings.model_fields if name in whole.model_fields_set and name not in left_out)
     return {name: getattr(whole, name) for name in names}
 
 
-def _open_part(part: PartSettings, client: ChatClient) -> Part:
+def _open_part(whole: ScorerSettings, part: PartSettings, client: ChatClient) -> Part[Any]:
     """Open a part's judge: at the client of the whole, or at one of its own if it has other settings of calls."""
     settings, of_whole = part.settings, client.settings
-    if settings.asks_endpoint:
+    if settings.asks_endpoint and settings.judge not in MADE_OF_JUDGES:
         has_own_rules = "judge_finish_reasons" in settings.model_fields_set
         if of_whole.identity == STAND_IN_IDENTITY:
             first = of_whole.endpoints[0]
             of_stand_in = {"judge_base_url": first.base_url, "judge_model_name": first.model, "judge_api_key": None}
             settings = settings.model_copy(update=of_stand_in)
-        chat = settings.chat_settings(
-            retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=f"reward.{part.name}."
-        )
+        section = f"{MADE_OF_JUDGES[whole.judge].field}.{part.name}."
+        chat = settings.chat_settings(retry_delay=of_whole.retry_delay_s, identity=of_whole.identity, section=section)
         if has_own_rules or replace(chat, finish_rules=of_whole.finish_rules, section=of_whole.section) != of_whole:
             client = client.sibling(chat)
     judge = cast("SingleJudge[Any, Any, Any]", JUDGES[settings.judge].judge(settings, client, settings.rubric))
@@ -278,7 +365,7 @@ def open_judge(settings: ScorerSettings, client: ChatClient) -> TaskJudge:
 def kinds_that_read(name: str) -> frozenset[str]:
     """The kinds of judges that read a setting of `ScorerSettings`."""
     if name == "rubric":
-        return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric) | {COMPOSITE}
+        return frozenset(kind for kind, judge in JUDGES.items() if judge.reads_rubric) | {*MADE_OF_JUDGES}
     if name in KindSettings.model_fields or name in JudgeSettings.model_fields:
         of_model = name.startswith("judge_")
         return frozenset(
@@ -286,7 +373,7 @@ def kinds_that_read(name: str) -> frozenset[str]:
         )
     reading = {kind for kind, judge in JUDGES.items() if name in judge.settings.model_fields}
     if not reading.isdisjoint(SINGLE):
-        reading.add(COMPOSITE)  # a part has the settings that are given for the whole
+        reading |= {*MADE_OF_JUDGES}  # a part has the settings that are given for the whole
     return frozenset(reading | {"arena_hard"} if "tournament" in reading else reading)
 
 

@@ -99,7 +99,8 @@ class AnthropicApi(Api):
         if prices.input is None:
             return prices
         read = prices.input * _CACHE_READ if prices.cached_input is None else prices.cached_input
-        return replace(prices, cached_input=read, cache_write=prices.input * _CACHE_WRITE)
+        write = prices.input * _CACHE_WRITE if prices.cache_write is None else prices.cache_write
+        return replace(prices, cached_input=read, cache_write=write)
 
     def prompt_text(self, body: Mapping[str, JSON]) -> str:
         """See `Api`."""

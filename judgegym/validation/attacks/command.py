@@ -99,8 +99,6 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         return 0
     assert folder is not None  # or there is an error above
     judged = await judge_rows(loaded, rows, folder, words)
-    if judged is None:
-        return FAILED
     results = await asyncio.to_thread(attack_results, targets, made, rows, judged, settings)
     judge = STAND_IN_JUDGE if settings.offline and settings.asks_endpoint else settings.judge_name()
     notes = []

@@ -12,13 +12,18 @@ much more often a response is chosen (or says yes) if the property is one standa
 and all else is the same, averaged over the pairs seen from both sides.
 
 Gold separates the verdicts of a good judge, so that coefficients have the prior log-F(1, 1), which is one record of one
-half for each. Standard errors are robust to clusters: both orders and all pairs of a row are one.
+half for each. Standard errors are robust to clusters: both orders and all pairs of a row are one. Few clusters that
+differ in a property make such an error too small in most samples, so that of a logistic regression is moderated: its
+square is averaged with that of the model, inflated as all coefficients together are, by weights of `MODEL_CLUSTERS` and
+of the number of those clusters.
 
 A property is not measured if fewer than ten clusters have a difference in it.
 
 Sources: McFadden, Conditional logit analysis (1974); Dubois et al., Length-Controlled AlpacaEval (2024), for tanh;
 Greenland and Mansournia, Penalization, bias reduction, and default priors in logistic and related regressions (2015);
-Liang and Zeger, Longitudinal data analysis using generalized linear models (1986), for the errors.
+Liang and Zeger, Longitudinal data analysis using generalized linear models (1986), MacKinnon and White, Some
+heteroskedasticity-consistent covariance matrix estimators with improved finite sample properties (1985), and Smyth,
+Linear models and empirical Bayes methods (2004), for the errors, their residuals, and their moderation.
 """
 
 from __future__ import annotations
@@ -41,6 +46,8 @@ if TYPE_CHECKING:
 
 FEWEST = 10
 """Clusters in which a property has to differ."""
+MODEL_CLUSTERS = 20
+"""To how many clusters' worth of evidence the error of the model amounts, beside that which is robust."""
 _CHECKS: Mapping[str, str] = {
     LENGTH: "length_bias",
     MARKDOWN: "markdown_bias",
@@ -94,10 +101,13 @@ def effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | str]:
         informative[check] = rows
     if columns:
         design = np.column_stack([records.fixed, *columns])
-        fit = _linear if judgments.kind == "score" else _logistic
-        estimates = fit(records, design, steps, is_pair=is_pair)
-        for (check, rows), (value, error) in zip(informative.items(), estimates, strict=True):
-            found[check] = ClusteredEstimate(value, max(error, 1e-9), rows)
+        rows_of = list(informative.values())
+        if judgments.kind == "score":
+            estimates = _linear(records, design, steps)
+        else:
+            estimates = _logistic(records, design, steps, rows_of, is_pair=is_pair)
+        for (check, rows), (value, error, of_prior) in zip(informative.items(), estimates, strict=True):
+            found[check] = ClusteredEstimate(value, max(error, 1e-9), rows, pseudo=of_prior)
     return found
 
 
@@ -154,8 +164,20 @@ def _single(judgments: Judgments) -> _Records:
     )
 
 
-def _logistic(records: _Records, design: Floats, steps: Sequence[float], *, is_pair: bool) -> list[tuple[float, float]]:
+def _logistic(
+    records: _Records, design: Floats, steps: Sequence[float], informative: Sequence[int], *, is_pair: bool
+) -> list[tuple[float, float, float]]:
     """The effect of a step in each property as a difference of probabilities, with its standard error.
+
+    The third number is the share of the squared error that comes from the prior. It is negative, because a prior
+    shrinks the error as it shrinks the effect: with few records an effect varies less than with many, for their number.
+
+    Args:
+        records: what is fitted.
+        design: a column for each coefficient, those of the properties at the end.
+        steps: of each property the step whose effect is wanted.
+        informative: of each property the number of clusters that differ in it.
+        is_pair: whether the records are pairs, which have no constant.
 
     The reweighted least squares of statsmodels overflow where a property alone decides, as the worst judges have it;
     elsewhere theirs are the same numbers.
@@ -174,29 +196,35 @@ def _logistic(records: _Records, design: Floats, steps: Sequence[float], *, is_p
 
     coefficients = minimize(loss, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-7}).x
     chance = expit(everything @ coefficients)
-    inverse = np.linalg.pinv(everything.T @ (everything * (chance * (1 - chance))[:, None]))
+    weights = chance * (1 - chance)
+    of_model = np.linalg.pinv(everything.T @ (everything * weights[:, None]))
+    leverages = weights * ((everything @ of_model) * everything).sum(axis=1)
     groups = np.concatenate([records.clusters, records.clusters.max() + 1 + np.arange(len(prior))])
-    sums = cluster_sums(everything * (outcome - chance)[:, None], groups)
-    few = len(sums) / (len(sums) - 1) * (len(everything) - 1) / max(1, len(everything) - size)
-    covariance = few * inverse @ (sums.T @ sums) @ inverse
+    sums = cluster_sums(everything * ((outcome - chance) / (1 - leverages))[:, None], groups)
+    robust = of_model @ (sums.T @ sums) @ of_model
+    inflation = float((robust.diagonal() / of_model.diagonal()).mean())
+    of_prior = (prior * weights[len(design) :, None]).T @ prior
     found = []
     seen = np.vstack([design, -design]) if is_pair else design
-    for column, step in enumerate(steps, records.fixed.shape[1]):
+    for column, step, rows in zip(range(records.fixed.shape[1], size), steps, informative, strict=True):
         without = seen.copy()
         without[:, column] = 0.0
         with_it = without.copy()
         with_it[:, column] = step
         high, low = expit(with_it @ coefficients), expit(without @ coefficients)
         slope = ((high * (1 - high))[:, None] * with_it - (low * (1 - low))[:, None] * without).mean(axis=0)
-        found.append((float((high - low).mean()), math.sqrt(max(0.0, float(slope @ covariance @ slope)))))
+        covariance = (rows * robust + MODEL_CLUSTERS * inflation * of_model) / (rows + MODEL_CLUSTERS)
+        square = max(1e-18, float(slope @ covariance @ slope))
+        shrunk = -2 * float(slope @ of_model @ of_prior @ covariance @ slope) / square  # to the first order
+        found.append((float((high - low).mean()), math.sqrt(square), min(0.0, shrunk)))
     return found
 
 
-def _linear(records: _Records, design: Floats, steps: Sequence[float], *, is_pair: bool) -> list[tuple[float, float]]:
+def _linear(records: _Records, design: Floats, steps: Sequence[float]) -> list[tuple[float, float, float]]:
     """The effect of a step in each property on the score, as a share of the scale, with its standard error."""
     with needs("audit"):
         import statsmodels.api as sm  # late: as above
     fitted = sm.OLS(records.outcome, design).fit(cov_type="cluster", cov_kwds={"groups": records.clusters})
     own = slice(records.fixed.shape[1], None)
     found = zip(fitted.params[own], fitted.bse[own], steps, strict=True)
-    return [(float(value) * step, float(error) * step) for value, error, step in found]
+    return [(float(value) * step, float(error) * step, 0.0) for value, error, step in found]

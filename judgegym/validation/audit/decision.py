@@ -159,7 +159,8 @@ def _rows_needed(
         return None, " No number of rows would show more: the threshold is at the end of the scale."
     needed = size.rows_to_tell(truth, limit, rows=rows, alpha=alpha, power=power)
     if needed > rows:
-        what = "a judge without this fault passes" if is_good else "a fault of this kind is found"
+        better = "without any effect" if truth == 0.0 and threshold.within is not None else "without this fault"
+        what = f"a judge {better} passes" if is_good else "a fault of this kind is found"
         return needed, f" With {rows:,} rows nothing is decided; {what} with about {needed:,}."
     if abs(value - limit) < 1e-9:
         return None, " The value is the threshold itself, which no number of rows tells apart."

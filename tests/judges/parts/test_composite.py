@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.seeding import in_group
 from judgegym.judges.core.tasks import JudgeTask, judge_responses
-from judgegym.judges.parts.composite import CompositeDetail, CompositeJudge
+from judgegym.judges.parts.composite import CompositeJudge
+from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.scorers.registry import ScorerSettings, open_judge
 from judgegym.llm.client import ChatClient
 from tests.scripted import Json, Reply, ScriptedEndpoint
@@ -42,7 +43,7 @@ def by_model(ratings: Mapping[str, int | Reply]) -> Callable[[Json, int], Reply 
     return answer
 
 
-async def judged(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **given: Any) -> Judgment[CompositeDetail]:
+async def judged(connect: Connect, endpoint: ScriptedEndpoint, parts: Parts, **given: Any) -> Judgment[PartsDetail]:
     return await opened(connect, endpoint, parts, **given).judge_task(TASK)
 
 

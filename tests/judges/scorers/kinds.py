@@ -26,6 +26,8 @@ SETTINGS: dict[JudgeKind, dict[str, object]] = {
     "listwise": {"listwise_orders": 2},
     "tournament": {"schedule": "swiss"},
     "composite": {"reward": "rubric=3,peer=1"},
+    "jury": {"judges": [{"judge": "rubric"}, {"judge": "peer"}, {"judge": "aspect"}], "jury_quorum": 3},
+    "cascade": {"cascade": [{"judge": "aspect"}, {"judge": "peer"}], "cascade_share": 0},
 }
 """Such that each judges an item in several calls; but for `choice`, which has one."""
 ITEMS: dict[JudgeKind, JudgeTask] = {
@@ -38,6 +40,8 @@ ITEMS: dict[JudgeKind, JudgeTask] = {
     "listwise": JudgeTask(QUESTION, TOGETHER),
     "tournament": JudgeTask(QUESTION, TOGETHER),
     "composite": JudgeTask(QUESTION, (GOOD,)),
+    "jury": JudgeTask(QUESTION, (GOOD,)),
+    "cascade": JudgeTask(QUESTION, (GOOD,)),
 }
 KINDS = tuple(SETTINGS)
 

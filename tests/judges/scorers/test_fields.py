@@ -10,7 +10,7 @@ from judgegym.datasets.rows.task import DatasetJudgeSettings
 from judgegym.datasets.rows.tasks import ScoreTasks
 from judgegym.datasets.score.counting import CountingClient
 from judgegym.judges.scorers.fields import judge_task_of
-from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, TASK_FIELDS, JudgeKind, shown_fields
+from judgegym.judges.scorers.registry import COMPOSITE, JUDGES, MADE_OF_JUDGES, TASK_FIELDS, JudgeKind, shown_fields
 from judgegym.llm.wire import JSON
 from judgegym.server.protocols.native import ScoreBody
 
@@ -34,7 +34,7 @@ def test_requests_and_columns_have_all_fields() -> None:
     assert {f"{name}_column" for name in TASK_FIELDS} <= {*ColumnSettings.model_fields}
 
 
-@pytest.mark.parametrize("judge", [kind for kind in JUDGES if kind != COMPOSITE])
+@pytest.mark.parametrize("judge", [kind for kind in JUDGES if kind not in MADE_OF_JUDGES])
 @pytest.mark.parametrize("value", [{}, GIVEN, *({name: value} for name, value in GIVEN.items())])
 def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKind, value: dict[str, JSON]) -> None:
     if any(name in value and judge not in TASK_FIELDS[name] for name in ("context", "criteria")):
@@ -46,7 +46,9 @@ def test_a_row_and_a_request_that_say_the_same_are_the_same_task(judge: JudgeKin
     assert units.reader.unread == {name for name in value if judge not in TASK_FIELDS[name]}
 
 
-@pytest.mark.parametrize("judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind != COMPOSITE])
+@pytest.mark.parametrize(
+    "judge", [kind for kind, judge in JUDGES.items() if judge.asks_endpoint and kind not in MADE_OF_JUDGES]
+)
 async def test_a_judge_is_shown_its_fields_and_no_others(judge: JudgeKind) -> None:
     given = {"judge": judge, "aspects": "correctness", "rubric": "What?", "criteria": ["Is it?"]}
     settings = DatasetJudgeSettings.model_validate(given)

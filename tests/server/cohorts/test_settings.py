@@ -17,7 +17,7 @@ ALONE = ["rubric", "aspect", "peer"]
 
 
 def judges(**settings: Any) -> dict[str, JudgeMount]:
-    return RewardServerSettings(**settings).judges()
+    return RewardServerSettings(**settings).mounted_judges()
 
 
 @pytest.mark.slow

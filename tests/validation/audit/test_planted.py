@@ -34,10 +34,10 @@ def test_too_few_rows_accuse_nobody_and_say_how_many_it_takes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "check", "word", "rate", "rows"), PLANS[:3])
+@pytest.mark.parametrize(("fault", "check", "word", "rate", "rows"), [*PLANS[:3], PLANS[6], PLANS[9]])
 def test_with_the_rows_that_it_takes_the_power_is_what_is_said(
     fault: str, check: str, word: str, rate: float | None, rows: int
 ) -> None:
-    line = plan(fault, check, word, rate, rows, 150)
+    line = plan(fault, check, word, rate, rows, 100)
     below, there, above = line.powers
     assert below < 0.86 and 0.7 <= there <= 0.9 and above > 0.78

@@ -1,0 +1,187 @@
+"""A cascade: a cheap judge decides where it is sure enough, a strong judge decides the rest.
+
+How sure the cheap judge is (`cascade_confidence`), from 0 to 1:
+
+* `margin`: how far its score is from ½, 2·|v − ½|; of a jury this is how far its members agree on a side;
+* `orders`: 1 − |p₁ − p₂| of the points in both orders of the answers (`arena_hard`);
+* `votes`: how far its votes agree, |2·share − 1| of the largest share (`aspect`, `checklist`);
+* `probability`: of its verdict (`rubric` with `weighting=logprobs`);
+* `members`: 1 − the distance between the highest and the lowest score of a jury's members.
+
+It decides where this is above the threshold, and of the rows where it equals the threshold a share, chosen by seed and
+row. `judgegym cascade` chooses both from recorded runs, for a promise that holds with certainty
+(`judgegym.statistics.cascades`).
+
+Guarantees: a cheap judge that fails never decides; a strong judge that fails leaves no score, since the cheap one was
+not sure; the responses of a group that are judged together have one judge, so that they are on one scale: the strong
+one if the cheap one is unsure of any. A seeded share of rows that the cheap judge decides is shown to the strong one,
+too, so that a promise which no longer holds is seen; the score stays the cheap judge's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import model_validator
+from typing_extensions import Self
+
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judgment import Judgment
+from judgegym.judges.core.seeding import derive
+from judgegym.judges.core.tasks import JudgeTask, ResponseJudgment, response_judgment, shared_judgment
+from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
+from judgegym.llm.at_once import all_results
+
+_DIGITS = 9
+"""Of a confidence: 2·0.8 − 1 is the threshold 0.6."""
+Confidence = Literal["margin", "orders", "votes", "probability", "members"]
+KINDS_OF_CONFIDENCE: Mapping[Confidence, tuple[str, ...]] = {
+    "orders": ("arena_hard",),
+    "votes": ("aspect", "checklist", "rubric"),
+    "probability": ("rubric",),
+    "members": ("jury",),
+}
+"""The kinds of judges that know how sure they are in this way; all know their margin."""
+CONFIDENCE, ESCALATED = "cascade.confidence", "cascade.escalated"
+"""Components of a cascade's score: how sure the cheap judge is, and whether (0 or 1) the strong one decides."""
+
+
+class CascadeSettings(JudgeSettings):
+    """The judges of a cascade, and when the cheap one decides."""
+
+    help_group: ClassVar[str] = "judge"
+
+    cascade: Members = setting({}, common=True)
+    """With the judge cascade: let the first of these two judges decide where it is sure, and the second one the rest.
+    A list such as [{"judge_model_name": "a"}, {"judge_model_name": "b"}], an object by names, or names of models:
+    gpt-4o-mini,gpt-4o. Settings that a judge leaves out are the command's."""
+    cascade_confidence: Confidence = setting("margin", common=True)
+    """Measure how sure the first judge is by this: margin (of its score from 0.5), orders (which agree), votes (which
+    agree), probability (of its verdict), members (of a jury, which agree)."""
+    cascade_threshold: float = setting(1.0, ge=0, le=1, common=True)
+    """Let the first judge decide where its confidence is above this, from 0 to 1. judgegym cascade chooses it."""
+    cascade_share: float = setting(1.0, ge=0, le=1)
+    """Of the rows whose confidence is exactly the threshold, let the first judge decide this share, by seed and row."""
+    cascade_recheck: float = setting(0.02, ge=0, le=1)
+    """Show this share of the rows that the first judge decides to the second one, too, to see whether they agree."""
+    cascade_harm: float | None = setting(None, gt=0, lt=1)
+    """The promise that the threshold was chosen for: the most rows, as a share, on which the first judge decides and
+    differs from the second. With it the rows that are shown to both are tested, and a broken promise is told."""
+
+    @model_validator(mode="after")
+    def _has_two_judges(self) -> Self:
+        if self.cascade and len(self.cascade) != 2:
+            raise ValueError(f"cascade: expected two judges, the cheap one first, found {len(self.cascade)}")
+        return self
+
+
+def row_number(seed: int, task: JudgeTask, purpose: str) -> float:
+    """Return a number from 0 to 1 for all responses to a row, by seed, row and purpose."""
+    row = repr((task.prompt, task.reference, task.rubric, task.baseline, task.context))
+    return derive(seed, row, purpose) / 2**64
+
+
+class CascadeJudge(PartsJudge[CascadeSettings, PartOptions]):
+    """Judges a response by the cheap judge, or by the strong one."""
+
+    word = "judge"
+
+    @property
+    def cheap(self) -> Part[PartOptions]:
+        """The judge that is asked first."""
+        return self.parts[0]
+
+    @property
+    def strong(self) -> Part[PartOptions]:
+        """The judge that decides the rest."""
+        return self.parts[1]
+
+    def role(self, part: Part[PartOptions]) -> str:
+        """Cheap or strong."""
+        return "cheap" if part is self.cheap else "strong"
+
+    def compares(self, task: JudgeTask) -> bool:
+        """Several responses are judged together, so that they have one judge."""
+        return len(task.responses) > 1
+
+    def decides(self, task: JudgeTask, confidence: float) -> bool:
+        """Return whether the cheap judge decides a row of which it is so sure."""
+        settings, threshold = self.settings, round(self.settings.cascade_threshold, _DIGITS)
+        if confidence != threshold:
+            return confidence > threshold
+        return row_number(settings.seed, task, "cascade") < settings.cascade_share
+
+    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
+        """Ask the cheap judge, and the strong one if that is not sure, or if the row is shown to both."""
+        found = await self.ask([self.cheap], case)
+        first, settings = found[self.cheap.name], self.settings
+        confidences = self.cheap.judge.confidences(first)
+        confidence = round(confidences.get(settings.cascade_confidence, 0.0), _DIGITS)
+        is_escalated = first.score is None or not self.decides(case, confidence)
+        if is_escalated or row_number(settings.seed, case, "recheck") < settings.cascade_recheck:
+            found |= await self.ask([self.strong], case)
+        deciding = self.strong if is_escalated else self.cheap
+        value = self.unit_scores(found)[deciding.name]
+        numbers = {CONFIDENCE: confidence, ESCALATED: float(is_escalated)}
+        return self.whole(
+            found,
+            value,
+            contributions={} if value is None else {deciding.name: value},
+            settled_by=deciding.name,
+            numbers=numbers,
+            fatal=[deciding.name],
+        )
+
+    async def score(self, task: JudgeTask) -> list[ResponseJudgment]:
+        """The scores of the responses, all by one judge; equal responses are judged once."""
+        tasks = [replace(task, responses=(text,), places=None) for text in dict.fromkeys(task.responses)]
+        judged = await all_results(map(self.judge, tasks))
+        found = [(judgment, self.components(judgment)) for judgment in judged]
+        levelled = await self.level(tasks, found)
+        results = {
+            one.responses[0]: response_judgment(judgment, judgment.score, parts)
+            for one, (judgment, parts) in zip(tasks, levelled, strict=True)
+        }
+        firsts = {text: place for place, text in reversed([*enumerate(task.responses)])}
+        return [
+            results[text] if firsts[text] == place else shared_judgment(results[text])
+            for place, text in enumerate(task.responses)
+        ]
+
+    async def level(
+        self, tasks: Sequence[JudgeTask], found: Sequence[tuple[Judgment[Any], Mapping[str, float]]]
+    ) -> list[tuple[Judgment[Any], Mapping[str, float]]]:
+        """Let the strong judge decide all responses of a group if it decides one.
+
+        Args:
+            tasks: of each response.
+            found: the judgment of each, with its components; none of a response that was not judged.
+
+        Returns:
+            The same, of responses that the cheap judge had decided with the strong judge's score.
+        """
+        by_strong = [parts.get(ESCALATED) != 0.0 for _, parts in found]
+        if not any(parts.get(ESCALATED) == 1.0 or judgment.status.is_failure for judgment, parts in found):
+            return list(found)
+        asked = [(task, each) for task, each, done in zip(tasks, found, by_strong, strict=True) if not done]
+        escalated = iter(await all_results(self._escalate(task, *each) for task, each in asked))
+        return [each if done else next(escalated) for each, done in zip(found, by_strong, strict=True)]
+
+    async def _escalate(
+        self, task: JudgeTask, judgment: Judgment[Any], parts: Mapping[str, float]
+    ) -> tuple[Judgment[Any], Mapping[str, float]]:
+        """The judgment by the strong judge of a response that the cheap one has decided."""
+        name, numbers = self.strong.name, {**parts, ESCALATED: 1.0}
+        if name in parts:  # the row was shown to both
+            return replace(judgment, score=parts[name]), numbers
+        asked = await self.ask([self.strong], task)
+        whole = self.whole(asked, self.unit_scores(asked)[name])
+        calls = (*judgment.calls, *whole.calls)
+        if whole.score is None:
+            return replace(whole, calls=calls), {}
+        label, said = f"{judgment.label} {whole.label}", f"{judgment.explanation}\n\n{whole.explanation}"
+        found = replace(judgment, score=whole.score, label=label, explanation=said, calls=calls)
+        return found, {**numbers, **self.components(whole)}

@@ -1,0 +1,286 @@
+"""A jury: several judges of the same response, whose scores make one.
+
+Members are asked at once, each with its own endpoint, limits and failures. How their scores v, from 0 (worst) to 1
+(best), with weights w make the jury's:
+
+* `mean`: Σ w·v / Σ w; `median`: the v with half of the weight on either side; `trimmed_mean`: the mean without the
+  lowest and the highest fifth (at least one each);
+* `majority`: the v that has the most weight; of several, their mean;
+* `unanimous`: the mean if all members are on the same side of ½, else the jury abstains.
+
+Guarantees: a member that fails is left out, and the judgment names it; with fewer members than the quorum, or where the
+jury abstains, there is no score, with a reason, and never a default. Weights are 0 or more: negative ones look best on
+the rows that they were learned from, and break on others. A member whose endpoint answers nothing (`EndpointOutage`) is
+left out until that answers again; it ends a run only where the others are fewer than the quorum.
+
+A jury harms where its members are unequal or err together: `judgegym replay` measures it on recorded judgments. Sources
+of weights: `judgegym.statistics.juries`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from statistics import fmean, pstdev
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_settings import NoDecode
+from typing_extensions import Self
+
+from judgegym.judges.config.explaining import text_or_file
+from judgegym.judges.config.fields import setting
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judgment import CallRun, JudgeCall, Judgment, Status
+from judgegym.judges.core.tasks import JudgeTask
+from judgegym.judges.parts.part import Members, Part, PartOptions, PartsDetail, PartsJudge
+from judgegym.llm import wire
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import EndpointOutage, let_go
+
+logger = logging.getLogger(__name__)
+
+JuryRule = Literal["mean", "median", "trimmed_mean", "majority", "unanimous"]
+JuryScale = Literal["own", "standardised", "rank"]
+
+
+def _from_text(value: object) -> object:
+    """An object from JSON, a file (`@path`), or `NAME=NUMBER,NAME=NUMBER`.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    text = text_or_file(value) if isinstance(value, str) else value
+    if not isinstance(text, str):
+        return text
+    if text.lstrip().startswith("{"):
+        return wire.loads(text)
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    lacking = [word for word in words if "=" not in word]
+    if lacking:
+        raise ValueError(f"{lacking[0]!r}: expected NAME=NUMBER, JSON, or @FILE")
+    return dict(word.rsplit("=", 1) for word in words)
+
+
+_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Score = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class JurySettings(JudgeSettings):
+    """The members of a jury, and how their scores make one."""
+
+    help_group: ClassVar[str] = "judge"
+
+    judges: Members = setting({}, common=True)
+    """With the judge jury: let these judges judge each response. A list such as [{"judge_model_name": "a"}, {"judge":
+    "aspect", "name": "harm"}], or an object by names; each has the settings of its judge (rubric by default), and those
+    that it leaves out are the command's. Or names of models: gpt-4o,claude-sonnet-4."""
+    jury_rule: JuryRule = setting("mean", common=True)
+    """Make one score of the members' in this way. mean; median; trimmed_mean: without the lowest and the highest fifth;
+    majority: the score of the most members; unanimous: the mean, and no score unless all are on one side of 0.5."""
+    jury_weights: Annotated[dict[str, _Weight], NoDecode, BeforeValidator(_from_text)] = setting({})
+    """Weigh the members: a=2,b=1, JSON, or @FILE. A member that is not named has 0, is asked, and does not count. If
+    unset, all members weigh the same. judgegym replay --labels learns weights."""
+    jury_quorum: int | None = setting(None, ge=1)
+    """Give no score if fewer members than this have one. If unset, more than half of those that have a weight."""
+    jury_scale: JuryScale = setting("own")
+    """Bring the members' scores to one scale before they meet. own: as they are. standardised: equal means and standard
+    deviations on the rows of jury_sample. rank: the share of the sample's scores that are lower, and half of the equal
+    ones."""
+    jury_sample: Annotated[dict[str, list[_Score]], NoDecode, BeforeValidator(_from_text)] = setting({})
+    """Scores of each member, from 0 to 1, on the same rows, by its name; JSON or @FILE. judgegym replay writes them."""
+
+    @model_validator(mode="after")
+    def _is_a_jury(self) -> Self:
+        if self.judges:
+            check_jury(self)
+        return self
+
+
+def check_jury(settings: JurySettings) -> None:
+    """Check that weights, quorum and sample fit the members.
+
+    Raises:
+        ValueError: they do not.
+    """
+    names, weights = list(settings.judges), settings.jury_weights
+    if len(names) < 2:
+        raise ValueError(f"judges: a jury has two members or more, found {len(names)}")
+    unknown = [name for name in (*weights, *settings.jury_sample) if name not in names]
+    if unknown:
+        raise ValueError(f"jury_weights, jury_sample: no member is named {unknown[0]!r}, but {', '.join(names)}")
+    count = sum(weights.get(name, 0.0) > 0 for name in names) if weights else len(names)
+    if not count:
+        raise ValueError("jury_weights: expected a member that counts, but all weights are 0")
+    if weights and settings.jury_rule == "trimmed_mean" and len({*weights.values()} - {0.0}) > 1:
+        raise ValueError("jury_weights: with jury_rule=trimmed_mean members that count weigh the same")
+    if settings.jury_quorum is not None and settings.jury_quorum > count:
+        raise ValueError(f"jury_quorum: {settings.jury_quorum} of {count} members that count can never be reached")
+    if settings.jury_scale == "own":
+        if settings.jury_sample:
+            raise ValueError("jury_sample: nothing reads it with jury_scale=own; standardised and rank do")
+        return
+    lacking = [name for name in names if len(settings.jury_sample.get(name, ())) < 2]
+    if lacking:
+        raise ValueError(f"jury_sample: jury_scale={settings.jury_scale} needs scores of {', '.join(lacking)}")
+    flat = [name for name, scores in settings.jury_sample.items() if pstdev(scores) == 0.0]
+    if flat and settings.jury_scale == "standardised":
+        raise ValueError(f"jury_sample: all scores of {flat[0]} are equal, so that they cannot be standardised")
+
+
+def jury_score(scores: Mapping[str, float], rule: JuryRule, weights: Mapping[str, float]) -> float | None:
+    """Return one score of those of the members that have one.
+
+    Args:
+        scores: from 0 to 1, by member.
+        rule: how they make one.
+        weights: by member, 0 or more; empty for equal ones.
+
+    Returns:
+        From 0 to 1; `None` if `unanimous` members disagree, or no member that counts has a score.
+    """
+    counted = sorted((score, weights.get(name, 0.0) if weights else 1.0) for name, score in scores.items())
+    counted = [(score, weight) for score, weight in counted if weight > 0.0]
+    total = math.fsum(weight for _, weight in counted)
+    if not counted:
+        return None
+    if rule == "median":
+        return _median(counted, total)
+    if rule == "majority":
+        by_score: dict[float, float] = {}
+        for score, weight in counted:
+            by_score[round(score, 9)] = by_score.get(round(score, 9), 0.0) + weight
+        most = max(by_score.values())
+        return fmean(score for score, weight in by_score.items() if math.isclose(weight, most))
+    if rule == "trimmed_mean" and len(counted) > 2:
+        cut = max(1, len(counted) // 5)
+        counted = counted[cut:-cut]
+        total = math.fsum(weight for _, weight in counted)
+    elif rule == "unanimous" and min(counted)[0] < 0.5 and max(counted)[0] >= 0.5:
+        return None
+    return math.fsum(score * weight for score, weight in counted) / total
+
+
+def _median(counted: Sequence[tuple[float, float]], total: float) -> float:
+    """The weighted median of ascending scores; between two if exactly half of the weight is on either side."""
+    below = 0.0
+    for place, (score, weight) in enumerate(counted):
+        below += weight
+        if math.isclose(below, total / 2.0):
+            return (score + counted[place + 1][0]) / 2.0
+        if below > total / 2.0:
+            return score
+    return counted[-1][0]
+
+
+class JuryScales:
+    """Brings the members' scores to one scale."""
+
+    def __init__(self, scale: JuryScale, sample: Mapping[str, Sequence[float]]) -> None:
+        """Align by the members' scores on a sample of rows."""
+        self._scale, self._sample = scale, {name: sorted(scores) for name, scores in sample.items()}
+        self._centre = fmean(map(fmean, sample.values())) if sample else 0.0
+        self._spread = fmean(map(pstdev, sample.values())) if sample else 0.0
+
+    def align(self, name: str, score: float) -> float:
+        """Return a member's score, from 0 to 1, on the common scale, from 0 to 1."""
+        if self._scale == "own":
+            return score
+        sample = self._sample[name]
+        if self._scale == "rank":
+            return (bisect_left(sample, score) + bisect_right(sample, score)) / (2.0 * len(sample))
+        standardised = self._centre + self._spread * (score - fmean(sample)) / pstdev(sample)
+        return min(1.0, max(0.0, standardised))
+
+
+class JuryJudge(PartsJudge[JurySettings, PartOptions]):
+    """Judges a response by all members."""
+
+    word = "member"
+
+    def __init__(self, settings: JurySettings, client: ChatClient, parts: Sequence[Part[PartOptions]]) -> None:
+        """Judge by these members."""
+        super().__init__(settings, client, parts)
+        self.scales = JuryScales(settings.jury_scale, settings.jury_sample)
+        self._outages: dict[str, EndpointOutage] = {}
+        for part in parts:
+            part.judge.client.is_spare = self._reaches_quorum
+
+    def role(self, part: Part[PartOptions]) -> str:
+        """A member."""
+        return "member"
+
+    @property
+    def counting(self) -> list[Part[PartOptions]]:
+        """The members that count."""
+        weights = self.settings.jury_weights
+        return [part for part in self.parts if not weights or weights.get(part.name, 0.0) > 0.0]
+
+    @property
+    def quorum(self) -> int:
+        """How many members that count must have a score."""
+        return self.settings.jury_quorum or len(self.counting) // 2 + 1
+
+    def confidences(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
+        """Also `members`: 1 − the distance between the highest and the lowest score of members that count."""
+        found, detail = {**super().confidences(judgment)}, judgment.detail
+        given = {} if detail is None else {part.name: part.score for part in detail.parts if part.score is not None}
+        scores = [self.scales.align(part.name, given[part.name]) for part in self.counting if part.name in given]
+        if scores:
+            found["members"] = round(1.0 - (max(scores) - min(scores)), 9)
+        return found
+
+    async def judge(self, case: JudgeTask) -> Judgment[PartsDetail]:
+        """Ask all members at once; without a score below the quorum, or if members that must agree do not.
+
+        Raises:
+            EndpointOutage: so many members' endpoints answer nothing that the quorum cannot be reached.
+        """
+        found = await self.ask(self.parts, case)
+        weights, rule = self.settings.jury_weights, self.settings.jury_rule
+        given = {name: score for name, score in self.unit_scores(found).items() if score is not None}
+        counted = [part.name for part in self.counting if part.name in given]
+        if len(counted) < self.quorum:
+            outages = [self._outages[part.name] for part in self.counting if part.name in self._outages]
+            left = len(self.counting) - len(outages)
+            if outages and left < self.quorum:
+                why = f"{outages[0]} (a jury of {len(self.parts)}: {left} are left, and the quorum is {self.quorum})"
+                raise EndpointOutage(why, outages[0].exit_code)
+            return self.whole(found, None, why=f"{len(counted)} members have a score, and the quorum is {self.quorum}")
+        aligned = {name: self.scales.align(name, score) for name, score in given.items()}
+        value = jury_score(aligned, rule, weights)
+        if value is None:
+            scores = ", ".join(f"{name} {aligned[name]:.3g}" for name in counted)
+            return self.whole(found, None, why=f"the members disagree ({scores})")
+        return self.whole(found, value, contributions=self._contributions({name: aligned[name] for name in counted}))
+
+    async def judge_part(self, part: Part[PartOptions], task: JudgeTask) -> Judgment[Any]:
+        """A member's judgment; an outage of its endpoint is its failure."""
+        try:
+            judgment = await super().judge_part(part, task)
+        except EndpointOutage as outage:
+            if part.name not in self._outages:
+                logger.warning("the member %s gives no judgments, and is left out: %s", part.name, outage)
+            self._outages[part.name] = outage
+            let_go(outage)
+            run = CallRun(attempts=outage.attempts, usage=outage.usage)
+            call = JudgeCall[object](f"{part.name}/outage", "", None, None, str(outage), run, failed=True)
+            return Judgment(None, Status.JUDGE_FAILED, explanation=str(outage), calls=(call,))
+        if self._outages.pop(part.name, None) is not None:
+            logger.warning("the member %s gives judgments again", part.name)
+        return judgment
+
+    def _reaches_quorum(self) -> bool:
+        """Whether the members whose endpoints have not been given up are enough."""
+        there = [part for part in self.counting if part.may_abstain or not part.judge.client.is_given_up]
+        return len(there) >= self.quorum
+
+    def _contributions(self, scores: Mapping[str, float]) -> dict[str, float]:
+        """What each member adds to the score, if that is their mean."""
+        if self.settings.jury_rule != "mean":
+            return {}
+        weights = self.settings.jury_weights or dict.fromkeys(scores, 1.0)
+        total = math.fsum(weights[name] for name in scores)
+        return {name: score * weights[name] / total for name, score in scores.items()}

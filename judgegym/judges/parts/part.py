@@ -1,0 +1,288 @@
+"""The parts of a judge that is made of judges: how they are given, what each says of a response, how they are asked.
+
+Guarantees: no part's settings hold a secret; no two parts have the same name in metrics; the calls of a part are
+recorded under its name, so that equal calls of two parts are told apart; a part that fails is a result and no number.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue
+from pydantic_settings import NoDecode
+
+from judgegym.judges.config.explaining import text_or_file
+from judgegym.judges.config.judge import JudgeSettings
+from judgegym.judges.core.judge import SingleJudge
+from judgegym.judges.core.judgment import Judgment, Status
+from judgegym.judges.core.naming import slug
+from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.llm import wire
+from judgegym.llm.at_once import all_results
+from judgegym.llm.client import ChatClient
+from judgegym.llm.ledger import component
+from judgegym.llm.urls import secrets_in_fields, secrets_in_url, split_urls
+
+OF_HOST = frozenset({"judge_model_name", "judge_api", "judge_api_key", "judge_api_key_env", "judge_extra_headers"})
+"""Settings of the whole that hold for its host alone."""
+OF_MODEL = frozenset(
+    {"judge_extra_body", "judge_price_input", "judge_price_output", "judge_price_cached_input"}
+    | {"judge_finish_reasons", "judge_requests_per_minute", "judge_tokens_per_minute", "judge_max_concurrency"}
+)
+"""Settings of the whole that hold for its model alone."""
+PartFields = Mapping[str, JsonValue]
+"""A part as it is given: options, `judge`, and settings of that judge."""
+
+
+class PartOptions(BaseModel):
+    """What a part does in the whole; its other settings are those of its judge. By default it has no options."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _members_of(value: object) -> object:
+    """Members from JSON, from a list (named by `name`, the end of the model's name, or the kind), or `MODEL,MODEL`.
+
+    Raises:
+        ValueError: the text is not JSON.
+    """
+    value = text_or_file(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        words = [word.strip() for word in value.split(",")]
+        value = wire.loads(value) if value.lstrip()[:1] in ("[", "{") else list(filter(None, words))
+    if not isinstance(value, list):
+        return value
+    members: dict[str, object] = {}
+    for given in value:
+        member = {"judge_model_name": given} if isinstance(given, str) else given
+        if not isinstance(member, Mapping):
+            raise ValueError(f"expected the settings of a judge or the name of a model, found {given!r}")
+        model = str(member.get("judge_model_name") or "").rstrip("/").rpartition("/")[2]
+        name = str(member.get("name") or model or member.get("judge") or "judge")
+        numbered = chain([name], (f"{name}_{number}" for number in count(2)))
+        free = next(each for each in numbered if each not in members)
+        members[free] = {key: field for key, field in member.items() if key != "name"}
+    return members
+
+
+def check_names(parts: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str, JsonValue]]:
+    """Check that parts have different names in metrics.
+
+    Raises:
+        ValueError: two have the same one, one has none, or one has the sign that stands between parts and their calls.
+    """
+    for name in parts:
+        if "/" in name:
+            raise ValueError(f'{name!r}: expected a name without /; another one is given in this way: "name": …')
+    names = [slug(name) for name in parts]
+    same = [name for name, other in zip(parts, names, strict=True) if names.count(other) > 1 or not other]
+    if same:
+        raise ValueError(f"these parts have the same name, or none: {', '.join(map(repr, same))}")
+    return parts
+
+
+Members = Annotated[
+    dict[str, dict[str, JsonValue]], NoDecode, BeforeValidator(_members_of), AfterValidator(check_names)
+]
+"""Judges that judge the same response, by their names."""
+
+
+def check_fields(place: str, fields: PartFields) -> None:
+    """Check that a part, which `config.yaml` keeps, holds no secret; `place` is what the message begins with.
+
+    Raises:
+        ValueError: it does.
+    """
+    url, body = fields.get("judge_base_url"), fields.get("judge_extra_body")
+    found = [name for name in ("judge_api_key", "judge_extra_headers") if fields.get(name, "none") != "none"]
+    if isinstance(url, str) and any(secret for one in split_urls(url) for secret in secrets_in_url(one)):
+        found.append("judge_base_url")
+    if isinstance(body, dict) and any(secrets_in_fields(body)):
+        found.append("judge_extra_body")
+    if "judge_cache" in fields:
+        raise ValueError(f"{place}judge_cache: nothing reads it in a part; set that of the whole")
+    if found:
+        raise ValueError(f"{place}{found[0]}: a secret would be kept in files; name its variable: judge_api_key_env")
+
+
+OptionsT = TypeVar("OptionsT", bound=PartOptions)
+SettingsT = TypeVar("SettingsT", bound=JudgeSettings)
+
+
+@dataclass(frozen=True)  # no slots: a generic class with them cannot be called as Class[T](…)
+class Part(Generic[OptionsT]):
+    """One part: its judge, and what its score does."""
+
+    name: str
+    options: OptionsT
+    judge: SingleJudge[Any, Any, Any]
+    may_abstain: bool = False
+    """It is a rule: without a verdict it has not failed, but leaves the response to the next part."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """What a part says of a response.
+
+    Attributes:
+        name: of the part.
+        role: what it does: `term`, `gate` or `penalty` of a reward, `member` of a jury, `cheap` or `strong` judge of a
+            cascade.
+        score: from 0 to 1; `None` if the part failed, or was not asked.
+        status: of its judgment; `not_asked` where the others have settled the score.
+        contribution: what it adds to the score, if that is a sum or one part settles it; else `None`.
+        label: the verdict in its judge's terms.
+        explanation: its judge's reasons; of a failure, what went wrong.
+        components: the numbers from which its score is computed.
+    """
+
+    name: str
+    role: str
+    score: float | None
+    status: str
+    contribution: float | None = None
+    label: str | None = None
+    explanation: str = ""
+    components: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartsDetail:
+    """What the parts say.
+
+    Attributes:
+        parts: what each part says, in their order.
+        settled_by: the part whose score alone is that of the whole; `None` if several count.
+        left_out: the parts that failed and were left out.
+        numbers: further numbers of the whole, such as the confidence of a cascade's cheap judge.
+    """
+
+    parts: tuple[PartResult, ...]
+    settled_by: str | None = None
+    left_out: tuple[str, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+class PartsJudge(SingleJudge[SettingsT, JudgeTask, PartsDetail], Generic[SettingsT, OptionsT]):
+    """Judges a response by its parts; the label names each with its score."""
+
+    word = "part"
+    """What a part is called in messages."""
+
+    def __init__(self, settings: SettingsT, client: ChatClient, parts: Sequence[Part[OptionsT]]) -> None:
+        """Judge by these parts."""
+        super().__init__(settings, client)
+        self.parts = parts
+
+    def case_of(self, task: JudgeTask) -> JudgeTask:
+        """The task: each part makes its own case of it."""
+        return task
+
+    def check(self, task: JudgeTask) -> None:
+        """Check that every part can judge the task, each response by itself."""
+        alone = replace(task, responses=task.responses[:1])
+        for part in self.parts:
+            try:
+                part.judge.check(task)
+                if part.judge.compares(alone):
+                    raise TaskError("expected a baseline: it sees each response by itself here")
+            except TaskError as error:
+                raise TaskError(f"{self.word} {part.name}: {error}") from error
+
+    def components(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
+        """The score of each part by its name, the numbers that it is computed from, as `style.raw`, and the whole's."""
+        found: dict[str, float] = {}
+        for part in judgment.detail.parts if judgment.detail is not None else ():
+            if part.score is not None:
+                found[part.name] = part.score
+                found |= {f"{part.name}.{name}": value for name, value in part.components.items()}
+        return found if judgment.detail is None else {**found, **judgment.detail.numbers}
+
+    def contributions(self, judgment: Judgment[PartsDetail]) -> Mapping[str, float]:
+        """What each part adds to the score, by its name; empty if the score is no sum of parts."""
+        parts = judgment.detail.parts if judgment.detail is not None else ()
+        return {part.name: part.contribution for part in parts if part.contribution is not None}
+
+    @abstractmethod
+    def role(self, part: Part[OptionsT]) -> str:
+        """What a part does, as `PartResult` names it."""
+
+    async def ask(self, parts: Iterable[Part[OptionsT]], task: JudgeTask) -> dict[str, Judgment[Any]]:
+        """Ask parts at once; return their judgments by name, the calls named with the part."""
+        asked = list(parts)
+        judged = await all_results(self.judge_part(part, task) for part in asked)
+        return {part.name: judgment for part, judgment in zip(asked, judged, strict=True)}
+
+    async def judge_part(self, part: Part[OptionsT], task: JudgeTask) -> Judgment[Any]:
+        """A part's judgment, whose calls have its name."""
+        with component(part.name):
+            judgment: Judgment[Any] = await part.judge.judge_task(task)
+        calls = tuple(replace(call, name=f"{part.name}/{call.name}") for call in judgment.calls)
+        return replace(judgment, calls=calls)
+
+    def unit_scores(self, found: Mapping[str, Judgment[Any]]) -> dict[str, float | None]:
+        """The score of each part from 0 to 1; `None` of one that failed or was not asked."""
+        scores: dict[str, float | None] = {}
+        for part in self.parts:
+            own = found[part.name].score if part.name in found else None
+            scores[part.name] = None if own is None else part.judge.unit(own)
+        return scores
+
+    def whole(
+        self,
+        found: Mapping[str, Judgment[Any]],
+        value: float | None,
+        *,
+        contributions: Mapping[str, float] = {},
+        settled_by: str | None = None,
+        abstained: Iterable[str] = (),
+        numbers: Mapping[str, float] = {},
+        why: str = "",
+        fatal: Iterable[str] = (),
+    ) -> Judgment[PartsDetail]:
+        """The judgment of the whole from those of the parts that were asked.
+
+        Args:
+            found: the judgments of the parts that were asked.
+            value: the score of the whole; `None` if there is none.
+            contributions: what each part adds to it.
+            settled_by: the part whose score it is.
+            abstained: parts without a score that have not failed.
+            numbers: further numbers of the whole.
+            why: why there is no score, before what each failed part says.
+            fatal: the failed parts for which there is none; by default all that have no score.
+        """
+        scores = self.unit_scores(found)
+        missing = [name for name, score in scores.items() if name in found and score is None]
+        parts = tuple(
+            self._result(part, found.get(part.name), scores[part.name], contributions.get(part.name))
+            for part in self.parts
+        )
+        left_out = () if value is None else tuple(name for name in missing if name not in {*abstained})
+        detail = PartsDetail(parts, settled_by, left_out, numbers)
+        calls = tuple(call for judgment in found.values() for call in judgment.calls)
+        suspects = max((judgment.suspects for judgment in found.values()), default=0)
+        if value is None:
+            reasons = "; ".join(f"{name}: {found[name].explanation}" for name in missing)
+            said_why = ": ".join(filter(None, (why, reasons)))
+            statuses = {found[name].status for name in [*fatal] or missing}
+            status = Status.JUDGE_FAILED if Status.JUDGE_FAILED in statuses else Status.UNPARSABLE
+            return Judgment(None, status, explanation=said_why, calls=calls, detail=detail, suspects=suspects)
+        said = [part for part in parts if part.score is not None]
+        label = " ".join(f"{part.name}={part.score:.3g}" for part in said)
+        texts = [f"{part.name}: {part.explanation or part.label or ''}".rstrip() for part in said]
+        texts += [f"{name}, which has no score: {found[name].explanation}" for name in missing]
+        return Judgment(value, Status.OK, label, "\n\n".join(texts), calls, detail, suspects=suspects)
+
+    def _result(
+        self, part: Part[OptionsT], judgment: Judgment[Any] | None, score: float | None, contribution: float | None
+    ) -> PartResult:
+        if judgment is None:
+            return PartResult(part.name, self.role(part), None, "not_asked")
+        components = {} if score is None else part.judge.components(judgment)
+        status, said = judgment.status.value, judgment.explanation
+        return PartResult(part.name, self.role(part), score, status, contribution, judgment.label, said, components)
