@@ -230,8 +230,8 @@ def sweep(table: JudgedTable, reference: NDArray[np.float64], seed: int) -> Iter
                 continue
             for rule, confidences in table.confidences[cheap].items():
                 for level in sorted({*np.quantile(confidences, _LEVELS, method="lower").tolist()}):
-                    if 0.0 <= level < confidences.max():
-                        chosen = {"cascade_confidence": rule, "cascade_threshold": level, "cascade_share": 0.0}
+                    if level > max(0.0, confidences.min()):  # else the cheap judge decides all
+                        chosen = {"cascade_confidence": rule, "cascade_threshold": level}
                         yield cascade(table, (cheap, strong), CascadeSettings.model_validate(chosen), reference)
 
 

@@ -97,6 +97,8 @@ def _run(flags: argparse.Namespace) -> int:
     table = open_table(members, flags.labels, flags.tolerance, flags.data, with_confidences=needs_confidences)
     if flags.reference is not None and flags.reference not in table.names:
         raise SettingsError(f"--reference: no run is called {flags.reference}, but {', '.join(table.names)}")
+    if kind == "cascade" and word and table.labels is None and flags.reference is None:
+        flags.reference = table.names[1]
     reference, value = reference_of(table, flags.reference)
     candidates, said = [single(table, name, reference) for name in table.names], list[str]()
     if word:
