@@ -216,6 +216,7 @@ class Transport:
         presence: its replicas, and which of them are there.
         breaker: whether it rejects every request.
         siblings: clients of other models for the same judge (`ChatClient.sibling`), of which this one tells, too.
+        is_spare: whether the judge needs no answer of this model once it is given up, as a jury with enough members.
     """
 
     def __init__(
@@ -250,17 +251,24 @@ class Transport:
         self._session = session
         self._owns_session = session is None
         self.siblings: list[Transport] = []
+        self.is_spare: Callable[[], bool] = lambda: False
 
     @property
     def waiting(self) -> str | None:
         """What all calls wait for, in one sentence, such as an endpoint that refuses connections; `None` otherwise."""
-        found = (self.presence.waiting, self.breaker.waiting, *(each.waiting for each in self.siblings))
-        return next(filter(None, found), None)
+        own = () if self.is_given_up and self.is_spare() else (self.presence.waiting, self.breaker.waiting)
+        return next(filter(None, (*own, *(each.waiting for each in self.siblings))), None)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the model has answered nothing until its deadline; calls fail at once, until a probe succeeds."""
+        return self.presence.is_given_up or self.breaker.is_given_up
 
     @property
     def away_for_s(self) -> float:
         """Seconds for which the model has refused connections; 0 if it does not."""
-        return max([self.presence.away_for_s, *(each.away_for_s for each in self.siblings)])
+        own = 0.0 if self.is_given_up and self.is_spare() else self.presence.away_for_s
+        return max([own, *(each.away_for_s for each in self.siblings)])
 
     def on_outage(self, told: Callable[[], None]) -> None:
         """Call `told` whenever the model begins to refuse connections, or to reject every request."""

@@ -279,7 +279,7 @@ class LedgerOfRow:
     def failed(self, call: CallInProgress, number: int, error: EndpointError | RunStop) -> None:
         """See `RowLedger`."""
         self.ledger.in_flight.pop(number, None)
-        row: dict[str, JSON] = {"failed": number, "row": self.key[0], "group": self.key[1]}
+        row: dict[str, JSON] = {"failed": number, "row": self.key[0], "group": self.key[1], "key": call.key}
         what: dict[str, JSON] = {"component": call.asked.component, "error": str(error), "model": call.asked.model}
         self.ledger.append({**row, **what, "attempts": error.attempts, "usage": asdict(error.usage)})
 
