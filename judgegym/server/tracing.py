@@ -66,7 +66,8 @@ async def trace_judgment(
 
 def _of_results(results: Sequence[ResponseJudgment], *, has_texts: bool) -> Attributes:
     """What a span says of results: one score with its label, or the scores of all that were judged together."""
-    first, found = results[0], Attributes()
+    first = results[0]
+    found: Attributes = {}
     if len(results) > 1:
         found["judgegym.scores"] = tuple(result.score for result in results if result.score is not None)
     elif first.score is not None:
