@@ -23,7 +23,7 @@ from judgegym.judges.config.exit_code import exit_code
 from judgegym.judges.config.extras import package_version, require
 from judgegym.judges.config.help import help_requested
 from judgegym.judges.config.presets import profiled
-from judgegym.judges.config.sources import ConfigLine, LoadedSettings, SourcedSettings
+from judgegym.judges.config.sources import ConfigLine, LoadedSettings
 from judgegym.judges.core import event_loop
 from judgegym.llm.errors import EndpointOutage
 from judgegym.monitoring.alarms import AlarmStop
@@ -31,7 +31,7 @@ from judgegym.monitoring.alarms import AlarmStop
 FAILED = 1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST_VALUE = 300
-SettingsT = TypeVar("SettingsT", bound=SourcedSettings)
+LoadedT = TypeVar("LoadedT", bound=LoadedSettings[Any])
 
 
 class StopSignal(BaseException):
@@ -96,9 +96,7 @@ def exit_code_of(name: str, command: Callable[[], int]) -> int:
         return 128 + stopped.number
 
 
-def settings_to_run(
-    words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedSettings[SettingsT]]
-) -> LoadedSettings[SettingsT] | None:
+def settings_to_run(words: Sequence[str], page: Callable[..., str], read: Callable[[], LoadedT]) -> LoadedT | None:
     """The settings of a command; `None` if its words asked for help or for the settings, which are shown instead.
 
     Args:

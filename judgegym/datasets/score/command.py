@@ -81,8 +81,8 @@ def _run(words: list[str], prog: str) -> int:
         check_sampling_flags(loaded, loaded.settings)
         return loaded
 
-    of_help = {"usage": f"{prog} DATA --out FILE", "about": _ABOUT, "groups": _GROUPS, "most_used": MOST_USED}
-    loaded = settings_to_run(words, partial(help_page, ScoreSettings, verb=USED_BY, **of_help), read)
+    page = partial(help_page, ScoreSettings, verb=USED_BY, usage=f"{prog} DATA --out FILE", about=_ABOUT)
+    loaded = settings_to_run(words, partial(page, groups=_GROUPS, most_used=MOST_USED), read)
     if loaded is None:
         return 0
     check_flags_are_read(loaded, {loaded.settings.judge})
